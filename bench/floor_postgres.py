@@ -1,0 +1,191 @@
+"""The PostgreSQL floor: how fast a bare group-commit loop is over one connection, with nothing of an engine around it.
+
+All runs in flight move in lock-step through the six rounds of `bench.workload`, and each round is one transaction. The
+claim skips rows that another process holds, and a step is written under a share lock on the run whose token it checks:
+under READ COMMITTED a check without a lock can commit after somebody else's claim. Nobody else is here, but the engine
+has to pay for these locks, so the floor does too.
+
+The tables live in a schema of their own, made anew and dropped at the end. The server must run with `fsync` and
+`synchronous_commit` on, and is refused otherwise: without them there is nothing to measure.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, get_args
+
+import asyncpg
+
+from bench.workload import AGENT, LEAST_CYCLES, OUTPUT, RESULT, STEPS, WARM_UP_CYCLES, Keys, arrivals, now
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+# A batch is looked up by key, always. Without these settings the plan that is cached while the tables are new and have
+# no statistics joins a batch to the whole of `run`, and every round gets slower as that grows.
+_SETTINGS = {
+    "search_path": "wakeful_floor",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_seqscan": "off",
+}
+_SCHEMA = """
+create table event (
+    key text primary key,
+    agent text not null,
+    state text not null,
+    accepted_at bigint not null,
+    envelope text not null
+);
+create table run (
+    seq bigint generated always as identity primary key,
+    id text not null unique,
+    event_key text not null,
+    agent text not null,
+    state text not null,
+    due_at bigint not null,
+    created_at bigint not null,
+    finished_at bigint,
+    owner text,
+    token bigint not null default 0,
+    attempts integer not null default 0,
+    output text
+);
+create index run_ready on run (agent, due_at) where state = 'ready';
+create table step (
+    run_id text not null,
+    key text not null,
+    result text not null,
+    saved_at bigint not null,
+    primary key (run_id, key)
+);
+"""
+_ACCEPT_EVENTS = """
+insert into event (key, agent, state, accepted_at, envelope)
+select input.key, $3, 'accepted', $4, input.envelope from unnest($1::text[], $2::text[]) as input (key, envelope)
+on conflict do nothing
+"""
+_ACCEPT_RUNS = """
+insert into run (id, event_key, agent, state, due_at, created_at)
+select input.id, input.event_key, $3, 'ready', $4, $4 from unnest($1::text[], $2::text[]) as input (id, event_key)
+on conflict do nothing
+"""
+_CLAIM = """
+with candidate as materialized (
+    select seq from run where state = 'ready' and agent = $2 and due_at <= $3
+    order by due_at limit $4 for update skip locked
+)
+update run set state = 'running', owner = $1, token = token + 1
+from candidate where run.seq = candidate.seq
+returning run.id, run.token
+"""
+_SAVE_STEPS = """
+insert into step (run_id, key, result, saved_at)
+select run.id, $3, $4, $5
+from unnest($1::text[], $2::bigint[]) as input (id, token)
+join run on run.id = input.id and run.token = input.token and run.state = 'running'
+for share of run
+"""
+_FINISH = """
+update run set state = 'done', owner = null, finished_at = $3, output = $4
+from unnest($1::text[], $2::bigint[]) as input (id, token)
+where run.id = input.id and run.token = input.token and run.state = 'running'
+"""
+
+
+class FenceError(Exception):
+    """A round wrote fewer rows than runs: the loop lost a claim, which nobody here can take. The floor is wrong."""
+
+
+class NotDurableError(Exception):
+    """The server does not wait for its disk, so its figures say nothing. Start it with fsync and synchronous_commit on."""
+
+
+async def measure(dsn: str, seconds: float = 5, in_flight: int = 64, keys: Keys = "digest") -> float:
+    """Return how many runs a second the bare loop finishes, `in_flight` at a time, for about `seconds`."""
+    async with _database(dsn) as connection:
+        for cycle in range(WARM_UP_CYCLES):
+            await _finish_together(connection, cycle * in_flight, in_flight, keys)
+        cycles = 0
+        start = time.perf_counter()
+        while (elapsed := time.perf_counter() - start) < seconds or cycles < LEAST_CYCLES:
+            await _finish_together(connection, (WARM_UP_CYCLES + cycles) * in_flight, in_flight, keys)
+            cycles += 1
+        return cycles * in_flight / elapsed
+
+
+@contextlib.asynccontextmanager
+async def _database(dsn: str) -> "AsyncIterator[Connection]":
+    connection: Connection = await asyncpg.connect(dsn, server_settings=_SETTINGS)
+    try:
+        for setting in ("fsync", "synchronous_commit"):
+            if await connection.fetchval("select current_setting($1)", setting) != "on":
+                raise NotDurableError(setting)
+        await connection.execute("drop schema if exists wakeful_floor cascade; create schema wakeful_floor")
+        await connection.execute(_SCHEMA)
+        yield connection
+    finally:
+        await connection.execute("drop schema if exists wakeful_floor cascade")
+        await connection.close()
+
+
+async def _finish_together(connection: "Connection", first: int, count: int, keys: Keys) -> None:
+    """Take `count` new runs from their event to their output: six rounds, six commits."""
+    async with connection.transaction():
+        await _accept(connection, first, count, keys)
+    async with connection.transaction():
+        ids, tokens = await _claim(connection, count)
+    for key in STEPS:
+        async with connection.transaction():
+            await _save_steps(connection, ids, tokens, key)
+    async with connection.transaction():
+        await _finish(connection, ids, tokens)
+
+
+async def _accept(connection: "Connection", first: int, count: int, keys: Keys) -> None:
+    at = now()
+    event_keys, run_ids, envelopes = zip(*arrivals(first, count, keys), strict=True)
+    _expect(count, await connection.execute(_ACCEPT_EVENTS, event_keys, envelopes, AGENT, at))
+    _expect(count, await connection.execute(_ACCEPT_RUNS, run_ids, event_keys, AGENT, at))
+
+
+async def _claim(connection: "Connection", count: int) -> tuple[list[str], list[int]]:
+    claims = await connection.fetch(_CLAIM, "floor-process", AGENT, now(), count)
+    if len(claims) != count:
+        message = f"{len(claims)} of {count} ready runs were claimed"
+        raise FenceError(message)
+    return [claim["id"] for claim in claims], [claim["token"] for claim in claims]
+
+
+async def _save_steps(connection: "Connection", ids: Sequence[str], tokens: Sequence[int], key: str) -> None:
+    _expect(len(ids), await connection.execute(_SAVE_STEPS, ids, tokens, key, RESULT, now()))
+
+
+async def _finish(connection: "Connection", ids: Sequence[str], tokens: Sequence[int]) -> None:
+    _expect(len(ids), await connection.execute(_FINISH, ids, tokens, now(), OUTPUT))
+
+
+def _expect(wanted: int, status: str) -> None:
+    # The server answers "INSERT 0 64" or "UPDATE 64". A run's id is unique, so an equal count means one row for each.
+    written = int(status.rpartition(" ")[2])
+    if written != wanted:
+        message = f"{written} rows were written for {wanted} runs"
+        raise FenceError(message)
+
+
+def main() -> None:
+    """Print the floor."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--dsn", required=True)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--in-flight", type=int, default=64)
+    options = parser.parse_args()
+    for keys in get_args(Keys):
+        runs_per_second = asyncio.run(measure(options.dsn, options.seconds, options.in_flight, keys))
+        print(f"PostgreSQL, bare group commit, {keys} keys: {runs_per_second:,.0f} runs/s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""The SQLite floor: how fast a bare group-commit loop is, with nothing of an engine around it.
+
+All runs in flight move in lock-step through the six rounds of `bench.workload`, and each round is one transaction. So
+this is what the file, the disk and the statements cost when batches are always full and no user code, no event loop
+and no thread hop is in the way. An engine can come near to it and not pass it.
+
+The durability is the engine's: WAL, `synchronous=FULL`, a file on a disk. So are the claim (by index, with a new
+fencing token) and the fence (a step is written only for who holds the token).
+"""
+
+import argparse
+import contextlib
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from bench.workload import AGENT, LEAST_CYCLES, OUTPUT, RESULT, STEPS, WARM_UP_CYCLES, Keys, arrivals, now
+
+_SCHEMA = """
+create table event (
+    key text primary key,
+    agent text not null,
+    state text not null,
+    accepted_at integer not null,
+    envelope text not null
+);
+create table run (
+    seq integer primary key,
+    id text not null unique,
+    event_key text not null,
+    agent text not null,
+    state text not null,
+    due_at integer not null,
+    created_at integer not null,
+    finished_at integer,
+    owner text,
+    token integer not null default 0,
+    attempts integer not null default 0,
+    output text
+);
+create index run_ready on run (agent, due_at) where state = 'ready';
+create table step (
+    run_id text not null,
+    key text not null,
+    result text not null,
+    saved_at integer not null,
+    primary key (run_id, key)
+) without rowid;
+"""
+_ACCEPT_EVENT = """
+insert into event (key, agent, state, accepted_at, envelope) values (?, ?, 'accepted', ?, ?) on conflict do nothing
+"""
+_ACCEPT_RUN = """
+insert into run (id, event_key, agent, state, due_at, created_at) values (?, ?, ?, 'ready', ?, ?) on conflict do nothing
+"""
+_CLAIM = """
+update run set state = 'running', owner = ?, token = token + 1
+where seq in (
+    select seq from run where state = 'ready' and agent = ? and due_at <= ? order by due_at limit ?
+)
+returning id, token
+"""
+_SAVE_STEP = """
+insert into step (run_id, key, result, saved_at)
+select id, ?, ?, ? from run where id = ? and token = ? and state = 'running'
+"""
+_FINISH = """
+update run set state = 'done', owner = null, finished_at = ?, output = ? where id = ? and token = ? and state = 'running'
+"""
+
+
+class FenceError(Exception):
+    """A round wrote fewer rows than runs: the loop lost a claim, which nobody here can take. The floor is wrong."""
+
+
+def measure(
+    seconds: float = 5, in_flight: int = 64, directory: Path | None = None, keys: Keys = "digest"
+) -> float:
+    """Return how many runs a second the bare loop finishes, `in_flight` at a time, for about `seconds`."""
+    with _database(directory) as connection:
+        for cycle in range(WARM_UP_CYCLES):
+            _finish_together(connection, cycle * in_flight, in_flight, keys)
+        cycles = 0
+        start = time.perf_counter()
+        while (elapsed := time.perf_counter() - start) < seconds or cycles < LEAST_CYCLES:
+            _finish_together(connection, (WARM_UP_CYCLES + cycles) * in_flight, in_flight, keys)
+            cycles += 1
+        return cycles * in_flight / elapsed
+
+
+@contextlib.contextmanager
+def _database(directory: Path | None) -> Iterator[sqlite3.Connection]:
+    """Open a new file. By default not under /tmp, which is memory on many machines and would cost no sync at all."""
+    on_disk = directory or Path("/var/tmp")  # noqa: S108 - only as the parent of a private folder
+    with (
+        tempfile.TemporaryDirectory(prefix="wakeful-floor-", dir=on_disk) as folder,
+        contextlib.closing(sqlite3.connect(Path(folder) / "floor.db", isolation_level=None)) as connection,
+    ):
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("pragma synchronous = full")
+        connection.executescript(_SCHEMA)
+        yield connection
+
+
+def _finish_together(connection: sqlite3.Connection, first: int, count: int, keys: Keys) -> None:
+    """Take `count` new runs from their event to their output: six rounds, six commits."""
+    with _transaction(connection):
+        _accept(connection, first, count, keys)
+    with _transaction(connection):
+        claims = _claim(connection, count)
+    for key in STEPS:
+        with _transaction(connection):
+            _save_steps(connection, claims, key)
+    with _transaction(connection):
+        _finish(connection, claims)
+
+
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("begin immediate")
+    yield
+    connection.execute("commit")
+
+
+def _accept(connection: sqlite3.Connection, first: int, count: int, keys: Keys) -> None:
+    at = now()
+    batch = arrivals(first, count, keys)
+    events = connection.executemany(_ACCEPT_EVENT, [(item.key, AGENT, at, item.envelope) for item in batch])
+    _expect(count, events.rowcount)
+    runs = connection.executemany(_ACCEPT_RUN, [(item.run_id, item.key, AGENT, at, at) for item in batch])
+    _expect(count, runs.rowcount)
+
+
+def _claim(connection: sqlite3.Connection, count: int) -> list[tuple[str, int]]:
+    claims: list[tuple[str, int]] = connection.execute(_CLAIM, ("floor-process", AGENT, now(), count)).fetchall()
+    _expect(count, len(claims))
+    return claims
+
+
+def _save_steps(connection: sqlite3.Connection, claims: list[tuple[str, int]], key: str) -> None:
+    at = now()
+    saved = connection.executemany(_SAVE_STEP, [(key, RESULT, at, run_id, token) for run_id, token in claims])
+    _expect(len(claims), saved.rowcount)
+
+
+def _finish(connection: sqlite3.Connection, claims: list[tuple[str, int]]) -> None:
+    at = now()
+    finished = connection.executemany(_FINISH, [(at, OUTPUT, run_id, token) for run_id, token in claims])
+    _expect(len(claims), finished.rowcount)
+
+
+def _expect(wanted: int, written: int) -> None:
+    # A statement can write at most one row for its run, so an equal sum means exactly one row for each.
+    if written != wanted:
+        message = f"{written} rows were written for {wanted} runs"
+        raise FenceError(message)
+
+
+def main() -> None:
+    """Print the floor."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--in-flight", type=int, default=64)
+    parser.add_argument("--directory", type=Path)
+    options = parser.parse_args()
+    for keys in get_args(Keys):
+        runs_per_second = measure(options.seconds, options.in_flight, options.directory, keys)
+        print(f"SQLite {sqlite3.sqlite_version}, bare group commit, {keys} keys: {runs_per_second:,.0f} runs/s")
+
+
+if __name__ == "__main__":
+    main()

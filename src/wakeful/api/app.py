@@ -1,0 +1,46 @@
+"""The HTTP side as one Starlette app. Plain routes and plain ASGI: what intake costs should be the store's time, not ours.
+
+Guard (Host, token) ──► routes ──► Door, Reader
+                          └─ whatever goes wrong ──► problem+json
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import BaseRoute
+
+from wakeful.api.alarms import alarm_routes
+from wakeful.api.events import event_routes
+from wakeful.api.health import health_routes
+from wakeful.api.openapi import openapi_routes
+from wakeful.api.ports import Door, Reader
+from wakeful.api.problem import HANDLED, answer_with_problem
+from wakeful.api.runs import run_routes
+from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
+
+
+def create_api(
+    door: Door, reader: Reader, *, settings: ApiSettings | None = None, extra_routes: Sequence[BaseRoute] = ()
+) -> Starlette:
+    """The API over a door and a reader. `extra_routes` (webhooks, metrics, the console) come after its own."""
+    settings = settings or ApiSettings()
+    refuse_open_binding(settings)
+    routes: list[BaseRoute] = [
+        *event_routes(door, reader, settings.body_limit),
+        *run_routes(reader),
+        *alarm_routes(reader),
+        *openapi_routes(),
+        *health_routes(reader),
+        *extra_routes,
+    ]
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, settings=settings)],
+        exception_handlers=dict.fromkeys(HANDLED, answer_with_problem),
+    )
+    # A redirect to the path with or without a slash would turn a POST into a GET in some clients: 404 says it plainly.
+    app.router.redirect_slashes = False
+    return app

@@ -1,0 +1,114 @@
+"""Events: POST /v1/events takes them in, GET looks at them.
+
+Ids and sources are free text and often hold slashes. So one event is asked for by its key (`/v1/events/{key}`, where an id
+with slashes works too) or, for ids that no path can carry, by `/v1/events?id=…`.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from wakeful.api.body import BODY_LIMIT, read_body
+from wakeful.api.parameters import bad_cursor, is_plain, read_limit, read_parameters, read_state
+from wakeful.api.ports import Door, Reader
+from wakeful.api.problem import Problem
+from wakeful.api.reply import JsonResponse, found
+from wakeful.intake.cloudevents import parse_request
+from wakeful.model import EVENT_STATES
+
+IDEMPOTENCY_KEY_LIMIT = 255
+LIST_PARAMETERS = ("type", "state", "id", "limit", "after")
+
+
+class Events:
+    """/v1/events. Plain ASGI, because this is the hot path: a Request object per event would cost more than its parsing."""
+
+    def __init__(self, door: Door, reader: Reader, body_limit: int = BODY_LIMIT) -> None:
+        self._door = door
+        self._reader = reader
+        self._body_limit = body_limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "POST":
+            await self._accept(scope, receive, send)
+        elif scope["method"] in ("GET", "HEAD"):
+            response = await self._list(Request(scope, receive))
+            await response(scope, receive, send)
+        else:
+            raise HTTPException(405, headers={"Allow": "GET, HEAD, POST"})
+
+    async def _accept(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            detail = "the body is compressed: send it without Content-Encoding"
+            raise Problem(415, detail, kind="unsupported-content-type", field="Content-Encoding")
+        try:
+            body = await read_body(headers.get("content-length"), receive, limit=self._body_limit)
+        except ClientDisconnect:
+            return  # nobody is left to answer, and nothing was taken
+        events = parse_request(headers, body)
+        key = headers.get("idempotency-key")
+        idempotency = None if key is None else (_checked(key), _digest_of_request(headers, body))
+        receipts = await self._door.accept(events, idempotency=idempotency)
+        answer = to_json({"events": [receipt.to_json() for receipt in receipts]})
+        length = str(len(answer)).encode()
+        start = [(b"content-type", b"application/json"), (b"content-length", length)]
+        await send({"type": "http.response.start", "status": 202, "headers": start})
+        await send({"type": "http.response.body", "body": answer})
+
+    async def _list(self, request: Request) -> Response:
+        given = read_parameters(request.query_params, LIST_PARAMETERS)
+        limit = read_limit(given)
+        state = read_state(given, EVENT_STATES)
+        if "id" in given:
+            event = await self._reader.event(given["id"])
+            return JsonResponse({"events": [] if event is None else [event], "next": None})
+        try:
+            listing = await self._reader.events(
+                type=given.get("type"), state=state, limit=limit, after=given.get("after")
+            )
+        except ValueError:
+            if "after" not in given:
+                raise
+            raise bad_cursor() from None
+        return JsonResponse(listing)
+
+
+def event_routes(door: Door, reader: Reader, body_limit: int = BODY_LIMIT) -> list[Route]:
+    async def one(request: Request) -> Response:
+        key = request.path_params["key"]
+        return found(await reader.event(key) if is_plain(key) else None, "event")
+
+    return [
+        Route("/v1/events", Events(door, reader, body_limit), methods=["GET", "POST"], name="events"),
+        Route("/v1/events/{key:path}", one, name="event"),
+    ]
+
+
+def _checked(key: str) -> str:
+    """An Idempotency-Key. The draft standard makes it a quoted string; most clients send it bare. Both are the same key."""
+    text = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
+    if not text or len(text) > IDEMPOTENCY_KEY_LIMIT or not (text.isascii() and text.isprintable()):
+        detail = (
+            f"Idempotency-Key is printable ASCII, from 1 to {IDEMPOTENCY_KEY_LIMIT} characters: a UUID is a good one"
+        )
+        raise Problem(400, detail, kind="bad-idempotency-key", field="Idempotency-Key")
+    return text
+
+
+def _digest_of_request(headers: dict[str, str], body: bytes) -> str:
+    """What makes two requests the same: the body, and the headers that are part of the events."""
+    hasher = blake2b(digest_size=16)
+    for name in sorted(headers):
+        if name == "content-type" or name.startswith("ce-"):
+            hasher.update(f"{name}:{headers[name]}\n".encode())
+    hasher.update(b"\n")
+    hasher.update(body)
+    return hasher.hexdigest()

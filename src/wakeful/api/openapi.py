@@ -1,0 +1,333 @@
+"""The OpenAPI 3.1 document of the API, at /v1/openapi.json. Written by hand, and held to the routes by the tests."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from wakeful.api.alarms import ALARM_STATES
+from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
+from wakeful.api.parameters import LIMIT_DEFAULT, LIMIT_LARGEST
+from wakeful.api.problem import MEDIA_TYPE
+from wakeful.api.reply import JsonResponse
+from wakeful.intake.cloudevents import BATCH, BATCH_LIMIT, EXTENSION_NAME_LIMIT, PLAIN, STRUCTURED, TEXT_LIMIT
+from wakeful.model import EVENT_STATES, RUN_STATES
+
+Json = dict[str, Any]
+
+
+def openapi_routes() -> list[Route]:
+    async def show(_: Request) -> Response:
+        return JsonResponse(document())
+
+    return [Route("/v1/openapi.json", show, name="openapi")]
+
+
+@lru_cache(maxsize=1)
+def document() -> Json:
+    """The whole document."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Wakeful",
+            "version": _version(),
+            "description": "Events in; runs, events, alarms and their stories out. Errors are problem+json (RFC 9457).",
+        },
+        "servers": [{"url": "/"}],
+        "security": [{}, {"token": []}],
+        "paths": _paths(),
+        "components": {
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "WAKEFUL_TOKEN, where one is set"}
+            },
+            "schemas": _schemas(),
+            "responses": _responses(),
+        },
+    }
+
+
+def _version() -> str:
+    try:
+        return version("wakeful")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "0"
+
+
+def _paths() -> Json:
+    return {
+        "/v1/events": {
+            "post": {
+                "operationId": "accept_events",
+                "summary": "Take in events",
+                "description": (
+                    "Answers after the events are on disk. A batch is taken whole or not at all. The same event again is a "
+                    "duplicate and starts nothing. Binary mode: the attributes in ce- headers, the data as the body."
+                ),
+                "parameters": [_idempotency_key()],
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        STRUCTURED: {"schema": _reference("Event")},
+                        BATCH: {"schema": _batch_of("Event")},
+                        PLAIN: {"schema": {"oneOf": [_reference("PlainEvent"), _batch_of("PlainEvent")]}},
+                    },
+                },
+                "responses": {
+                    "202": _answer("What became of each event", _reference("Receipts")),
+                    **_problems("400", "401", "413", "415", "421", "422", "503"),
+                },
+            },
+            "get": {
+                "operationId": "list_events",
+                "summary": "List events, newest first",
+                "parameters": [
+                    _query("type", {"type": "string"}, "Only events of this type"),
+                    _query("state", _one_of(EVENT_STATES), "Only events in this state"),
+                    _query("id", {"type": "string"}, "Only the event of this CloudEvents id or key"),
+                    _limit(),
+                    _after(),
+                ],
+                "responses": {
+                    "200": _answer("A page of events", _page("events", "StoredEvent")),
+                    **_problems("400", "401", "421", "503"),
+                },
+            },
+        },
+        "/v1/events/{key}": _one("get_event", "One event, by its key or its CloudEvents id", "key", "StoredEvent"),
+        "/v1/runs": {
+            "get": {
+                "operationId": "list_runs",
+                "summary": "List runs, newest first",
+                "parameters": [
+                    _query("agent", {"type": "string"}, "Only runs of this agent"),
+                    _query("state", _one_of(RUN_STATES), "Only runs in this state"),
+                    _query("event", {"type": "string"}, "Only runs of this event, by its key or its CloudEvents id"),
+                    _limit(),
+                    _after(),
+                ],
+                "responses": {
+                    "200": _answer("A page of runs", _page("runs", "Run")),
+                    **_problems("400", "401", "421", "503"),
+                },
+            }
+        },
+        "/v1/runs/{id}": _one(
+            "get_run", "One run, with its steps, effects, decisions, deliveries and outcome", "id", "RunDetail"
+        ),
+        "/v1/why": {
+            "get": {
+                "operationId": "why_by_query",
+                "summary": "The whole story of an event or a run, by an id that no path can carry",
+                "parameters": [
+                    {**_query("id", {"type": "string", "minLength": 1}, "Id of an event or a run"), "required": True}
+                ],
+                "responses": {
+                    "200": _answer("The story", _reference("Story")),
+                    **_problems("400", "401", "404", "421", "503"),
+                },
+            }
+        },
+        "/v1/why/{identifier}": _one("why", "The whole story of an event or a run", "identifier", "Story"),
+        "/v1/alarms": {
+            "get": {
+                "operationId": "list_alarms",
+                "summary": "List alarms",
+                "parameters": [_query("state", _one_of(ALARM_STATES), "Only alarms in this state")],
+                "responses": {
+                    "200": _answer("The alarms", _listing("alarms", {"type": "object"})),
+                    **_problems("400", "401", "421", "503"),
+                },
+            }
+        },
+        "/v1/openapi.json": {
+            "get": {
+                "operationId": "openapi",
+                "summary": "This document",
+                "responses": {"200": _answer("OpenAPI 3.1", {"type": "object"}), **_problems("401", "421")},
+            }
+        },
+        "/healthz": {
+            "get": {
+                "operationId": "healthz",
+                "summary": "Does the process live?",
+                "security": [{}],
+                "responses": {"200": _answer("It lives", _reference("Health")), **_problems("421")},
+            }
+        },
+        "/readyz": {
+            "get": {
+                "operationId": "readyz",
+                "summary": "Does the store answer, and is its schema right?",
+                "security": [{}],
+                "responses": {
+                    "200": _answer("Ready", _reference("Health")),
+                    "503": _answer("Not ready, and which part is not", _reference("Health")),
+                    **_problems("421"),
+                },
+            }
+        },
+    }
+
+
+def _schemas() -> Json:
+    text = {"type": "string", "minLength": 1, "maxLength": TEXT_LIMIT, "pattern": "^[^\\u0000]+$"}
+    moment = {"type": "string", "format": "date-time"}
+    attributes: Json = {
+        "id": text,
+        "source": {**text, "description": "Together with the id this is the identity of an event"},
+        "type": text,
+        "specversion": {"const": "1.0"},
+        "subject": text,
+        "time": moment,
+        "expirytime": {**moment, "description": "After this the event starts nothing"},
+        "datacontenttype": text,
+        "dataschema": text,
+        "traceparent": text,
+        "correlationid": text,
+        "causationid": text,
+        "data": {"description": "Any JSON: integers of 64 bits, no NUL characters, at most 100 levels"},
+        "data_base64": {"type": "string", "contentEncoding": "base64"},
+    }
+    names = "|".join(attributes)
+    event: Json = {
+        "type": "object",
+        "properties": attributes,
+        "propertyNames": {"pattern": f"^(?:{names}|[a-z0-9]{{1,{EXTENSION_NAME_LIMIT}}})$"},
+        "additionalProperties": {
+            "type": ["string", "boolean", "integer", "null"],
+            "description": "An extension attribute",
+        },
+        "not": {"required": ["data", "data_base64"]},
+    }
+    reference: Json = {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in ("source", "id", "type")},
+        "required": ["source", "id", "type"],
+    }
+    run: Json = {
+        "id": {"type": "string"},
+        "agent": {"type": "string"},
+        "state": _one_of(RUN_STATES),
+        "attempts": {"type": "integer"},
+        "event": reference,
+        "created_at": moment,
+        "finished_at": {"type": ["string", "null"], "format": "date-time"},
+    }
+    detail: Json = {name: {"type": "array"} for name in ("steps", "effects", "decisions", "deliveries")}
+    detail |= {"output": {}, "error": {"type": ["object", "null"]}, "outcome": {"type": ["object", "null"]}}
+    receipt: Json = {
+        "source": {"type": "string"},
+        "id": {"type": "string"},
+        "status": _one_of(EVENT_STATES),
+        "runs": {"type": "array", "items": {"type": "string"}},
+        "conflict": {"const": True, "description": "There when the same event was seen before with other content"},
+    }
+    problem: Json = {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "field": {"type": "string", "description": "What is wrong: an attribute, a header, a parameter"},
+        "index": {"type": "integer", "description": "Which event of a batch"},
+    }
+    return {
+        "Event": {**event, "required": ["specversion", "id", "source", "type"]},
+        "PlainEvent": {**event, "required": ["id", "source", "type"]},
+        "Receipts": _listing("events", _object(receipt, "source", "id", "status", "runs")),
+        "StoredEvent": reference,
+        "Run": _object(run, *run),
+        "RunDetail": _object(run | detail, *run, *detail),
+        "Story": {"type": "object"},
+        "Health": _object({"status": {"type": "string"}, "parts": {"type": "object"}}, "status"),
+        "Problem": _object(problem, "type", "title", "status", "detail"),
+    }
+
+
+def _responses() -> Json:
+    """The ways in which a request is refused; each is the same shape, problem+json."""
+    words = {
+        "400": "Something in it is wrong: field says what, index which event of a batch",
+        "401": "The token is missing or wrong",
+        "404": "There is nothing of that name",
+        "413": "The body is over the limit; it was not read to the end",
+        "415": "This Content-Type carries no event",
+        "421": "The Host header names another server",
+        "422": "This Idempotency-Key was used for another request",
+        "503": "The store is unavailable: it may be stored; sending it again is safe",
+    }
+    answers = {status: _answer(description, _reference("Problem"), MEDIA_TYPE) for status, description in words.items()}
+    answers["503"]["headers"] = {"Retry-After": {"schema": {"type": "string"}, "description": "Seconds"}}
+    return answers
+
+
+def _problems(*statuses: str) -> Json:
+    return {status: {"$ref": f"#/components/responses/{status}"} for status in statuses}
+
+
+def _reference(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _object(properties: Json, *required: str) -> Json:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _listing(name: str, items: Json) -> Json:
+    return _object({name: {"type": "array", "items": items}}, name)
+
+
+def _page(name: str, items: str) -> Json:
+    properties = {name: {"type": "array", "items": _reference(items)}, "next": {"type": ["string", "null"]}}
+    return _object(properties, name, "next")
+
+
+def _batch_of(name: str) -> Json:
+    return {"type": "array", "items": _reference(name), "minItems": 1, "maxItems": BATCH_LIMIT}
+
+
+def _one_of(states: frozenset[Any] | tuple[str, ...]) -> Json:
+    return {"type": "string", "enum": sorted(states)}
+
+
+def _answer(description: str, schema: Json, media_type: str = "application/json") -> Json:
+    return {"description": description, "content": {media_type: {"schema": schema}}}
+
+
+def _query(name: str, schema: Json, description: str) -> Json:
+    return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
+
+
+def _limit() -> Json:
+    schema = {"type": "integer", "minimum": 1, "maximum": LIMIT_LARGEST, "default": LIMIT_DEFAULT}
+    return _query("limit", schema, "How many at most")
+
+
+def _after() -> Json:
+    return _query("after", {"type": "string"}, 'The "next" of the page before')
+
+
+def _idempotency_key() -> Json:
+    return {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": False,
+        "description": "The same key and the same request again get the same answer",
+        "schema": {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_LIMIT, "pattern": "^[!-~]+$"},
+    }
+
+
+def _one(operation: str, summary: str, parameter: str, schema: str) -> Json:
+    path = {"name": parameter, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    return {
+        "get": {
+            "operationId": operation,
+            "summary": summary,
+            "parameters": [path],
+            "responses": {"200": _answer("Found", _reference(schema)), **_problems("401", "404", "421", "503")},
+        }
+    }

@@ -1,0 +1,69 @@
+"""What the HTTP side asks of the rest: a door to hand events in at, and a reader of what is stored.
+
+Both are protocols, so that the API can be tested and run without a store.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from wakeful.model import Event, Receipt
+
+Shown = dict[str, Any]
+
+
+class Door(Protocol):
+    """The one door that events come in by."""
+
+    async def accept(self, events: list[Event], *, idempotency: tuple[str, str] | None = None) -> list[Receipt]:
+        """Store events durably, all or none, and answer for each in the same order.
+
+        `idempotency` is the client's key and a digest of its request: the same pair gets the same answer again, the same
+        key with another digest raises IdempotencyConflict. StoreUnavailable means that it is not known whether they are stored.
+        """
+        ...
+
+
+class Reader(Protocol):
+    """What is stored, as JSON-ready objects.
+
+    Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
+    """
+
+    async def runs(
+        self,
+        *,
+        agent: str | None = None,
+        state: str | None = None,
+        event: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Shown:
+        """`{"runs": [...], "next": cursor or None}`, newest first."""
+        ...
+
+    async def run(self, identifier: str, /) -> Shown | None:
+        """One run with all that belongs to it, or None."""
+        ...
+
+    async def events(
+        self, *, type: str | None = None, state: str | None = None, limit: int = 50, after: str | None = None
+    ) -> Shown:
+        """`{"events": [...], "next": cursor or None}`, newest first."""
+        ...
+
+    async def event(self, identifier: str, /) -> Shown | None:
+        """One event by its key or its CloudEvents id, or None."""
+        ...
+
+    async def why(self, identifier: str, /) -> Shown | None:
+        """The whole story of an event or a run, or None."""
+        ...
+
+    async def alarms(self, *, state: str | None = None) -> Shown:
+        """`{"alarms": [...]}`"""
+        ...
+
+    async def health(self) -> Shown:
+        """The parts and how they are; raises StoreUnavailable or SchemaMismatch."""
+        ...

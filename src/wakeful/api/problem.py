@@ -1,0 +1,117 @@
+"""Errors as problem+json (RFC 9457), and the one table of which error is which status.
+
+{"type": "urn:wakeful:problem:invalid-event", "title": "…", "status": 400, "detail": "…", "field": "id", "index": 3}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from wakeful.errors import IdempotencyConflict, InvalidEvent, NotFound, SchemaMismatch, StoreUnavailable
+from wakeful.intake.cloudevents import UnsupportedContentType
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER = "1"  # seconds; the database is usually back within a few, and intake costs it little to say no again
+
+
+class Problem(Exception):
+    """An answer that is not the one that was asked for. Raised anywhere in the API, it becomes problem+json."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        kind: str | None = None,
+        title: str | None = None,
+        field: str | None = None,
+        index: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.kind = f"urn:wakeful:problem:{kind}" if kind else "about:blank"
+        self.title = title or HTTPStatus(status).phrase
+        self.field = field
+        self.index = index
+        self.headers = dict(headers or {})
+
+    def to_json(self) -> dict[str, Any]:
+        members: dict[str, Any] = {"type": self.kind, "title": self.title, "status": self.status, "detail": self.detail}
+        if self.field is not None:
+            members["field"] = self.field
+        if self.index is not None:
+            members["index"] = self.index
+        return members
+
+    def response(self) -> Response:
+        return Response(to_json(self.to_json()), status_code=self.status, headers=self.headers, media_type=MEDIA_TYPE)
+
+
+def problem_of(error: Exception, *, reading: bool = False) -> Problem:
+    """The problem that an error is to a client, who was sending something or only `reading`. The first row that fits decides."""
+    match error:
+        case Problem():
+            return error
+        case UnsupportedContentType():
+            title = "This Content-Type carries no event"
+            return Problem(415, str(error), kind="unsupported-content-type", title=title, field=error.field)
+        case InvalidEvent():
+            title = "The event cannot be accepted"
+            detail = str(error) if error.index is None else f"event {error.index} of the batch: {error}"
+            return Problem(400, detail, kind="invalid-event", title=title, field=error.field, index=error.index)
+        case IdempotencyConflict():
+            title = "This Idempotency-Key was used for another request"
+            detail = str(error) or "use a new key for a new request"
+            return Problem(422, detail, kind="idempotency-conflict", title=title, field="Idempotency-Key")
+        case NotFound():
+            return Problem(404, str(error), kind="not-found", title="There is nothing of that name")
+        case SchemaMismatch():
+            title = "The database's schema is not the one this version works with"
+            return Problem(503, str(error), kind="schema-mismatch", title=title, headers={"Retry-After": RETRY_AFTER})
+        case StoreUnavailable():
+            title = "The store is unavailable"
+            detail = (
+                "the database does not answer; ask again" if reading else "it may be stored; sending it again is safe"
+            )
+            return Problem(503, detail, kind="store-unavailable", title=title, headers={"Retry-After": RETRY_AFTER})
+        case HTTPException():
+            detail = error.detail if error.detail != HTTPStatus(error.status_code).phrase else ""
+            return Problem(error.status_code, detail or _words(error.status_code), headers=error.headers)
+        case _:
+            return Problem(500, "something failed inside Wakeful; its log has the details", kind="internal")
+
+
+def _words(status: int) -> str:
+    match status:
+        case 404:
+            return "there is nothing at this path; /v1/openapi.json lists what there is"
+        case 405:
+            return "this path does not take this method; the Allow header lists those it takes"
+        case _:
+            return HTTPStatus(status).phrase
+
+
+async def answer_with_problem(request: Request, error: Exception) -> Response:
+    """The exception handler of the API: every error leaves as problem+json."""
+    return problem_of(error, reading=request.method in ("GET", "HEAD")).response()
+
+
+HANDLED: tuple[type[Exception], ...] = (
+    Problem,
+    InvalidEvent,
+    IdempotencyConflict,
+    NotFound,
+    SchemaMismatch,
+    StoreUnavailable,
+    HTTPException,
+    Exception,
+)

@@ -1,0 +1,27 @@
+"""Answers as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import to_json
+from starlette.responses import Response
+
+from wakeful.api.problem import Problem
+
+
+class JsonResponse(Response):
+    """JSON made by pydantic, as everything that is stored is."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        # A result may hold NaN, and JSON has no word for it.
+        return to_json(content, inf_nan_mode="null")
+
+
+def found(thing: Any, what: str) -> JsonResponse:
+    """A thing, or 404 if there is none."""
+    if thing is None:
+        raise Problem(404, f"there is no {what} of that name", kind="not-found", title="There is nothing of that name")
+    return JsonResponse(thing)

@@ -1,0 +1,202 @@
+"""What a user declares: an app and its agents. Nothing runs here; `runtime.py` does that."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+
+from pydantic import TypeAdapter
+
+from wakeful.clock import Clock
+from wakeful.errors import ConfigError
+from wakeful.execution.options import AgentOptions, location, name_of, read_options
+from wakeful.model import Receipt
+from wakeful.policy.decide import DEFAULT_RULES, Rule
+from wakeful.triggers.base import Trigger
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from wakeful.runtime import Runtime
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A named function that handles one kind of event."""
+
+    name: str
+    function: Callable[..., Any]
+    triggers: tuple[Trigger, ...]
+    options: AgentOptions
+    takes_data: bool
+    data_model: TypeAdapter[Any] | None
+    written_at: str
+
+    def describe(self) -> dict[str, Any]:
+        """The agent for people and JSON."""
+        return {
+            "name": self.name,
+            "owner": self.options.owner,
+            "triggers": [trigger.describe() for trigger in self.triggers],
+            "attempts": self.options.attempts,
+            "concurrency": self.options.concurrency,
+            "written_at": self.written_at,
+        }
+
+
+class App:
+    """Agents that belong together, under one name and on one store.
+
+    >>> app = App("ops")
+    >>> app.name
+    'ops'
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: str | None = None,
+        in_flight: int = 64,
+        clock: Clock | None = None,
+        rules: tuple[Rule, ...] = DEFAULT_RULES,
+    ) -> None:
+        if not isinstance(name, str) or not _NAME.match(name):
+            message = f"App({name!r}): a name is letters, digits, _ . and -, at most 100 of them"
+            raise ConfigError(message)
+        if in_flight < 1:
+            message = f"App({name!r}): in_flight must be at least 1, not {in_flight}"
+            raise ConfigError(message)
+        self.name = name
+        self.store = store
+        self.in_flight = in_flight
+        self.clock = clock
+        self.rules = rules
+        self.agents: dict[str, Agent] = {}
+        self.runtime: Runtime | None = None
+
+    def agent(self, *triggers: Trigger, name: str | None = None, **options: Any) -> Callable[[F], F]:
+        """Declare a function as an agent that wakes on these triggers.
+
+        Options: owner, attempts, backoff, deadline, concurrency, max_crashes. The function takes the run and, if it
+        wants it checked, the event's data: `async def review(run: Run, pull_request: PullRequest)`.
+        """
+
+        def declare(function: F) -> F:
+            chosen = name or name_of(function)
+            where = f"agent {chosen} ({location(function)})"
+            if not _NAME.match(chosen):
+                message = f"{where}: an agent's name is letters, digits, _ . and -, at most 100 of them"
+                raise ConfigError(message)
+            if chosen in self.agents:
+                message = f"{where}: app {self.name} has an agent of that name already ({self.agents[chosen].written_at})"
+                raise ConfigError(message)
+            checked = read_options(AgentOptions, options, where=where)
+            takes_data, model = read_signature(function, triggers, where)
+            self.agents[chosen] = Agent(chosen, function, triggers, checked, takes_data, model, location(function))
+            return function
+
+        for trigger in triggers:
+            if not isinstance(trigger, Trigger):
+                hint = " Write @app.agent() with brackets." if callable(trigger) else ""
+                message = f'app {self.name}: {trigger!r} is not a trigger. Write on("type") or another one.{hint}'
+                raise ConfigError(message)
+        return declare
+
+    async def emit(
+        self,
+        type: str,  # noqa: A002 the field's own name
+        data: Any = None,
+        *,
+        source: str | None = None,
+        id: str | None = None,  # noqa: A002
+        subject: str | None = None,
+        within: Any = None,
+        **attributes: Any,
+    ) -> Receipt:
+        """Send an event in by the one door; returns once it is on disk.
+
+        `within` is an asyncpg connection in a transaction of yours: the event is then stored by your commit, or not.
+        """
+        from wakeful.intake.cloudevents import new_event  # noqa: PLC0415 keeps declaring light
+
+        event = new_event(
+            type, data, source=source or f"/{self.name}", id=id, subject=subject, **attributes
+        )
+        async with self.reached() as runtime:
+            receipts = await runtime.door.accept([event], within=within)
+            return receipts[0]
+
+    async def start(self, agent: str, data: Any = None, *, id: str | None = None) -> Receipt:  # noqa: A002
+        """Run one agent now, whatever its triggers say."""
+        from wakeful.intake.cloudevents import new_event  # noqa: PLC0415
+
+        event = new_event("wakeful.run", data, source=f"/{self.name}/run", id=id)
+        async with self.reached() as runtime:
+            receipts = await runtime.door.accept([event], agent=agent)
+            return receipts[0]
+
+    def running(self, *, worker: bool = True, **options: Any) -> AbstractAsyncContextManager[Runtime]:
+        """Run the app inside this program: `async with app.running():`."""
+        from wakeful.runtime import running  # noqa: PLC0415 the one place that knows concrete classes
+
+        return running(self, worker=worker, **options)
+
+    def reached(self) -> AbstractAsyncContextManager[Runtime]:
+        """The runtime of this app if it runs here, else its store alone, for as long as the block lasts."""
+        from wakeful.runtime import reached  # noqa: PLC0415
+
+        return reached(self)
+
+    def asgi(self, **options: Any) -> Starlette:
+        """The app's HTTP side, to be served or mounted. Served by itself it also runs the app."""
+        from wakeful.runtime import asgi  # noqa: PLC0415
+
+        return asgi(self, **options)
+
+
+def read_signature(
+    function: Callable[..., Any], triggers: tuple[Trigger, ...], where: str
+) -> tuple[bool, TypeAdapter[Any] | None]:
+    """Does the handler take the data, and as what? Refuses signatures that could not be called."""
+    if not callable(function):
+        message = f"{where}: not a function"
+        raise ConfigError(message)
+    parameters = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
+    ]
+    required = [parameter for parameter in inspect.signature(function).parameters.values() if parameter.default is parameter.empty and parameter.kind not in {parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL}]
+    if not parameters or len(required) > 2 or any(one.kind == one.KEYWORD_ONLY for one in required):  # noqa: PLR2004
+        message = f"{where}: a handler takes (run) or (run, data), not {inspect.signature(function)}"
+        raise ConfigError(message)
+    if len(parameters) == 1:
+        return False, None
+    data = parameters[1]
+    try:
+        annotation = get_type_hints(function, include_extras=True).get(data.name, Any)
+    except NameError as error:
+        message = f"{where}: the type of {data.name} cannot be found: {error}. Import it outside TYPE_CHECKING"
+        raise ConfigError(message) from None
+    if annotation is Any:
+        return True, None
+    without = [trigger.describe() for trigger in triggers if not trigger.carries_data]
+    if without:
+        message = f"{where}: {data.name} is typed, but {without[0]} brings no data. Take only (run), or give it a trigger with data"
+        raise ConfigError(message)
+    try:
+        return True, TypeAdapter(annotation)
+    except Exception as error:
+        message = f"{where}: {data.name}: {annotation!r} cannot be validated: {str(error).splitlines()[0]}"
+        raise ConfigError(message) from None
+
+

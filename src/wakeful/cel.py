@@ -1,0 +1,327 @@
+"""Conditions in CEL (Common Expression Language): the one file that knows cel-expr-python.
+
+    data.severity >= 3 && event.source.startsWith("/shop")
+
+Names are `data` and `event.*` (id, source, type, subject, time, … and extensions). `event.time` and `event.expirytime` are
+timestamps. A missing field, a wrong type or any other error while evaluating is "no match", and the reason says so.
+
+The library converts every value it is handed, all the way down, so the cost grows with the payload. Therefore the expression
+is read once to see which fields it names, and only these are handed over; if that cannot be told for sure, everything is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from wakeful.errors import ConfigError, did_you_mean
+from wakeful.model import Event
+
+_TEXTS = (
+    "id",
+    "source",
+    "type",
+    "subject",
+    "datacontenttype",
+    "dataschema",
+    "traceparent",
+    "correlationid",
+    "causationid",
+)
+_TIMES = ("time", "expirytime")
+_TOKEN = re.compile(
+    r"""
+      (?P<skipped> \s+ | //[^\n]* )
+    | (?P<text>    "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' )
+    | (?P<name>    [A-Za-z_][A-Za-z_0-9]* )
+    | (?P<sign>    . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+# Raw, byte and triple-quoted texts and quoted names have rules of their own; rare enough not to read them.
+_UNREADABLE = re.compile(r"""[A-Za-z]["']|\"{3}|'{3}|`""")
+_KEY_NOT_FOUND = re.compile(r'Key not found in map : "?(.*?)"?')
+_ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+")
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Whether something matched, and why: shown as it is by `wakeful why`."""
+
+    matched: bool
+    reason: str
+
+
+class Condition:
+    """A compiled expression. May be used by any number of threads at once."""
+
+    __slots__ = ("_data_fields", "_event_fields", "_false", "_paths", "_program", "_true", "expression")
+
+    def __init__(self, expression: str, program: Any, paths: list[Path] | None) -> None:
+        self.expression = expression
+        self._program = program
+        self._paths = paths or []
+        # None: hand over everything. Empty: the expression does not name it at all.
+        self._data_fields = _fields("data", paths)
+        self._event_fields = _fields("event", paths)
+        self._true = Match(matched=True, reason=f'where "{expression}" was true')
+        self._false = Match(matched=False, reason=f'where "{expression}" was false')
+
+    def matches(self, event: Event) -> Match:
+        """Evaluate against an event; never raises for what an event holds."""
+        try:
+            answer = self._program.eval(data=self._bindings(event)).value()
+        except Exception as error:  # the library's own failure must not stop intake
+            return Match(matched=False, reason=f'where "{self.expression}" failed: {error}: counts as no match')
+        if answer is True:
+            return self._true
+        if answer is False:
+            return self._false
+        return Match(matched=False, reason=self._explain(answer, event))
+
+    def _bindings(self, event: Event) -> dict[str, Any]:
+        bindings: dict[str, Any] = {}
+        fields = self._data_fields
+        if fields is None or (fields and type(event.data) is not dict):
+            bindings["data"] = event.data
+        elif fields:
+            data = event.data
+            bindings["data"] = {name: data[name] for name in fields if name in data}
+        fields = self._event_fields
+        if fields is None or fields:
+            bindings["event"] = _attributes(event, fields)
+            # Inside a map the library takes no datetime, hence the qualified names.
+            if event.time is not None:
+                bindings["event.time"] = event.time
+            if event.expirytime is not None:
+                bindings["event.expirytime"] = event.expirytime
+        return bindings
+
+    def _explain(self, answer: Any, event: Event) -> str:
+        """Say why an evaluation gave neither true nor false. Errors come back as values whose text starts with a code."""
+        if not isinstance(answer, str) or not _is_error(answer):
+            kind = type(answer).__name__
+            return f'where "{self.expression}" gave a value of type {kind}, not true or false: counts as no match'
+        text = answer.partition(": ")[2]
+        key = _KEY_NOT_FOUND.fullmatch(text)
+        if key is not None or "SELECT" in text or "No value with name" in text:
+            missing = _missing_path(self._paths, event) or (key[1] if key is not None else None)
+            if missing is not None:
+                return f"no field {missing}: counts as no match"
+        return f'where "{self.expression}" could not be evaluated ({text}): counts as no match'
+
+
+def compile_condition(expression: str, *, where: str) -> Condition:
+    """Compile an expression; ConfigError says in one line what is wrong with it. `where` names the place it stands at."""
+    if not isinstance(expression, str) or not expression.strip():
+        raise ConfigError(f'{where}: the condition is empty; write a CEL expression like "data.severity >= 3"')
+    tokens = _tokens(expression)
+    paths = None if tokens is None else _paths(tokens)
+    for path in paths or ():
+        if path[0] == "event" and len(path) > 1:
+            _check_attribute(path[1], expression, where)
+    if tokens is not None:
+        _refuse_has_time(tokens, expression, where)
+    try:
+        program = _environment().compile(expression)
+    except RuntimeError as error:
+        raise ConfigError(f"{where}: {_one_line(str(error), expression)}") from None
+    kind = program.return_type().name()
+    if kind not in ("BOOL", "DYN"):
+        raise ConfigError(f'{where}: "{expression}" gives {kind.lower()}, not true or false; compare it with something')
+    return Condition(expression, program, paths)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Any:
+    # Imported here because it takes 50 ms and most programs that import Wakeful have no condition.
+    from cel_expr_python import cel
+    from cel_expr_python.ext import ext_strings
+
+    variables = {"data": cel.Type.DYN, "event": cel.Type.DYN}
+    variables |= {f"event.{name}": cel.Type.TIMESTAMP for name in _TIMES}
+    return cel.NewEnv(variables=variables, extensions=[ext_strings.ExtStrings()])
+
+
+def _tokens(expression: str) -> list[tuple[str, str]] | None:
+    """The words of an expression as (kind, text), or None if it holds something that is not read here."""
+    if _UNREADABLE.search(expression):
+        return None
+    found = ((str(match.lastgroup), match.group()) for match in _TOKEN.finditer(expression))
+    return [(kind, text) for kind, text in found if kind != "skipped"]
+
+
+def _paths(tokens: list[tuple[str, str]]) -> list[Path]:
+    """The paths that start at `data` or `event`: data.a.b and data["a"] are ("data", "a", "b") and ("data", "a").
+
+    A root that stands alone, or whose use is not plain, is a path of length one: everything is needed then.
+    """
+    ends = [*tokens, ("end", ""), ("end", ""), ("end", "")]
+    paths: list[Path] = []
+    for position, (kind, text) in enumerate(tokens):
+        if kind != "name" or text not in ("data", "event"):
+            continue
+        if position and tokens[position - 1][1] == ".":
+            if not _is_member(tokens, position):
+                paths.append((text,))
+            continue
+        path = [text]
+        position += 1
+        while True:
+            sign, (next_kind, next_text), after = ends[position][1], ends[position + 1], ends[position + 2][1]
+            if sign == "." and next_kind == "name" and after != "(":
+                path.append(next_text)
+                position += 2
+            elif sign == "[" and next_kind == "text" and after == "]" and "\\" not in next_text:
+                path.append(next_text[1:-1])
+                position += 3
+            else:
+                break
+        paths.append(tuple(path))
+    return paths
+
+
+def _is_member(tokens: list[tuple[str, str]], position: int) -> bool:
+    """Whether the name at `position`, which follows a dot, is a field of something: in `.data` it is the root itself."""
+    kind, text = tokens[position - 2] if position >= 2 else ("end", "")
+    return (kind in ("name", "text") and text != "in") or text in (")", "]", "}")
+
+
+def _fields(root: str, paths: list[Path] | None) -> tuple[str, ...] | None:
+    """The first fields below a root that the paths name; None if all of it is needed."""
+    if paths is None:
+        return None
+    mine = [path for path in paths if path[0] == root]
+    if any(len(path) == 1 for path in mine):
+        return None
+    return tuple(dict.fromkeys(path[1] for path in mine))
+
+
+def _attributes(event: Event, names: tuple[str, ...] | None) -> dict[str, Any]:
+    """The attributes of an event that are there, as CEL sees them under `event`."""
+    attributes: dict[str, Any] = {}
+    for name in _TEXTS if names is None else names:
+        value = getattr(event, name) if name in _TEXTS else event.extensions.get(name)
+        if value is not None:
+            attributes[name] = value
+    if names is None:
+        attributes.update(event.extensions)
+        attributes.update({name: moment.isoformat() for name in _TIMES if (moment := getattr(event, name)) is not None})
+    if names is None or "data" in names:
+        attributes["data"] = event.data
+    return attributes
+
+
+def _missing_path(paths: list[Path], event: Event) -> str | None:
+    """The first path of an expression that leads nowhere in this event."""
+    for path in paths:
+        value: Any = event.data if path[0] == "data" else _attributes(event, None)
+        for depth, name in enumerate(path[1:], start=2):
+            if not isinstance(value, dict) or name not in value:
+                return ".".join(path[:depth])
+            value = value[name]
+    return None
+
+
+def _is_error(text: str) -> bool:
+    code = text.partition(":")[0]
+    return code.isupper() and code.replace("_", "").isalpha()
+
+
+def _check_attribute(name: str, expression: str, where: str) -> None:
+    """Refuse a name that no attribute can have. A misspelt one in lower case may be an extension, so it is let through."""
+    if not _ATTRIBUTE_NAME.fullmatch(name):
+        known = (*_TEXTS, *_TIMES)
+        suggestion = did_you_mean(name.lower().replace("_", ""), known)
+        raise ConfigError(
+            f'{where}: "{expression}" names event.{name}, and an event has no such attribute.{suggestion}'
+        )
+
+
+def _refuse_has_time(tokens: list[tuple[str, str]], expression: str, where: str) -> None:
+    """Refuse has(event.time): the library takes its argument for the timestamp itself and has() would answer with that."""
+    words = [text for _, text in tokens]
+    for position in range(len(words) - 5):
+        if words[position : position + 4] == ["has", "(", "event", "."] and words[position + 4] in _TIMES:
+            name = words[position + 4]
+            raise ConfigError(f"{where}: in \"{expression}\" write '{name}' in event instead of has(event.{name})")
+
+
+_PROBLEM = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
+_UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
+_FUNCTIONS = (
+    "contains",
+    "endsWith",
+    "startsWith",
+    "matches",
+    "size",
+    "has",
+    "all",
+    "exists",
+    "exists_one",
+    "filter",
+    "map",
+    "timestamp",
+    "duration",
+    "lowerAscii",
+    "upperAscii",
+    "split",
+    "trim",
+    "replace",
+    "substring",
+    "indexOf",
+    "join",
+    "string",
+    "int",
+    "double",
+)
+_HABITS = {"and": "&&", "or": "||", "not": "!", "True": "true", "False": "false", "None": "null"}
+
+
+def _one_line(problem: str, expression: str) -> str:
+    """The library's several lines as one: what, at which column, and what was probably meant."""
+    match = _PROBLEM.search(problem)
+    if match is None:
+        return f'"{expression}" is not a CEL expression: {problem.splitlines()[0]}'
+    line, column, text = match[1], match[2], match[3].removesuffix("[INVALID_ARGUMENT]").strip()
+    place = f"at column {column}" if line == "1" else f"at line {line}, column {column}"
+    undeclared = _UNDECLARED.search(text)
+    if undeclared is not None:
+        return (
+            f'"{expression}" names "{undeclared[1]}" {place}, which does not exist.{_meant(undeclared[1], expression)}'
+        )
+    text = text.removeprefix("Syntax error: ").partition(" expecting {")[0].replace("'<EOF>'", "the end")
+    return f'"{expression}" is not a CEL expression: {text} {place}.{_habit(expression)}'
+
+
+def _meant(name: str, expression: str) -> str:
+    if name in _HABITS:
+        return f' Did you mean "{_HABITS[name]}"?'
+    root, dot, rest = name.partition(".")
+    if re.search(rf"\b{re.escape(name)}\s*\(", expression):
+        return did_you_mean(name, _FUNCTIONS)
+    near = did_you_mean(root, ("data", "event"))
+    if dot and "Did you mean" in near:
+        return f' Did you mean "{"data" if "data" in near else "event"}.{rest}"?'
+    if name in (*_TEXTS, *_TIMES):
+        return f' Did you mean "event.{name}"?'
+    return f' Did you mean "data.{name}"?'
+
+
+def _habit(expression: str) -> str:
+    """A hint for what people write out of habit from other languages."""
+    tokens = _tokens(expression) or []
+    words = [text for kind, text in tokens if kind == "name"]
+    for word in ("and", "or", "not"):
+        if word in words:
+            return f' Did you mean "{_HABITS[word]}"?'
+    signs = [text for kind, text in tokens if kind == "sign"]
+    for sign, double in (("=", "=="), ("&", "&&"), ("|", "||")):
+        alone = re.search(rf"(?<![{re.escape(sign)}<>!]){re.escape(sign)}(?!{re.escape(sign)})", expression)
+        if sign in signs and alone is not None:
+            return f' Did you mean "{double}"?'
+    return ""

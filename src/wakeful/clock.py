@@ -1,0 +1,128 @@
+"""Time, in one place: integers of microseconds since 1970, UTC.
+
+Everything that needs the time is handed a `Clock`. In production that is `SystemClock`; tests hand in `VirtualClock`
+and move it by hand. On PostgreSQL the stored times come from the database's own clock (`Clock.for_database` is None),
+so that machines with clocks that disagree still agree on leases and due times; a virtual clock overrules that too.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+Microseconds = int
+
+SECOND: Microseconds = 1_000_000
+_UNITS = {"us": 1, "ms": 1_000, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND, "d": 86400 * SECOND, "w": 604800 * SECOND}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d|w)")
+
+Duration = str | timedelta | int | float
+
+
+class Clock(Protocol):
+    """Where the time comes from."""
+
+    def now(self) -> Microseconds:
+        """The time, for sums inside this process."""
+        ...
+
+    def for_database(self) -> Microseconds | None:
+        """What to hand a PostgreSQL statement as `:now`; None lets the database read its own clock."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> Microseconds:
+        return time.time_ns() // 1000
+
+    def for_database(self) -> Microseconds | None:
+        return None
+
+
+class VirtualClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self, start: Microseconds | datetime = 1_767_225_600 * SECOND) -> None:
+        self._now = from_datetime(start) if isinstance(start, datetime) else start
+
+    def now(self) -> Microseconds:
+        return self._now
+
+    def for_database(self) -> Microseconds | None:
+        return self._now
+
+    def move(self, by: Duration) -> None:
+        """Move on by a duration."""
+        self._now += duration(by)
+
+
+def duration(value: Duration) -> Microseconds:
+    """Read a duration: "30s", "10m", "1h30m", "2d", a timedelta, or a number of seconds.
+
+    >>> duration("1h30m") == 5400 * SECOND
+    True
+    """
+    if isinstance(value, timedelta):
+        return round(value.total_seconds() * SECOND)
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        message = f'{value!r} is not a duration: write it as "30s", "10m", "2d" or a timedelta'
+        raise TypeError(message)
+    if isinstance(value, int | float):
+        return round(value * SECOND)
+    text = value.strip()
+    total = 0.0
+    position = 0
+    while match := _DURATION.match(text, position):
+        total += float(match[1]) * _UNITS[match[2]]
+        position = match.end()
+        while position < len(text) and text[position] == " ":
+            position += 1
+    if position != len(text) or not text:
+        message = f'{value!r} is not a duration: write it as "500ms", "30s", "10m", "1h30m", "2d" or a timedelta'
+        raise ValueError(message)
+    return round(total)
+
+
+def seconds(value: Microseconds) -> float:
+    """Microseconds as seconds, for the standard library."""
+    return value / SECOND
+
+
+def from_datetime(moment: datetime) -> Microseconds:
+    """A datetime as microseconds; a naive one counts as UTC."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86400 + delta.seconds) * SECOND + delta.microseconds
+
+
+def to_datetime(moment: Microseconds) -> datetime:
+    """Microseconds as a datetime in UTC."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment)
+
+
+def to_text(moment: Microseconds | None) -> str | None:
+    """Microseconds as RFC 3339 text, for JSON and for people."""
+    return None if moment is None else to_datetime(moment).isoformat().replace("+00:00", "Z")
+
+
+def readable(span: Microseconds | None) -> str:
+    """A span of time for people: 850 µs, 12.3 ms, 4.20 s, 3 m 20 s, 2 h 5 m, 3 d 4 h."""
+    if span is None:
+        return "–"
+    if span < 1_000:
+        return f"{span} µs"
+    if span < SECOND:
+        return f"{span / 1_000:.3g} ms"
+    if span < 60 * SECOND:
+        return f"{span / SECOND:.3g} s"
+    whole = span // SECOND
+    if whole < 3600:
+        return f"{whole // 60} m {whole % 60} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60} m"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"

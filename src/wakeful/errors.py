@@ -1,0 +1,287 @@
+"""Every error of Wakeful, and the table that sorts other people's errors into classes.
+
+    WakefulError
+    ├── ConfigError            something declared is wrong: what, where, did you mean; refused before anything runs
+    ├── InvalidEvent           an event that cannot be accepted; names the field, and the index in a batch
+    ├── IdempotencyConflict    an Idempotency-Key that was used before, for another request
+    ├── NotFound               no run, event or agent of that name
+    ├── StoreError
+    │   ├── StoreUnavailable   the database is gone, full or locked: nothing is known to be stored, trying again is safe
+    │   ├── SchemaMismatch     the schema is behind or ahead of this version
+    │   └── ClaimLost          a fenced write was refused: somebody else owns the run now
+    └── Failure                what a step, an action or a handler raises to say how it failed
+        ├── Transient          may work later: retried with backoff
+        │   ├── RateLimited    told to wait: waits as told, uses up no attempt
+        │   ├── NotSent        an action that certainly did nothing
+        │   └── StepTimeout    a step's own time limit ran out
+        ├── Persistent         will not work again: dead at once
+        │   ├── InvalidData         the event's data does not fit the handler's model
+        │   ├── NotSerialisable     an argument or result that is not JSON, or is too large
+        │   ├── UnfinishedCalls     the handler returned while a run.* call was in flight
+        │   ├── DeadlineExceeded    the run's deadline passed
+        │   ├── TooManyCrashes      the run took its process with it too often
+        │   └── StepFailed          a stored error whose own class cannot be found any more
+        └── Denied             policy, or the code itself, says no: no retry, recorded as a policy outcome
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import socket
+import sys
+import traceback
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from wakeful.clock import Microseconds, duration, Duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+FailureClass = Literal["transient", "rate_limited", "persistent", "denied"]
+
+
+class WakefulError(Exception):
+    """The root: catch this to catch everything of Wakeful."""
+
+
+class ConfigError(WakefulError):
+    """Something that was declared is wrong."""
+
+
+class InvalidEvent(WakefulError):
+    """An event that cannot be accepted. Nothing of its request was stored."""
+
+    def __init__(self, message: str, *, field: str | None = None, index: int | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+        self.index = index
+
+
+class IdempotencyConflict(WakefulError):
+    """This Idempotency-Key was used before, for a request with other content."""
+
+
+class NotFound(WakefulError):
+    """There is nothing of that name."""
+
+
+class StoreError(WakefulError):
+    """Something about the database."""
+
+
+class StoreUnavailable(StoreError):
+    """The database did not answer, or has no room. The work may or may not be stored; sending it again is safe."""
+
+
+class SchemaMismatch(StoreError):
+    """The database's schema is not the one this version works with."""
+
+
+class ClaimLost(StoreError):
+    """A fenced write was refused: this process no longer owns the run. Nothing was written."""
+
+
+class Failure(WakefulError):
+    """How a piece of work failed."""
+
+
+class Transient(Failure):
+    """It may work later. Retried with backoff, or after `retry_after`."""
+
+    def __init__(self, *args: object, retry_after: Duration | None = None) -> None:
+        super().__init__(*args)
+        self.retry_after: Microseconds | None = None if retry_after is None else duration(retry_after)
+
+
+class RateLimited(Transient):
+    """The other side said how long to wait. Waits as told and uses up no attempt."""
+
+    def __init__(self, *args: object, retry_after: Duration = "1s") -> None:
+        super().__init__(*(args or ("rate limited",)), retry_after=retry_after)
+
+
+class NotSent(Transient):
+    """An action that certainly did nothing: trying it again repeats nothing."""
+
+
+class StepTimeout(Transient, TimeoutError):
+    """A step's own time limit ran out."""
+
+
+class Persistent(Failure):
+    """Trying again would fail the same way."""
+
+
+class InvalidData(Persistent):
+    """The event's data does not fit the model of the handler; the handler did not start."""
+
+
+class NotSerialisable(Persistent):
+    """An argument or a result cannot be stored as JSON, or is over the limit."""
+
+
+class UnfinishedCalls(Persistent):
+    """The handler returned while a `run.*` call was still in flight."""
+
+
+class DeadlineExceeded(Persistent):
+    """The run's deadline passed before it finished."""
+
+
+class TooManyCrashes(Persistent):
+    """The run was in flight in too many processes that died."""
+
+
+class StepFailed(Persistent):
+    """A step's stored error, when its own class cannot be found any more."""
+
+
+class Denied(Failure):
+    """Not allowed. Never retried; recorded as a policy outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What class of failure an exception is, and how long the other side asked to wait."""
+
+    failure: FailureClass
+    retry_after: Microseconds | None = None
+
+
+# The first row whose exceptions match decides. HTTP answers are looked at before this table, by their status.
+# Anything that no row knows counts as transient: attempts are bounded, and giving up too early loses work.
+CLASSES: tuple[tuple[tuple[type[BaseException], ...], FailureClass], ...] = (
+    ((Denied,), "denied"),
+    ((RateLimited,), "rate_limited"),
+    ((Persistent,), "persistent"),
+    ((Transient,), "transient"),
+    ((TimeoutError, asyncio.TimeoutError, ConnectionError, socket.gaierror, InterruptedError), "transient"),
+    ((PermissionError, NotImplementedError), "persistent"),
+)
+
+TOO_MANY_REQUESTS = 429
+REQUEST_TIMEOUT = 408
+SERVICE_UNAVAILABLE = 503
+
+
+def classify(error: BaseException) -> Verdict:
+    """Say what class of failure an exception is. See CLASSES; HTTP errors of any client go by their status."""
+    if isinstance(error, Failure):
+        retry_after = getattr(error, "retry_after", None)
+        for kinds, failure in CLASSES:
+            if isinstance(error, kinds):
+                return Verdict(failure, retry_after)
+    status = _http_status(error)
+    if status is not None:
+        return _classify_status(status, error)
+    for kinds, failure in CLASSES:
+        if isinstance(error, kinds):
+            return Verdict(failure)
+    if isinstance(error, BaseExceptionGroup):
+        return _classify_group(error)
+    if type(error).__name__ == "ValidationError":  # pydantic's, and those of its relatives: the same data fails again
+        return Verdict("persistent")
+    return Verdict("transient")
+
+
+def _classify_group(group: BaseExceptionGroup[BaseException]) -> Verdict:
+    """A TaskGroup's errors fail as its worst one does: denied, then persistent, then the longest wait."""
+    verdicts = [classify(inner) for inner in group.exceptions]
+    order: tuple[FailureClass, ...] = ("denied", "persistent", "transient", "rate_limited")
+    worst = min(verdicts, key=lambda verdict: order.index(verdict.failure))
+    waits = [verdict.retry_after for verdict in verdicts if verdict.retry_after is not None]
+    return Verdict(worst.failure, max(waits) if waits else None)
+
+
+def _http_status(error: BaseException) -> int | None:
+    """The HTTP status an exception carries, whichever client raised it (httpx, requests, aiohttp, urllib, SDKs)."""
+    response = getattr(error, "response", None)
+    for holder, name in ((response, "status_code"), (error, "status_code"), (error, "status"), (error, "code")):
+        status = getattr(holder, name, None)
+        if isinstance(status, int) and 400 <= status <= 599:  # noqa: PLR2004 the range of HTTP errors
+            return int(status)
+    return None
+
+
+def _classify_status(status: int, error: BaseException) -> Verdict:
+    wait = _retry_after(error)
+    if status == TOO_MANY_REQUESTS or (status == SERVICE_UNAVAILABLE and wait is not None):
+        return Verdict("rate_limited" if wait is not None else "transient", wait)
+    if status == REQUEST_TIMEOUT or status >= 500:  # noqa: PLR2004 server errors
+        return Verdict("transient", wait)
+    return Verdict("persistent")
+
+
+def _retry_after(error: BaseException) -> Microseconds | None:
+    """The Retry-After header of an HTTP error: seconds, or a date."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
+    try:
+        text = cast("Mapping[str, str]", headers).get("Retry-After") or cast("Mapping[str, str]", headers).get("retry-after")
+    except (AttributeError, TypeError):
+        return None
+    if not text:
+        return None
+    try:
+        return max(0, duration(float(text)))
+    except ValueError:
+        pass
+    try:
+        wait = parsedate_to_datetime(text) - datetime.now(UTC)
+    except (TypeError, ValueError):
+        return None
+    return max(0, duration(wait if wait > timedelta(0) else timedelta(0)))
+
+
+TRACEBACK_LIMIT = 8_000
+MESSAGE_LIMIT = 4_000
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An exception as it is stored: its class, words, failure class and the end of its traceback."""
+    kind = type(error)
+    lines = "".join(traceback.format_exception(kind, error, error.__traceback__))
+    return {
+        "type": kind.__name__,
+        "kind": f"{kind.__module__}:{kind.__qualname__}",
+        "message": (str(error) or kind.__name__)[:MESSAGE_LIMIT],
+        "failure": classify(error).failure,
+        "traceback": lines[-TRACEBACK_LIMIT:],
+    }
+
+
+def restore(stored: Mapping[str, Any]) -> Exception:
+    """A stored error as an exception of its own class again, so that `except` clauses work on resume as they did before.
+
+    Only classes that the program has imported are used, and their `__init__` is not called: its signature is unknown.
+    """
+    message = str(stored.get("message", ""))
+    module, _, name = str(stored.get("kind", "")).partition(":")
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and issubclass(found, Exception)):
+        return StepFailed(f"{stored.get('type')}: {message}")
+    try:
+        error = found.__new__(found, message)
+    except Exception:  # noqa: BLE001 a class with a __new__ of its own
+        return StepFailed(f"{stored.get('type')}: {message}")
+    error.args = (message,)
+    if isinstance(error, Transient):
+        error.retry_after = None
+    return error
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """' Did you mean "x"?' when something close is known, else the list of what is known."""
+    names = sorted(set(known))
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    if close:
+        return f' Did you mean "{close[0]}"?'
+    if not names:
+        return ""
+    shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")  # noqa: PLR2004
+    return f" Known: {shown}."

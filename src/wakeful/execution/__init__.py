@@ -1,0 +1,1 @@
+"""Doing the work: claim, run the handler step by step, and settle how it ended."""

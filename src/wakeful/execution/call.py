@@ -1,0 +1,94 @@
+"""Calling a user's function, sync or async: the one place where a thread is used for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from wakeful.clock import Microseconds, readable, seconds
+from wakeful.errors import StepTimeout, Transient
+
+
+@lru_cache(maxsize=4096)
+def is_async(function: Callable[..., Any]) -> bool:
+    """Does calling it give something to await?"""
+    inner = function
+    while hasattr(inner, "func"):  # functools.partial
+        inner = inner.func
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
+
+
+async def call(
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+    *,
+    what: str,
+    limit: Microseconds | None = None,
+) -> Any:
+    """The function's result. A sync function runs in a thread; past `limit` it is left alone there, since a thread
+    cannot be stopped, and its result is thrown away.
+    """
+    if limit is None:
+        return await _call(function, arguments, keywords)
+    try:
+        async with asyncio.timeout(seconds(limit)) as scope:
+            return await _call(function, arguments, keywords)
+    except TimeoutError:
+        if not scope.expired():
+            raise  # the function's own
+        message = f"{what} took longer than its time limit of {readable(limit)}"
+        raise StepTimeout(message) from None
+
+
+async def _call(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    if not is_async(function):
+        value = await in_thread(function, arguments, keywords)
+        if not inspect.isawaitable(value):
+            return value
+        return await value  # a plain function that returned a coroutine, such as a lambda around an async one
+    try:
+        return await function(*arguments, **keywords)
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling() == 0:  # nobody cancelled us: it came out of the function
+            message = "the function was cancelled from inside"
+            raise Transient(message) from error
+        raise
+
+
+async def in_thread(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Run a sync function in a thread of its own. The thread is a daemon: one that hangs must not keep a worker from
+    stopping.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(value)
+
+    def work() -> None:
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            value = context.run(function, *arguments, **keywords)
+        except StopIteration as stop:  # cannot be set on a future
+            error = RuntimeError(f"StopIteration: {stop.value}")
+        except BaseException as caught:  # noqa: BLE001 handed to whoever awaits
+            error = caught
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, value, error)
+
+    threading.Thread(target=work, name=f"wakeful {getattr(function, '__name__', 'function')}", daemon=True).start()
+    return await future

@@ -1,0 +1,241 @@
+"""One attempt of one run, as a pipeline: may it start? → read the data → run the handler → settle how it ended.
+
+Each ending is one request to the store (finish, or leave), and each request is one transition. Nothing is decided
+here: `retry.decide` says what to do after a failure, this carries it out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import structlog
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+from wakeful.clock import Microseconds, readable, seconds, to_text as time_text
+from wakeful.errors import (
+    ClaimLost,
+    DeadlineExceeded,
+    InvalidData,
+    TooManyCrashes,
+    UnfinishedCalls,
+    describe,
+)
+from wakeful.execution.call import call
+from wakeful.execution.options import AgentOptions
+from wakeful.execution.retry import Again, decide, signature
+from wakeful.execution.run import Run, Surroundings, failed_steps
+from wakeful.model import Claim, Event, Outcome, digest
+from wakeful.stores.base import Alarm, FinishRun, LeaveRun
+from wakeful.values import to_text
+
+SHOWN_VALIDATION_ERRORS = 20
+
+
+class Handler(Protocol):
+    """What the executor needs to know of an agent."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def function(self) -> Callable[..., Any]: ...
+    @property
+    def options(self) -> AgentOptions: ...
+    @property
+    def takes_data(self) -> bool: ...
+    @property
+    def data_model(self) -> TypeAdapter[Any] | None: ...
+
+
+class SettlingStore(Protocol):
+    """Where an attempt's ending goes."""
+
+    async def finish(self, request: FinishRun) -> None: ...
+
+    async def leave(self, request: LeaveRun) -> None: ...
+
+
+@dataclass(slots=True)
+class Ended:
+    """What became of an attempt: `delay` says when the run is due again, None that it is not."""
+
+    delay: Microseconds | None = None
+
+
+class Executor:
+    """Executes claims."""
+
+    def __init__(
+        self, store: SettlingStore, surroundings: Surroundings, read_event: Callable[[str], Event]
+    ) -> None:
+        self._store = store
+        self._around = surroundings
+        self._read_event = read_event
+        self._log = structlog.get_logger("wakeful").bind(part="executor")
+
+    async def execute(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
+        """The whole attempt. Never raises for what the handler did; ClaimLost ends it without a trace."""
+        event = self._read_event(claim.envelope)
+        run = Run(claim, event, self._around)
+        on_run(run)
+        run._task = asyncio.current_task()  # noqa: SLF001 the run is interrupted by cancelling this task
+        structlog.contextvars.bind_contextvars(run=claim.id, agent=claim.agent, trace=event.traceparent)
+        try:
+            if (refusal := self._refuse_start(claim, agent)) is not None:
+                await self._store.finish(refusal)
+                return Ended()
+            return await self._attempt(run, claim, agent)
+        except ClaimLost as error:
+            self._log.warning("the run has another owner now; this attempt is dropped", error=str(error))
+            return Ended()
+
+    def _refuse_start(self, claim: Claim, agent: Handler) -> FinishRun | None:
+        """Runs that must not start: expired before their first start, or crashed too often."""
+        if claim.first_start and claim.expires_at is not None and claim.expires_at <= claim.claimed_at:
+            reason = f"expired at {time_text(claim.expires_at)}, before it could start"
+            return FinishRun(claim, "cancelled", reason=reason, outcome=Outcome("cancelled"), expired=True)
+        if claim.crashes >= agent.options.max_crashes:
+            error = TooManyCrashes(f"in flight in {claim.crashes} processes that died, {agent.options.max_crashes} allowed")
+            return self._dead(claim, error, "crashed too often")
+        return None
+
+    async def _attempt(self, run: Run, claim: Claim, agent: Handler) -> Ended:
+        timer = self._start_deadline(run, claim, agent)
+        try:
+            arguments = (run, self._read_data(run.event, agent)) if agent.takes_data else (run,)
+            output = await call(agent.function, arguments, {}, what=f"agent {agent.name}")
+            if run.interrupted is not None:  # it swallowed the cancellation
+                return await self._settle_interrupted(run, claim, agent)
+            if run.in_flight:
+                message = (
+                    f"agent {agent.name} returned while {run.in_flight} run.* call(s) were in flight: "
+                    "await them all, or use run.map or asyncio.gather"
+                )
+                raise UnfinishedCalls(message)  # noqa: TRY301 settled like any failure
+            text = to_text(output, what=f"the output of agent {agent.name}")
+        except asyncio.CancelledError:
+            if run.interrupted is None:
+                raise
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+            return await self._settle_interrupted(run, claim, agent)
+        except ClaimLost:
+            raise
+        except Exception as error:  # noqa: BLE001 sorted by class
+            if run.interrupted is not None:
+                return await self._settle_interrupted(run, claim, agent)
+            return await self._settle_failure(claim, agent, error)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        await self._store.finish(
+            FinishRun(claim, "done", output=text, outcome=Outcome("ok", verification="none", commit="committed"))
+        )
+        return Ended()
+
+    @staticmethod
+    def _read_data(event: Event, agent: Handler) -> Any:
+        if agent.data_model is None:
+            return event.data
+        try:
+            return agent.data_model.validate_python(event.data)
+        except ValidationError as error:
+            lines = [
+                f"{'.'.join(str(part) for part in one['loc']) or 'data'}: {one['msg']}"
+                for one in error.errors(include_url=False, include_input=False)[:SHOWN_VALIDATION_ERRORS]
+            ]
+            message = f"the data of {event.type} does not fit agent {agent.name}: " + "; ".join(lines)
+            raise InvalidData(message) from None
+
+    @staticmethod
+    def _start_deadline(run: Run, claim: Claim, agent: Handler) -> asyncio.TimerHandle | None:
+        """The deadline counts from the run's first start, over all its attempts."""
+        limit = agent.options.deadline
+        if limit is None:
+            return None
+        left = claim.started_at + limit - claim.claimed_at
+        return asyncio.get_running_loop().call_later(max(0.0, seconds(left)), run.interrupt, "deadline")
+
+    async def _settle_interrupted(self, run: Run, claim: Claim, agent: Handler) -> Ended:
+        match run.interrupted:
+            case "waiting":
+                due = run.earliest_wait
+                delay = max(0, (due or 0) - self._around.clock.now())
+                steps = run.pending_steps
+                await self._store.leave(
+                    LeaveRun(claim, "waiting", "waited", delay=delay, reason="a step waits to be tried again", steps=steps)
+                )
+                return Ended(delay)
+            case "deadline":
+                limit = readable(agent.options.deadline)
+                error = DeadlineExceeded(f"not finished {limit} after its first start, the deadline of agent {agent.name}")
+                await self._store.finish(self._dead(claim, error, "deadline passed"))
+            case "released":
+                steps = run.pending_steps
+                await self._store.leave(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))
+            case "lost" | None:
+                pass
+        return Ended()
+
+    async def _settle_failure(self, claim: Claim, agent: Handler, error: Exception) -> Ended:
+        options = agent.options
+        decision = decide(
+            error,
+            failures=claim.attempts + 1,
+            attempts=options.attempts,
+            backoff=options.backoff,
+            chance=self._around.chance,
+        )
+        if isinstance(decision, Again):
+            self._log.warning(
+                "the run failed; trying again",
+                error=f"{type(error).__name__}: {error}",
+                again_in=readable(decision.delay),
+                why=decision.reason,
+            )
+            await self._store.leave(
+                LeaveRun(
+                    claim,
+                    "waiting",
+                    "retried" if decision.counts else "waited",
+                    delay=decision.delay,
+                    reason=decision.reason,
+                    error=to_json(describe(error)).decode(),
+                    failed=decision.counts,
+                    clear=sorted(failed_steps(error)),
+                )
+            )
+            return Ended(decision.delay)
+        if decision.denied:
+            self._log.warning("the run was denied", reason=str(error))
+            await self._store.finish(
+                FinishRun(
+                    claim,
+                    "denied",
+                    error=to_json(describe(error)).decode(),
+                    reason=str(error) or "denied",
+                    outcome=Outcome("denied"),
+                )
+            )
+        else:
+            await self._store.finish(self._dead(claim, error, decision.reason, failed=True))
+        return Ended()
+
+    def _dead(self, claim: Claim, error: Exception, reason: str, *, failed: bool = False) -> FinishRun:
+        described = describe(error)
+        kind = signature(described["type"], described["message"])
+        text = f"agent {claim.agent}: run {claim.id} is a dead letter ({kind}); {reason}"
+        self._log.error("dead letter: given up until a person acts", error=f"{described['type']}: {error}", reason=reason)
+        return FinishRun(
+            claim,
+            "dead",
+            error=to_json(described).decode(),
+            reason=reason,
+            outcome=Outcome("failed"),
+            failed=failed,
+            alarm=Alarm(self._around.app, f"dead/{self._around.app}/{claim.agent}/{digest(kind, size=5)}", text),
+        )

@@ -1,0 +1,118 @@
+"""A process's membership: its identity, its lease, and the thread that keeps it.
+
+The lease is renewed by a thread with a connection of its own, never through the journal or the event loop: a busy loop
+must not cost a process its runs. The deadline is counted on the monotonic clock from before the renewal was sent, so
+it can only be earlier than the database's. Whoever is declared dead by others gets a new identity and starts clean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from wakeful.clock import SECOND, Microseconds, seconds
+from wakeful.errors import StoreUnavailable
+from wakeful.stores.base import RegisterProcess, RetireProcess
+
+LEASE: Microseconds = 15 * SECOND
+
+
+class Renewer(Protocol):
+    """Renews a lease from its own thread."""
+
+    def renew(self, process: str, lease: Microseconds) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class Registry(Protocol):
+    """Where processes are entered."""
+
+    async def register(self, request: RegisterProcess) -> None: ...
+
+    async def retire(self, request: RetireProcess) -> None: ...
+
+
+class Membership:
+    """This process among the others."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        make_renewer: Callable[[], Renewer],
+        *,
+        lease: Microseconds = LEASE,
+        on_lost: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._registry = registry
+        self._make_renewer = make_renewer
+        self._lease = lease
+        self._on_lost = on_lost
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._deadline = 0.0
+        self._log = structlog.get_logger("wakeful").bind(part="lease")
+        self.process = ""
+
+    @property
+    def lease(self) -> Microseconds:
+        return self._lease
+
+    def left(self) -> float:
+        """Seconds for which this process certainly still owns its runs."""
+        return self._deadline - time.monotonic()
+
+    async def join(self) -> None:
+        """Enter under a fresh identity and keep the lease from now on."""
+        self.process = secrets.token_hex(8)
+        before = time.monotonic()
+        await self._registry.register(RegisterProcess(self.process, socket.gethostname(), os.getpid(), self._lease))
+        self._deadline = before + seconds(self._lease)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(
+            target=self._keep, args=(self.process, self._stopping, asyncio.get_running_loop()), name="wakeful-lease", daemon=True
+        )
+        self._thread.start()
+
+    async def leave(self) -> None:
+        """Say goodbye. Runs must have been given back before."""
+        if self._thread is None:
+            return
+        self._stopping.set()
+        thread, self._thread = self._thread, None
+        with contextlib.suppress(StoreUnavailable):
+            await self._registry.retire(RetireProcess(self.process))
+        await asyncio.to_thread(thread.join)
+
+    def _keep(self, process: str, stopping: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
+        renewer = self._make_renewer()
+        rest = seconds(self._lease) / 3
+        wait = rest
+        try:
+            while not stopping.wait(wait):
+                before = time.monotonic()
+                try:
+                    alive = renewer.renew(process, self._lease)
+                except StoreUnavailable as error:
+                    wait = rest / 5
+                    self._log.warning("lease not renewed; trying again", error=str(error), left=round(self.left(), 1))
+                    continue
+                if not alive:
+                    if not stopping.is_set():
+                        self._log.error("this process was declared dead by others; it starts again under a new identity")
+                        with contextlib.suppress(RuntimeError):
+                            loop.call_soon_threadsafe(self._on_lost, process)
+                    return
+                self._deadline = before + seconds(self._lease)
+                wait = rest
+        finally:
+            renewer.close()

@@ -1,0 +1,175 @@
+"""What a user may set on an agent or a step, and the `@step` decorator that sets it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any, ParamSpec, TypeVar, cast, overload
+
+from wakeful.clock import SECOND, Duration, Microseconds, duration
+from wakeful.errors import ConfigError, did_you_mean
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MARK = "__wakeful_step__"
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long to wait between tries: a random time up to `first` × `factor` ** (tries − 1), never over `cap`.
+
+    >>> Backoff(first="1s", cap="5m")
+    Backoff(first='1s', factor=2.0, cap='5m')
+    """
+
+    first: Duration = "1s"
+    factor: float = 2.0
+    cap: Duration = "5m"
+
+    def ceiling(self, tries: int) -> Microseconds:
+        """The longest wait after this many tries."""
+        return min(duration(self.cap), round(duration(self.first) * self.factor ** min(tries - 1, 60)))
+
+
+def as_backoff(value: Backoff | Duration, *, where: str) -> Backoff:
+    """A Backoff, or one that starts at the given duration."""
+    backoff = value if isinstance(value, Backoff) else Backoff(first=value)
+    try:
+        backoff.ceiling(1)
+    except (TypeError, ValueError) as error:
+        message = f"{where}: backoff: {error}"
+        raise ConfigError(message) from None
+    return backoff
+
+
+@dataclass(frozen=True, slots=True)
+class StepOptions:
+    """The settings of a step. A plain function has the defaults."""
+
+    name: str | None = None
+    key: Callable[..., Any] | None = None
+    timeout: Microseconds | None = None
+    attempts: int = 3
+    backoff: Backoff = field(default_factory=lambda: Backoff(first="500ms", cap="1m"))
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """The settings of an agent, apart from its triggers."""
+
+    owner: str | None = None
+    attempts: int = 5
+    backoff: Backoff = field(default_factory=Backoff)
+    deadline: Microseconds | None = None
+    concurrency: int | None = None
+    max_crashes: int = 5
+
+
+DEFAULT_STEP = StepOptions()
+
+
+@overload
+def step(function: Callable[P, T], /) -> Callable[P, T]: ...
+@overload
+def step(
+    *,
+    name: str | None = None,
+    key: Callable[..., Any] | None = None,
+    timeout: Duration | None = None,
+    attempts: int = ...,
+    backoff: Backoff | Duration = ...,
+) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
+def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Declare a function as a step: `@step`, `@step(timeout="30s", attempts=5)`, or inline for a closure:
+    `run.step(step(name="total")(lambda: sum(rows)))`. The function itself stays as it is and can be called.
+    """
+    if function is not None:
+        return _mark(function, {})
+    return lambda decorated: _mark(decorated, options)
+
+
+def _mark(function: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
+    where = f"@step on {name_of(function)}"
+    checked = read_options(StepOptions, options, where=where)
+    try:
+        setattr(function, MARK, checked)
+    except AttributeError:  # a bound method or a builtin cannot carry an attribute
+        inner = function
+
+        def carrier(*arguments: Any, **keywords: Any) -> Any:
+            return inner(*arguments, **keywords)
+
+        carrier.__name__ = name_of(function)
+        setattr(carrier, MARK, checked)
+        return carrier
+    return function
+
+
+def options_of(function: Callable[..., Any]) -> StepOptions:
+    """The step settings of a function."""
+    return cast("StepOptions", getattr(function, MARK, DEFAULT_STEP))
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a function as people know it."""
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def read_options(kind: type[T], given: dict[str, Any], *, where: str) -> T:
+    """Settings as given by a user, checked: unknown names, durations, numbers."""
+    known = {one.name for one in fields(kind)}  # type: ignore[arg-type]
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            message = f'{where}: unknown option "{name}".{did_you_mean(name, known)}'
+            raise ConfigError(message)
+        values[name] = _read(name, value, where)
+    return kind(**values)
+
+
+def _read(name: str, value: Any, where: str) -> Any:
+    if name == "backoff":
+        return as_backoff(value, where=where)
+    if name in {"timeout", "deadline"}:
+        return _read_duration(name, value, where)
+    if name in {"attempts", "concurrency", "max_crashes"}:
+        optional = name == "concurrency"
+        if not ((optional and value is None) or (isinstance(value, int) and not isinstance(value, bool) and value >= 1)):
+            message = f"{where}: {name} must be a whole number from 1 up, not {value!r}"
+            raise ConfigError(message)
+    if name in {"name", "owner"} and not (value is None or (isinstance(value, str) and value)):
+        message = f"{where}: {name} must be a text that is not empty, not {value!r}"
+        raise ConfigError(message)
+    if name == "key" and not (value is None or callable(value)):
+        message = f"{where}: key must be a function of the step's arguments, not {value!r}"
+        raise ConfigError(message)
+    return value
+
+
+def _read_duration(name: str, value: Any, where: str) -> Microseconds | None:
+    if value is None:
+        return None
+    try:
+        span = duration(value)
+    except (TypeError, ValueError) as error:
+        message = f"{where}: {name}: {error}"
+        raise ConfigError(message) from None
+    if span < SECOND // 1000:
+        message = f"{where}: {name} must be at least 1ms, not {value!r}"
+        raise ConfigError(message)
+    return span
+
+
+def location(function: Callable[..., Any]) -> str:
+    """Where a function was written, for error messages: file:line."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "?"
+
+
+def one_of(name: str, known: Iterable[str], *, what: str) -> None:
+    """Refuse a name that is not known."""
+    if name not in set(known):
+        message = f'no {what} "{name}".{did_you_mean(name, known)}'
+        raise ConfigError(message)

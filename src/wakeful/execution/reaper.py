@@ -1,0 +1,42 @@
+"""The reaper: notices processes that died, and puts their runs back. It never executes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from wakeful.clock import Microseconds, seconds
+from wakeful.service import Service
+from wakeful.stores.base import BuryProcess
+
+
+class Cemetery(Protocol):
+    """What the reaper needs of the store."""
+
+    async def others(self, own: str) -> list[tuple[str, Microseconds, bool]]: ...
+
+    async def bury(self, request: BuryProcess) -> int: ...
+
+
+class Reaper(Service):
+    """Looks for processes whose lease ran out, or whose file lock is free."""
+
+    name = "reaper"
+
+    def __init__(self, store: Cemetery, own: Callable[[], str], *, every: float = 5.0) -> None:
+        super().__init__()
+        self._store = store
+        self._own = own
+        self._every = every
+
+    async def run_once(self) -> float | None:
+        """Bury the dead; rest until the next lease could run out."""
+        rest = self._every
+        for process, left, certain in await self._store.others(self._own()):
+            if not certain and left > 0:
+                rest = min(rest, seconds(left) + 0.02)
+                continue
+            count = await self._store.bury(BuryProcess(process, certain=certain))
+            if count:
+                self.log.warning("a process died; its runs are ready again", process=process, runs=count)
+        return rest

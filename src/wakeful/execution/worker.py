@@ -1,0 +1,263 @@
+"""The worker: takes runs as long as there is room, and lets the executor have them.
+
+No polling: a claim rests in the journal until a transaction makes runs ready, another process says so, or the next
+due time comes. `_hot` holds the agents that may have something due; a claim that comes back short takes its agent out,
+and every hint puts it in again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import structlog
+
+from wakeful.clock import seconds
+from wakeful.errors import ClaimLost, StoreUnavailable
+from wakeful.execution.executor import Ended, Executor, Handler
+from wakeful.execution.run import Run
+from wakeful.model import Claim
+from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Ready
+
+AFTER_AN_ERROR = 0.25
+LOOK_ANYWAY_EVERY = 5.0
+
+
+class ClaimingStore(Protocol):
+    """What the worker needs of the store."""
+
+    async def claim(self, request: ClaimRuns, *, now: bool) -> Claimed: ...
+
+    async def forget(self, request: ForgetRuns) -> int: ...
+
+    def poke(self) -> None: ...
+
+
+class Worker:
+    """Claims and executes runs of one app, at most `limit` at a time."""
+
+    def __init__(
+        self,
+        app: str,
+        agents: Mapping[str, Handler],
+        store: ClaimingStore,
+        executor: Executor,
+        process: Callable[[], str],
+        *,
+        limit: int = 64,
+    ) -> None:
+        self._app = app
+        self._agents = agents
+        self._store = store
+        self._executor = executor
+        self._process = process
+        self._limit = limit
+        self._hot: dict[str, None] = dict.fromkeys(agents)
+        self._running: dict[str, int] = dict.fromkeys(agents, 0)
+        self._runs: dict[str, Run] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._alone = False
+        self._solo_waiting = False
+        self._stopping = False
+        self._orphans_possible = False
+        self._loop_task: asyncio.Task[None] | None = None
+        self._timers: set[asyncio.TimerHandle] = set()
+        self._looked = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._log = structlog.get_logger("wakeful").bind(part="worker")
+        self.finished = 0
+
+    # life
+
+    async def start(self) -> None:
+        if self._loop_task is None:
+            self._stopping = False
+            self._loop_task = asyncio.create_task(self._loop(), name="wakeful worker")
+            self._look_anyway()
+
+    async def stop(self, grace: float = 10.0) -> None:
+        """Claim nothing more; let what runs finish within `grace` seconds; give the rest back."""
+        self._stopping = True
+        task, self._loop_task = self._loop_task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        if self._tasks and grace > 0:
+            self._log.info("stopping: waiting for runs to finish", runs=len(self._tasks), at_most=grace)
+            await asyncio.wait(list(self._tasks), timeout=grace)
+        await self._release()
+
+    async def _release(self) -> None:
+        if self._tasks:
+            self._log.info("stopping: giving runs back", runs=len(self._tasks))
+            for run in list(self._runs.values()):
+                run.interrupt("released")
+            await asyncio.wait(list(self._tasks), timeout=5.0)
+        with contextlib.suppress(StoreUnavailable, ClaimLost):
+            await self._store.forget(ForgetRuns(self._process(), frozenset(self._runs)))
+
+    def drop_all(self) -> None:
+        """The process lost its lease: everything in flight belongs to others now."""
+        for run in list(self._runs.values()):
+            run.interrupt("lost")
+
+    async def idle(self) -> None:
+        """Wait until nothing runs."""
+        await self._idle.wait()
+
+    async def settled(self) -> None:
+        """Wait until nothing runs and nothing that is due is left to claim."""
+        while self._tasks or self._wants():
+            if self._tasks:
+                await asyncio.wait(list(self._tasks), return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await self._looked.wait()
+            self._looked.clear()
+
+    # hints
+
+    def hint(self, ready: Ready) -> None:
+        """Runs may be ready: of these agents, or of any."""
+        if ready.app is not None and ready.app != self._app:
+            return
+        for agent in ready.agents or self._agents:
+            if agent in self._agents:
+                self._hot[agent] = None
+
+    def look(self, ready: Ready | None = None) -> None:
+        """Take a hint and look now."""
+        self.hint(ready or Ready())
+        if self._hot:
+            self._store.poke()
+
+    def _look_later(self, delay: float) -> None:
+        loop = asyncio.get_running_loop()
+
+        def fire() -> None:
+            self._timers.discard(timer)
+            self.look()
+
+        timer = loop.call_later(delay, fire)
+        self._timers.add(timer)
+
+    def _look_anyway(self) -> None:
+        """The safety net under all hints."""
+        self.look()
+        timer = asyncio.get_running_loop().call_later(LOOK_ANYWAY_EVERY, self._again)
+        self._timers.add(timer)
+        self._anyway = timer
+
+    def _again(self) -> None:
+        self._timers.discard(self._anyway)
+        if not self._stopping:
+            self._look_anyway()
+
+    # claiming
+
+    async def _loop(self) -> None:
+        while not self._stopping:
+            try:
+                if self._orphans_possible:
+                    await self._forget_orphans()
+                claimed = await self._store.claim(
+                    ClaimRuns(self._app, self._process(), self._wants, self._may_go_solo), now=bool(self._wants())
+                )
+            except (StoreUnavailable, ClaimLost) as error:
+                self._log.warning("cannot claim; trying again", error=str(error), again_in=AFTER_AN_ERROR)
+                self._orphans_possible = True
+                self.hint(Ready())
+                await asyncio.sleep(AFTER_AN_ERROR)
+                continue
+            self._take(claimed)
+            self._looked.set()
+
+    async def _forget_orphans(self) -> None:
+        """A claim whose answer was lost may have been committed: give back what we own without knowing."""
+        count = await self._store.forget(ForgetRuns(self._process(), frozenset(self._runs)))
+        self._orphans_possible = False
+        if count:
+            self._log.warning("claims whose answer was lost were given back", runs=count)
+
+    def _wants(self) -> list[tuple[str, int]]:
+        """How many runs of which agents there is room for now."""
+        if self._stopping or self._alone or (self._solo_waiting and self._tasks):
+            return []
+        room = self._limit - len(self._tasks)
+        wants = []
+        for place, agent in enumerate(list(self._hot)):
+            if room <= 0:
+                break
+            concurrency = self._agents[agent].options.concurrency
+            free = room if concurrency is None else min(room, concurrency - self._running[agent])
+            share = max(1, room // max(1, len(self._hot) - place))
+            if free > 0:
+                most = min(free, share)
+                wants.append((agent, most))
+                room -= most
+        return wants
+
+    def _may_go_solo(self) -> bool:
+        return not self._tasks
+
+    def _take(self, claimed: Claimed) -> None:
+        self._solo_waiting = claimed.solo_waiting
+        counts: dict[str, int] = {}
+        for claim in claimed.claims:
+            counts[claim.agent] = counts.get(claim.agent, 0) + 1
+        for agent, most in claimed.asked:
+            self._hot.pop(agent, None)
+            if counts.get(agent, 0) >= most:
+                self._hot[agent] = None  # there may be more; behind the others now
+        if claimed.next_due is not None:
+            self._look_later(seconds(claimed.next_due))
+        for claim in claimed.claims:
+            self._launch(claim)
+
+    # executing
+
+    def _launch(self, claim: Claim) -> None:
+        self._idle.clear()
+        self._alone = claim.crashes >= 2  # noqa: PLR2004 two processes died with it: nothing else beside it
+        self._running[claim.agent] += 1
+        task = asyncio.get_running_loop().create_task(self._execute(claim))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    async def _execute(self, claim: Claim) -> None:
+        try:
+            ended = await self._executor.execute(claim, self._agents[claim.agent], self._enter)
+            if ended.delay is not None:
+                self._note_delay(ended)
+        finally:
+            self._runs.pop(claim.id, None)
+            self._running[claim.agent] -= 1
+
+    def _enter(self, run: Run) -> None:
+        self._runs[run.id] = run
+
+    def _note_delay(self, ended: Ended) -> None:
+        if not self._stopping and ended.delay is not None:
+            self._look_later(seconds(ended.delay) + 0.001)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self.finished += 1
+        if not self._tasks:
+            self._alone = False
+            self._idle.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error("the executor failed; the run stays claimed until this process ends", error=repr(error))
+            self._orphans_possible = True
+        if (self._hot or self._solo_waiting) and not self._stopping:
+            if self._solo_waiting:
+                self.hint(Ready())
+            self._store.poke()
+
+

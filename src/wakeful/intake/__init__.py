@@ -1,0 +1,1 @@
+"""The one door: every event comes in here, whatever brought it."""

@@ -1,0 +1,129 @@
+"""accept: normalise → dedupe → route → decide → record. What comes back is on disk.
+
+The door knows which agents there are and what policy says; the store knows what was there before. Everything that is
+decided here is stored in one transaction with the event itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from wakeful.clock import Clock, from_datetime, to_text
+from wakeful.errors import ConfigError, did_you_mean
+from wakeful.intake.cloudevents import content_digest, to_envelope
+from wakeful.intake.route import Router
+from wakeful.model import Admission, Arrival, Claim, Decision, Event, EventState, Receipt, Step, event_key, run_id
+from wakeful.policy.decide import DEFAULT_RULES, AdmissionFacts, Rule, decide
+from wakeful.stores.base import AcceptEvents
+
+
+class AcceptingStore(Protocol):
+    """Where events go."""
+
+    async def accept(self, request: AcceptEvents) -> list[Receipt]: ...
+
+    async def accept_within(self, connection: Any, request: AcceptEvents) -> list[Receipt]: ...
+
+
+class Door:
+    """Takes events in for one app."""
+
+    def __init__(
+        self,
+        app: str,
+        router: Router,
+        store: AcceptingStore,
+        clock: Clock,
+        *,
+        owners: dict[str, str | None],
+        rules: Sequence[Rule] = DEFAULT_RULES,
+        on_conflict: Callable[[Event], None] = lambda _: None,
+    ) -> None:
+        self._app = app
+        self._router = router
+        self._store = store
+        self._clock = clock
+        self._owners = owners
+        self._rules = rules
+        self._on_conflict = on_conflict
+
+    async def accept(
+        self,
+        events: list[Event],
+        *,
+        idempotency: tuple[str, str] | None = None,
+        agent: str | None = None,
+        within: Any = None,
+        claim: Claim | None = None,
+        step: Step | None = None,
+    ) -> list[Receipt]:
+        """Store events and what becomes of them; answers after the commit.
+
+        `agent` addresses one agent instead of routing. `within` is a caller's own transaction (PostgreSQL). `claim`
+        and `step` are a run's checkpoint that is stored together with the events it emits.
+        """
+        request = AcceptEvents(self._app, [self.arrive(event, agent) for event in events], idempotency, claim, step)
+        if within is not None:
+            receipts = await self._store.accept_within(within, request)
+        else:
+            receipts = await self._store.accept(request)
+        for event, receipt in zip(events, receipts, strict=False):
+            if receipt.conflict:
+                self._on_conflict(event)
+        return receipts
+
+    def arrive(self, event: Event, agent: str | None = None) -> Arrival:
+        """An event with what shall become of it: for each agent it concerns, an admission with its reason."""
+        now = self._clock.now()
+        key = event_key(self._app, event.source, event.id)
+        expires_at = None if event.expirytime is None else from_datetime(event.expirytime)
+        admissions: list[Admission] = []
+        decisions: list[tuple[str, Decision]] = []
+        expired = expires_at is not None and expires_at <= now
+        for name, matched, reason in self._concerned(event, agent):
+            if not matched:
+                admissions.append(Admission(name, "skipped", reason=reason))
+            elif expired:
+                admissions.append(Admission(name, "expired", reason=f"expired at {to_text(expires_at)}"))
+            else:
+                decision = decide(AdmissionFacts(self._app, name, self._owners.get(name), event, now), self._rules)
+                if decision.answer == "allow":
+                    run = run_id(self._app, name, event.source, event.id)
+                    admissions.append(Admission(name, "started", run_id=run))
+                else:
+                    decisions.append((name, decision))
+                    admissions.append(Admission(name, "denied", reason=f"{decision.rule}: {decision.reason}"))
+        state, reason = self._state(expired=expired, admissions=admissions, event=event)
+        return Arrival(
+            key,
+            event.source,
+            event.id,
+            event.type,
+            event.subject,
+            state,
+            content_digest(event),
+            to_envelope(event),
+            reason,
+            expires_at,
+            admissions,
+            decisions,
+        )
+
+    def _concerned(self, event: Event, agent: str | None) -> list[tuple[str, bool, str]]:
+        if agent is None:
+            return [(routing.agent, routing.matched, routing.reason) for routing in self._router.route(event)]
+        if agent not in self._owners:
+            message = f'app {self._app} has no agent "{agent}".{did_you_mean(agent, self._owners)}'
+            raise ConfigError(message)
+        return [(agent, True, "addressed to it")]
+
+    @staticmethod
+    def _state(*, expired: bool, admissions: list[Admission], event: Event) -> tuple[EventState, str | None]:
+        if expired:
+            return "expired", "its expirytime had passed when it came"
+        if any(admission.state != "skipped" for admission in admissions):
+            return "accepted", None
+        if admissions:
+            return "unmatched", "every agent that takes its type has a condition that was not met"
+        return "unmatched", f"no agent takes type {event.type}"

@@ -1,0 +1,125 @@
+"""Which agents an event is for.
+
+    type ──► plan (cached per type) ──► agents whose pattern fits ──► `where` of each ──► matched, or not and why
+
+An agent whose pattern does not fit is not listed: it has nothing to do with the event. One whose pattern fits and whose
+condition says no is listed as not matched, with the reason, so that "did nothing, because" can be shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from wakeful.cel import Match
+from wakeful.model import Event
+
+WILDCARD = "*"
+PLAN_LIMIT = 4_096
+
+
+class Selector(Protocol):
+    """What routing needs to know of a trigger."""
+
+    @property
+    def type(self) -> str:
+        """An exact event type, or a pattern with wildcards."""
+        ...
+
+    @property
+    def where(self) -> str | None:
+        """A condition on the event, None if there is none: then the type alone decides."""
+        ...
+
+    def describe(self) -> str: ...
+
+    def matches(self, event: Event) -> Match: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """What an event is to one agent."""
+
+    agent: str
+    matched: bool
+    reason: str
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What is known of all events of one type: who may be meant, and, where no condition is asked, the answer."""
+
+    candidates: list[tuple[str, list[Selector]]]
+    answer: list[Routing] | None
+
+
+class Router:
+    """Finds the agents of an event, in the order they were declared."""
+
+    def __init__(self, routes: Sequence[tuple[str, Sequence[Selector]]]) -> None:
+        self._routes = [(agent, list(selectors)) for agent, selectors in routes]
+        self._exact: dict[str, list[tuple[int, int]]] = {}
+        self._patterns: list[tuple[Callable[[str], bool], tuple[int, int]]] = []
+        for position, (_, selectors) in enumerate(self._routes):
+            for number, selector in enumerate(selectors):
+                if WILDCARD in selector.type:
+                    self._patterns.append((type_matcher(selector.type), (position, number)))
+                else:
+                    self._exact.setdefault(selector.type, []).append((position, number))
+        self._plans: dict[str, _Plan] = {}
+
+    def route(self, event: Event) -> list[Routing]:
+        """The agents whose pattern fits the event's type, each matched or not, with the reason."""
+        plan = self._plans.get(event.type) or self._make_plan(event.type)
+        if plan.answer is not None:
+            return plan.answer.copy()
+        return [_ask(agent, selectors, event) for agent, selectors in plan.candidates]
+
+    def _make_plan(self, kind: str) -> _Plan:
+        fitting = list(self._exact.get(kind, ()))
+        fitting += [place for fits, place in self._patterns if fits(kind)]
+        by_agent: dict[int, list[int]] = {}
+        for position, number in sorted(fitting):
+            by_agent.setdefault(position, []).append(number)
+        candidates: list[tuple[str, list[Selector]]] = []
+        for position, numbers in by_agent.items():
+            agent, selectors = self._routes[position]
+            chosen = [selectors[number] for number in numbers]
+            free = next((selector for selector in chosen if selector.where is None), None)
+            candidates.append((agent, [free] if free is not None else chosen))
+        answer = None
+        if all(selectors[0].where is None for _, selectors in candidates):
+            answer = [Routing(agent, matched=True, reason=selectors[0].describe()) for agent, selectors in candidates]
+        plan = _Plan(candidates, answer)
+        # Types come from outside and may be made up without end: start over rather than grow, it costs microseconds.
+        if len(self._plans) >= PLAN_LIMIT:
+            self._plans.clear()
+        self._plans[kind] = plan
+        return plan
+
+
+def _ask(agent: str, selectors: list[Selector], event: Event) -> Routing:
+    reasons = []
+    for selector in selectors:
+        if selector.where is None:
+            return Routing(agent, matched=True, reason=selector.describe())
+        match = selector.matches(event)
+        if match.matched:
+            return Routing(agent, matched=True, reason=match.reason)
+        reasons.append(match.reason)
+    return Routing(agent, matched=False, reason="; ".join(reasons))
+
+
+def type_matcher(pattern: str) -> Callable[[str], bool]:
+    """A function that says whether a type fits a pattern, in which `*` stands for any run of characters."""
+    first, *rest = pattern.split(WILDCARD)
+    if not rest:
+        return pattern.__eq__
+    *middle, last = rest
+    # Atomic groups: each middle part takes its first fit and never gives it back, so that no type, however long, can make
+    # the search go back and forth. The first fit is enough, as with every glob.
+    groups = "".join(f"(?>.*?{re.escape(part)})" for part in middle)
+    search = re.compile(f"{re.escape(first)}{groups}.*{re.escape(last)}", re.DOTALL).fullmatch
+    return lambda kind: search(kind) is not None

@@ -1,0 +1,223 @@
+"""The nouns, and the tables of their legal transitions. Nothing here does anything.
+
+    event ──► admission ──► run ──► step
+                             │
+                             └────► dead letter ──► alarm
+
+A run's life:
+
+                 ┌────────────── retry, release, crash ──────────────┐
+                 ▼                                                   │
+    accepted ─► ready ─► running ─► done | dead | denied | cancelled │
+                 ▲          │                                        │
+                 └─ waiting ┴────────────────────────────────────────┘
+                    (for time)      held (for a person)   parked (circuit, budget, pause)
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any, Literal, get_args
+
+from wakeful.clock import Microseconds
+
+EventState = Literal["accepted", "duplicate", "expired", "unmatched", "quarantined"]
+AdmissionState = Literal["started", "joined", "superseded", "skipped", "expired", "denied"]
+RunState = Literal["ready", "running", "waiting", "held", "parked", "done", "dead", "denied", "cancelled"]
+StepState = Literal["done", "failed", "retrying", "fact"]
+AlarmState = Literal["open", "acknowledged", "resolved"]
+ProcessState = Literal["alive", "stopped", "dead"]
+AttemptOutcome = Literal["retried", "released", "crashed", "waited", "dead", "denied", "done"]
+Answer = Literal["allow", "ask", "shadow", "hold", "deny"]
+
+EVENT_STATES = frozenset(get_args(EventState))
+RUN_STATES = frozenset(get_args(RunState))
+FINAL_RUN_STATES: frozenset[RunState] = frozenset({"done", "dead", "denied", "cancelled"})
+CLAIMABLE_RUN_STATES: frozenset[RunState] = frozenset({"ready", "waiting"})
+
+# What an event may become. A duplicate is never a row of its own: it is counted on the event that it repeats.
+EVENT_TRANSITIONS: dict[EventState | None, frozenset[EventState]] = {
+    None: frozenset({"accepted", "duplicate", "expired", "unmatched", "quarantined"}),
+    "quarantined": frozenset({"accepted", "expired", "unmatched"}),
+    "unmatched": frozenset({"accepted"}),
+    "accepted": frozenset(),
+    "expired": frozenset(),
+    "duplicate": frozenset(),
+}
+
+ADMISSION_TRANSITIONS: dict[AdmissionState | None, frozenset[AdmissionState]] = {
+    None: frozenset({"started", "joined", "superseded", "skipped", "expired", "denied"}),
+    "started": frozenset({"superseded", "expired"}),
+    "joined": frozenset({"started", "superseded", "expired"}),
+    "superseded": frozenset(),
+    "skipped": frozenset({"started"}),
+    "expired": frozenset({"started"}),
+    "denied": frozenset({"started"}),
+}
+
+# `dead`, `denied` and `cancelled` lead on only by a person's replay, which makes the run ready again.
+RUN_TRANSITIONS: dict[RunState | None, frozenset[RunState]] = {
+    None: frozenset({"ready"}),
+    "ready": frozenset({"running", "parked", "held", "cancelled", "denied"}),
+    "running": frozenset({"done", "dead", "denied", "cancelled", "ready", "waiting", "held", "parked"}),
+    "waiting": frozenset({"running", "ready", "cancelled", "parked"}),
+    "held": frozenset({"ready", "cancelled", "dead", "done"}),
+    "parked": frozenset({"ready", "cancelled", "dead"}),
+    "done": frozenset(),
+    "dead": frozenset({"ready", "cancelled"}),
+    "denied": frozenset({"ready"}),
+    "cancelled": frozenset({"ready"}),
+}
+
+ALARM_TRANSITIONS: dict[AlarmState | None, frozenset[AlarmState]] = {
+    None: frozenset({"open"}),
+    "open": frozenset({"open", "acknowledged", "resolved"}),
+    "acknowledged": frozenset({"open", "resolved"}),
+    "resolved": frozenset({"open"}),
+}
+
+
+def digest(*parts: str, size: int = 16) -> str:
+    """A short stable name for some texts: base32 of BLAKE2b, each part prefixed by its length so that none run together."""
+    hasher = blake2b(digest_size=size)
+    for part in parts:
+        raw = part.encode()
+        hasher.update(len(raw).to_bytes(4, "big"))
+        hasher.update(raw)
+    return base64.b32encode(hasher.digest()).decode().rstrip("=").lower()
+
+
+def event_key(app: str, source: str, identifier: str) -> str:
+    """The key of an event: CloudEvents' identity is (source, id), here inside one app."""
+    return digest(app, source, identifier)
+
+
+def run_id(app: str, agent: str, source: str, identifier: str, generation: int = 0) -> str:
+    """The id of a run: the same event for the same agent is the same run, wherever and whenever it is computed."""
+    root = digest(app, agent, source, identifier)
+    return f"{root}.{generation}" if generation else root
+
+
+@dataclass(slots=True)
+class Event:
+    """A fact from outside: a CloudEvents 1.0 envelope."""
+
+    source: str
+    id: str
+    type: str
+    data: Any = None
+    subject: str | None = None
+    time: datetime | None = None
+    traceparent: str | None = None
+    correlationid: str | None = None
+    causationid: str | None = None
+    expirytime: datetime | None = None
+    datacontenttype: str | None = None
+    dataschema: str | None = None
+    extensions: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Admission:
+    """What became of one event for one agent."""
+
+    agent: str
+    state: AdmissionState
+    run_id: str | None = None
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class Decision:
+    """A policy's answer."""
+
+    answer: Answer
+    rule: str
+    reason: str
+    version: str = "1"
+
+
+@dataclass(slots=True)
+class Arrival:
+    """An event that was verified, normalised and routed, ready to be stored with what becomes of it."""
+
+    key: str
+    source: str
+    id: str
+    type: str
+    subject: str | None
+    state: EventState
+    content: str
+    envelope: str
+    reason: str | None = None
+    expires_at: Microseconds | None = None
+    admissions: list[Admission] = field(default_factory=list)
+    decisions: list[tuple[str, Decision]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Receipt:
+    """What intake answers for one event."""
+
+    source: str
+    id: str
+    status: EventState
+    runs: list[str]
+    conflict: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {"source": self.source, "id": self.id, "status": self.status, "runs": self.runs}
+        if self.conflict:
+            shown["conflict"] = True
+        return shown
+
+
+@dataclass(slots=True)
+class Step:
+    """A checkpoint of a run. `key` is its identity, `name` what people see (`fetch`, `fetch#2`)."""
+
+    key: str
+    name: str
+    state: StepState
+    result: str | None = None
+    error: str | None = None
+    arguments: str | None = None
+    tries: int = 1
+    attempt: int = 1
+    position: int = 0
+    started_at: Microseconds = 0
+    finished_at: Microseconds = 0
+
+
+@dataclass(slots=True)
+class Claim:
+    """A run that this process owns now. Every write about it carries `process` and `token`."""
+
+    id: str
+    root: str
+    agent: str
+    token: int
+    process: str
+    attempts: int
+    crashes: int
+    created_at: Microseconds
+    started_at: Microseconds
+    claimed_at: Microseconds
+    first_start: bool
+    expires_at: Microseconds | None
+    envelope: str
+    steps: list[Step] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a run ended: four fields, because "ok" alone hides too much."""
+
+    execution: Literal["ok", "failed", "denied", "cancelled"] | None = None
+    verification: Literal["passed", "failed", "none"] = "none"
+    commit: Literal["committed", "held", "none"] = "none"
+    delivery: Literal["delivered", "failed", "pending", "none"] = "none"
+    silent_by_choice: bool = False

@@ -1,0 +1,54 @@
+"""decide: the first rule that has an opinion decides, and a deny beats everything.
+
+A rule is a pure function of facts. It returns a decision, or None when it has no opinion. Wakeful's own defaults are
+rules like a user's. A rule that raises denies: what cannot be judged does not go ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from wakeful.clock import Microseconds
+from wakeful.model import Decision, Event
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionFacts:
+    """What is known when an event is about to become a run."""
+
+    app: str
+    agent: str
+    owner: str | None
+    event: Event
+    now: Microseconds
+
+
+Rule = Callable[[AdmissionFacts], Decision | None]
+
+
+def admit_everything(facts: AdmissionFacts) -> Decision | None:  # noqa: ARG001 a rule's shape
+    """The last rule: whoever subscribed to an event may handle it."""
+    return ALLOWED
+
+
+ALLOWED = Decision("allow", rule="admit_everything", reason="the agent subscribed to it")
+# In this order. Rules about loops, budgets and quiet hours come before the last one.
+DEFAULT_RULES: tuple[Rule, ...] = (admit_everything,)
+
+
+def decide(facts: AdmissionFacts, rules: Sequence[Rule] = DEFAULT_RULES) -> Decision:
+    """The answer of the rules. A deny anywhere in the list wins over an allow before it."""
+    first: Decision | None = None
+    for rule in rules:
+        try:
+            decision = rule(facts)
+        except Exception as error:  # noqa: BLE001 a broken rule denies
+            name = getattr(rule, "__name__", repr(rule))
+            return Decision("deny", rule=name, reason=f"the rule failed: {type(error).__name__}: {error}")
+        if decision is None:
+            continue
+        if decision.answer == "deny":
+            return decision
+        first = first or decision
+    return first or Decision("deny", rule="none", reason="no rule allowed it")

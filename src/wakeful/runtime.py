@@ -1,0 +1,222 @@
+"""The composition root: the one place that knows concrete classes and wires them together.
+
+    store ─ journal ─┬─ door (intake)
+                     ├─ worker ─ executor ─ run
+                     ├─ membership (lease) and reaper
+                     └─ reader ─ HTTP API
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from wakeful.clock import Clock, Microseconds, SystemClock
+from wakeful.errors import StoreUnavailable
+from wakeful.execution.executor import Executor
+from wakeful.execution.lease import LEASE, Membership
+from wakeful.execution.reaper import Reaper
+from wakeful.execution.run import Surroundings
+from wakeful.execution.worker import Worker
+from wakeful.intake.accept import Door
+from wakeful.intake.cloudevents import from_envelope
+from wakeful.intake.route import Router
+from wakeful.model import Event
+from wakeful.settings import sqlite_path, store_url
+from wakeful.stores.base import Alarm, RaiseAlarm, Ready
+from wakeful.stores.journal import Probe
+from wakeful.stores.reading import Reader
+from wakeful.stores.store import Database, DatabaseStore
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from wakeful.app import App
+
+
+def open_database(url: str, clock: Clock) -> Database:
+    """The database of a store's address."""
+    path = sqlite_path(url)
+    if path is not None:
+        from wakeful.stores.sqlite import SqliteBackend  # noqa: PLC0415 only what is used is loaded
+
+        return SqliteBackend(path, clock)
+    from wakeful.stores.postgres import PostgresBackend  # noqa: PLC0415
+
+    return PostgresBackend(url, clock)
+
+
+class Runtime:
+    """One app at work in this process."""
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        store: str | None = None,
+        lease: Microseconds = LEASE,
+        probe: Probe | None = None,
+        grace: float = 10.0,
+    ) -> None:
+        clock = app.clock or SystemClock()
+        self.app = app
+        self.clock = clock
+        self.grace = grace
+        self.url = store_url(store or app.store)
+        self.database = open_database(self.url, clock)
+        self.store = DatabaseStore(self.database, probe=probe)
+        self.reader = Reader(self.database)
+        self.log = structlog.get_logger("wakeful").bind(app=app.name)
+        self.door = Door(
+            app.name,
+            Router([(agent.name, agent.triggers) for agent in app.agents.values()]),
+            self.store,
+            clock,
+            owners={agent.name: agent.options.owner for agent in app.agents.values()},
+            rules=app.rules,
+            on_conflict=self._note_conflict,
+        )
+        self.membership = Membership(self.store, self.database.renewer, lease=lease, on_lost=self._lost)
+        surroundings = Surroundings(app.name, self.store, self.door, clock, random.Random())  # noqa: S311 jitter
+        self.worker = Worker(
+            app.name,
+            app.agents,
+            self.store,
+            Executor(self.store, surroundings, from_envelope),
+            lambda: self.membership.process,
+            limit=app.in_flight,
+        )
+        every = 1.0 if self.database.dialect == "sqlite" else 5.0
+        self.reaper = Reaper(self.store, lambda: self.membership.process, every=every)
+        self._background: set[asyncio.Task[None]] = set()
+        self._pending_alarms: dict[str, Alarm] = {}
+        self._working = False
+
+    # life
+
+    async def open(self, *, migrate: bool | None = None) -> None:
+        """Connect to the store and no more: enough to emit and to read."""
+        await self.store.open(migrate=self.database.dialect == "sqlite" if migrate is None else migrate)
+
+    async def start(self) -> None:
+        """Join the others, put back what dead processes left, and begin to work."""
+        self.store.hear(self.worker.hint)
+        await self.membership.join()
+        self._working = True
+        await self.reaper.run_once()
+        await self.worker.start()
+        await self.reaper.start()
+        self._hear_others()
+        if hasattr(self.database, "listen"):
+            await self.database.listen()
+        self.log.info("working", process=self.membership.process, agents=len(self.app.agents), store=self.database.dialect)
+
+    async def stop(self, grace: float | None = None) -> None:
+        """Finish or give back what runs, say goodbye, close."""
+        if self._working:
+            self._working = False
+            await self.reaper.stop()
+            await self.worker.stop(self.grace if grace is None else grace)
+            await self.membership.leave()
+        for task in list(self._background):
+            task.cancel()
+        await self.store.close()
+
+    async def drain(self) -> None:
+        """Work until nothing is due and nothing runs (`wakeful once`)."""
+        self.worker.look()
+        await self.worker.settled()
+
+    # hearing
+
+    def _hear_others(self) -> None:
+        database: Any = self.database
+        if hasattr(database, "on_ready"):
+            database.on_ready = self.worker.look
+        if hasattr(database, "on_change"):
+            database.on_change = lambda: self.worker.look(Ready())
+
+    def _lost(self, process: str) -> None:
+        """Others declared this process dead: drop what runs, start again under a new identity."""
+        if process == self.membership.process and self._working:
+            self.worker.drop_all()
+            self._in_background(self._rejoin())
+
+    async def _rejoin(self) -> None:
+        await self.worker.idle()
+        while self._working:
+            try:
+                await self.membership.join()
+            except StoreUnavailable:
+                await asyncio.sleep(1)
+            else:
+                self.log.warning("joined again under a new identity", process=self.membership.process)
+                self.worker.look()
+                return
+
+    # alarms
+
+    def _note_conflict(self, event: Event) -> None:
+        self.alarm(
+            f"conflict/{self.app.name}/{event.source}",
+            f"{event.source} sent event {event.id} again with other content: the first one stands, see `wakeful why {event.id}`",
+        )
+
+    def alarm(self, key: str, text: str) -> None:
+        """Open or refresh an alarm and say it in the log. If the store is gone it is stored once that is back."""
+        self.log.error("alarm", key=key, text=text)
+        self._pending_alarms[key] = Alarm(self.app.name, key, text)
+        self._in_background(self._store_alarms())
+
+    async def _store_alarms(self) -> None:
+        while self._pending_alarms:
+            key, alarm = next(iter(self._pending_alarms.items()))
+            try:
+                await self.store.raise_alarm(RaiseAlarm(alarm))
+            except StoreUnavailable:
+                await asyncio.sleep(1)
+                continue
+            if self._pending_alarms.get(key) is alarm:
+                del self._pending_alarms[key]
+
+    def _in_background(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+@contextlib.asynccontextmanager
+async def running(app: App, *, worker: bool = True, migrate: bool | None = None, **options: Any) -> AsyncIterator[Runtime]:
+    """An app at work for as long as the block lasts."""
+    runtime = Runtime(app, **options)
+    await runtime.open(migrate=migrate)
+    app.runtime, before = runtime, app.runtime
+    try:
+        if worker:
+            await runtime.start()
+        yield runtime
+    finally:
+        app.runtime = before
+        await runtime.stop()
+
+
+@contextlib.asynccontextmanager
+async def reached(app: App) -> AsyncIterator[Runtime]:
+    """The running runtime, or one that is only connected to its store."""
+    if app.runtime is not None:
+        yield app.runtime
+        return
+    async with running(app, worker=False) as runtime:
+        yield runtime
+
+
+def asgi(app: App, **options: Any) -> Starlette:
+    """The HTTP side of an app."""
+    from wakeful.api.serving import serve_app  # noqa: PLC0415
+
+    return serve_app(app, **options)

@@ -1,0 +1,49 @@
+"""Settings from the environment, read in one place and only when asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from wakeful.errors import ConfigError
+
+DEFAULT_STORE = "sqlite:///wakeful.db"
+
+
+def store_url(given: str | None = None, environment: Mapping[str, str] | None = None) -> str:
+    """The store to use: what was given, else WAKEFUL_STORE, else a SQLite file here."""
+    surroundings = os.environ if environment is None else environment
+    return given or surroundings.get("WAKEFUL_STORE") or DEFAULT_STORE
+
+
+def token(environment: Mapping[str, str] | None = None) -> str | None:
+    """The bearer token of the HTTP side, from WAKEFUL_TOKEN."""
+    return (os.environ if environment is None else environment).get("WAKEFUL_TOKEN") or None
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The file of a sqlite:/// address (three slashes: relative, four: absolute); None for another kind of store."""
+    parts = urlsplit(url)
+    if parts.scheme != "sqlite":
+        if parts.scheme not in {"postgresql", "postgres"}:
+            message = f"store {url!r}: write sqlite:///file.db or postgresql://user@host/database"
+            raise ConfigError(message)
+        return None
+    if parts.netloc or len(parts.path) < 2:  # noqa: PLR2004 a slash and a name
+        message = f"store {url!r}: write sqlite:///file.db (relative) or sqlite:////folder/file.db (absolute)"
+        raise ConfigError(message)
+    if ":memory:" in parts.path:
+        message = "a store in memory would lose everything with its process: give it a file, sqlite:///file.db"
+        raise ConfigError(message)
+    return Path(unquote(parts.path[1:]))
+
+
+def shown_store(url: str) -> str:
+    """A store's address without its password, for people."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{parts.username}:…@{host}").geturl()

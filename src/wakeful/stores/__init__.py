@@ -1,0 +1,1 @@
+"""Where everything is kept: verbs that are one transition each, committed in groups."""

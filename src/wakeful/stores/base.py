@@ -1,0 +1,282 @@
+"""What a store can be asked: one request per transition, and the protocol that takes them.
+
+A request is a value. The journal puts whatever requests are waiting into one transaction; the generator in `verbs/`
+that belongs to a request's class says which queries carry it out. A request that names a `process` is fenced: it is
+refused with `ClaimLost` once that process's lease is over, and the rows it writes check the run's token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
+
+from wakeful.clock import Microseconds
+from wakeful.model import Arrival, AttemptOutcome, Claim, Outcome, Receipt, RunState, Step
+
+Row = Sequence[Any]
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Call:
+    """Instead of a query: run the user's function on the database inside this transaction, under a savepoint."""
+
+    function: Callable[[Any], Any]
+
+
+# What a verb is: it yields (query name, rows of parameters), is sent the rows that came back, and returns its results.
+# Written so, the same code serves a database that is called from a thread and one that is awaited.
+Transaction = Generator[tuple[str, Sequence[Row]] | Call, Any, R]
+
+
+@dataclass(slots=True)
+class Alarm:
+    """Something that a person should hear of. Raising it again refreshes it."""
+
+    app: str
+    key: str
+    text: str
+
+
+@dataclass(slots=True)
+class AcceptEvents:
+    """Store events with what becomes of them. All of them or, on an error, none.
+
+    `idempotency` is (key, digest of the request): the same key again gets the first answer, or IdempotencyConflict.
+    With `claim` and `step` the events come from inside a run: they are stored together with its checkpoint.
+    """
+
+    app: str
+    arrivals: list[Arrival]
+    idempotency: tuple[str, str] | None = None
+    claim: Claim | None = None
+    step: Step | None = None
+
+    @property
+    def process(self) -> str | None:
+        return None if self.claim is None else self.claim.process
+
+
+@dataclass(slots=True)
+class ClaimRuns:
+    """Take due runs. `wants` is asked when the transaction is put together: (agent, most) for each agent with room."""
+
+    app: str
+    process: str
+    wants: Callable[[], list[tuple[str, int]]]
+    solo: Callable[[], bool]
+    wanted: list[tuple[str, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Claimed:
+    """What a claim brought."""
+
+    claims: list[Claim]
+    asked: list[tuple[str, int]]
+    next_due: Microseconds | None
+    solo_waiting: bool
+
+
+@dataclass(slots=True)
+class SaveSteps:
+    """Store checkpoints of a run."""
+
+    claim: Claim
+    steps: list[Step]
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(slots=True)
+class FinishRun:
+    """End a run for good."""
+
+    claim: Claim
+    state: Literal["done", "dead", "denied", "cancelled"]
+    output: str | None = None
+    error: str | None = None
+    reason: str | None = None
+    outcome: Outcome = field(default_factory=Outcome)
+    failed: bool = False
+    expired: bool = False
+    alarm: Alarm | None = None
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(slots=True)
+class LeaveRun:
+    """Give a run back: `ready` at once, or `waiting` until `delay` has passed. `clear` names failed steps to forget."""
+
+    claim: Claim
+    state: Literal["ready", "waiting"]
+    outcome: AttemptOutcome
+    delay: Microseconds = 0
+    reason: str | None = None
+    error: str | None = None
+    failed: bool = False
+    steps: list[Step] = field(default_factory=list)
+    clear: list[str] = field(default_factory=list)
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(slots=True)
+class TransactStep:
+    """Run the user's function on the store's own connection and save its result as a checkpoint, in one transaction."""
+
+    claim: Claim
+    function: Callable[[Any], Any]
+    to_step: Callable[[Any], Step]
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(slots=True)
+class RaiseAlarm:
+    """Open or refresh an alarm."""
+
+    alarm: Alarm
+
+
+@dataclass(slots=True)
+class RegisterProcess:
+    """Enter a process with its first lease."""
+
+    id: str
+    host: str
+    pid: int
+    lease: Microseconds
+
+
+@dataclass(slots=True)
+class RetireProcess:
+    """A process says goodbye."""
+
+    id: str
+
+
+@dataclass(slots=True)
+class BuryProcess:
+    """Declare a process dead and put its runs back. `certain`: it is known to be gone, whatever its lease says."""
+
+    id: str
+    certain: bool
+
+
+@dataclass(slots=True)
+class ForgetRuns:
+    """Give back what this process owns without knowing it: claims whose answer was lost with the connection."""
+
+    process: str
+    known: frozenset[str]
+
+
+@dataclass(slots=True)
+class RecordOperation:
+    """What a person did."""
+
+    operator: str
+    verb: str
+    app: str | None = None
+    target: str | None = None
+    detail: str | None = None
+
+
+@dataclass(slots=True)
+class Ready:
+    """Runs became ready: of these agents of this app (None: anything may have)."""
+
+    app: str | None = None
+    agents: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenState:
+    """Where a run stands, for finding out what became of a write whose answer was lost."""
+
+    token: int
+    state: RunState
+
+
+class Store(Protocol):
+    """The verbs. Each is one atomic transition, committed together with whatever else is waiting.
+
+    Every verb may raise StoreUnavailable. Those that carry a claim try again by themselves until the database is back
+    or the claim is lost: a run in flight waits for its store, and only ever continues on what is on disk.
+    """
+
+    # events
+    async def accept(self, request: AcceptEvents) -> list[Receipt]:
+        """Store events, admissions and new ready runs. A known identity is counted and mapped onto its runs."""
+        ...
+
+    # runs
+    async def claim(self, request: ClaimRuns, *, now: bool) -> Claimed:
+        """Take due runs, oldest first, at most as many as wanted. Unless `now`, rests until something may be due:
+        until a transaction of this process makes runs ready, or `poke`.
+        """
+        ...
+
+    async def save_steps(self, request: SaveSteps) -> None:
+        """Store checkpoints. Refused with ClaimLost once somebody else owns the run."""
+        ...
+
+    async def transact_step(
+        self, claim: Claim, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]
+    ) -> Step:
+        """The user's rows, written by `function(db)`, and the step's record in one transaction."""
+        ...
+
+    async def finish(self, request: FinishRun) -> None:
+        """End a run. Refused with ClaimLost once somebody else owns it."""
+        ...
+
+    async def leave(self, request: LeaveRun) -> None:
+        """Give a run back. Refused with ClaimLost once somebody else owns it."""
+        ...
+
+    async def forget(self, request: ForgetRuns) -> int:
+        """Give back what is owned without being known; returns how many."""
+        ...
+
+    # processes
+    async def register(self, request: RegisterProcess) -> None:
+        """Enter a process with its first lease."""
+        ...
+
+    async def retire(self, request: RetireProcess) -> None:
+        """A process leaves; its runs must have been given back before."""
+        ...
+
+    async def bury(self, request: BuryProcess) -> int:
+        """Declare a process dead and re-enqueue its runs; returns how many. Zero when somebody else was first."""
+        ...
+
+    async def others(self, own: str) -> list[tuple[str, Microseconds, bool]]:
+        """Other processes that count as alive: what is left of their lease, and whether they are certainly dead."""
+        ...
+
+    # people
+    async def raise_alarm(self, request: RaiseAlarm) -> None:
+        """Open an alarm, or refresh the open one of that key."""
+        ...
+
+    async def record_operation(self, request: RecordOperation) -> None:
+        """Write down what a person did."""
+        ...
+
+    # waking
+    def poke(self) -> None:
+        """Something may be due: let a resting claim look."""
+        ...

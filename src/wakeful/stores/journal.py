@@ -1,0 +1,247 @@
+"""Group commit: everything that is waiting goes into one transaction.
+
+    callers ──submit──► waiting ──┐                     ┌──► each caller's own result, or its own refusal
+                                  ├──► one transaction ─┤
+    a resting claim ──(poke)──────┘                     └──► Ready: somebody may have work now
+
+While one transaction is on its way to the disk, requests gather for the next; so a commit carries one transition when
+nothing else is going on, and hundreds under load. A refusal (claim lost, duplicate) is a result and concerns one
+caller. An error of the transaction itself (a bad value, a deadlock) sends its requests through again one by one, so
+that only the guilty one fails. When the database is gone, all of the batch are told StoreUnavailable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from wakeful.errors import ClaimLost, StoreUnavailable
+from wakeful.stores.base import AcceptEvents, BuryProcess, Claimed, ClaimRuns, ForgetRuns, LeaveRun, Ready, Transaction
+from wakeful.stores.verbs import VERBS
+
+R = TypeVar("R")
+
+# Where a test may let the process die. Inert unless a test hands in a probe.
+Probe = Callable[[str, Sequence[Any]], None]
+
+
+class Backend(Protocol):
+    """One database: how a transaction is carried out, and nothing about agents."""
+
+    notifies: bool
+
+    async def transact(self, transaction: Callable[[int | None], Transaction[R]]) -> R:
+        """Run the generator inside one transaction and commit it. StoreUnavailable when the database is gone."""
+        ...
+
+
+class Waiting:
+    """A request and the caller who waits for its result."""
+
+    __slots__ = ("future", "request")
+
+    def __init__(self, request: Any, future: asyncio.Future[Any]) -> None:
+        self.request = request
+        self.future = future
+
+
+class Journal:
+    """The one way by which a process writes."""
+
+    def __init__(self, backend: Backend, *, most: int = 1000, probe: Probe | None = None) -> None:
+        self._backend = backend
+        self._most = most
+        self._probe = probe
+        self._waiting: list[Waiting] = []
+        self._resting: list[Waiting] = []
+        self._busy = False
+        self._closed = False
+        self._task: asyncio.Task[None] | None = None
+        self.on_ready: Callable[[Ready], None] = lambda _: None
+        self.transactions = 0
+        self.transitions = 0
+
+    def submit(self, request: Any) -> asyncio.Future[Any]:
+        """Hand in a transition; the future is its result once it is on disk."""
+        waiting = Waiting(request, asyncio.get_running_loop().create_future())
+        if self._closed:
+            waiting.future.set_exception(StoreUnavailable("the store is closed"))
+            return waiting.future
+        self._waiting.append(waiting)
+        self._go()
+        return waiting.future
+
+    def rest(self, request: ClaimRuns) -> asyncio.Future[Claimed]:
+        """Hand in a claim that goes along with the next transaction that makes runs ready, or when it is poked."""
+        waiting = Waiting(request, asyncio.get_running_loop().create_future())
+        if self._closed:
+            waiting.future.set_exception(StoreUnavailable("the store is closed"))
+        else:
+            self._resting.append(waiting)
+        return waiting.future
+
+    def poke(self) -> None:
+        """Let resting claims look now."""
+        if self._resting and not self._closed:
+            self._waiting.extend(self._resting)
+            self._resting.clear()
+            self._go()
+
+    async def close(self) -> None:
+        """Finish what was handed in; refuse what comes later."""
+        self._closed = True
+        for waiting in self._resting:
+            waiting.future.cancel()
+        self._resting.clear()
+        if self._task is not None:
+            await self._task
+
+    def _go(self) -> None:
+        if not self._busy:
+            self._busy = True
+            self._task = asyncio.get_running_loop().create_task(self._drain(), name="wakeful journal")
+
+    async def _drain(self) -> None:
+        try:
+            while self._waiting:
+                batch = self._compose()
+                if batch:
+                    await self._commit(batch)
+        finally:
+            self._busy = False
+
+    def _compose(self) -> list[Waiting]:
+        """What goes into the next transaction. Claims are asked now what they want, and rest on if it is nothing."""
+        batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+        if self._resting and any(makes_ready(waiting.request) for waiting in batch):
+            batch += self._resting
+            self._resting = []
+        composed = []
+        for waiting in batch:
+            if waiting.future.done():  # its caller gave up
+                continue
+            if isinstance(waiting.request, ClaimRuns):
+                for other in batch:
+                    ready = makes_ready(other.request)
+                    if ready is not None:
+                        self.on_ready(ready)
+                waiting.request.wanted = waiting.request.wants()
+                if not waiting.request.wanted:
+                    self._resting.append(waiting)
+                    continue
+            composed.append(waiting)
+        return composed
+
+    async def _commit(self, batch: list[Waiting]) -> None:
+        try:
+            results = await self._transact([waiting.request for waiting in batch])
+        except StoreUnavailable as error:
+            for waiting in batch:
+                settle(waiting, StoreUnavailable(str(error)))
+        except Exception as error:  # noqa: BLE001 whatever it is, it belongs to a caller
+            if len(batch) == 1:
+                settle(batch[0], error)
+            else:
+                for waiting in batch:  # one of them is guilty: find out which, and spare the others
+                    await self._commit([waiting])
+        else:
+            for waiting, result in zip(batch, results, strict=True):
+                settle(waiting, result)
+
+    async def _transact(self, requests: list[Any]) -> list[Any]:
+        if self._probe is not None:
+            self._probe("before", requests)
+        notifies = self._backend.notifies
+        results = await self._backend.transact(lambda now: whole(now, requests, notifies=notifies))
+        if self._probe is not None:
+            self._probe("after", requests)
+        self.transactions += 1
+        self.transitions += len(requests)
+        return results
+
+
+def settle(waiting: Waiting, result: Any) -> None:
+    """Give a caller its result, unless it no longer waits."""
+    if waiting.future.done():
+        return
+    if isinstance(result, BaseException):
+        waiting.future.set_exception(result)
+    else:
+        waiting.future.set_result(result)
+
+
+def makes_ready(request: Any) -> Ready | None:
+    """Which agents may have something to do once this request is committed."""
+    if isinstance(request, AcceptEvents):
+        agents = frozenset(
+            admission.agent
+            for arrival in request.arrivals
+            for admission in arrival.admissions
+            if admission.run_id is not None
+        )
+        return Ready(request.app, agents) if agents else None
+    if isinstance(request, LeaveRun) and request.delay == 0:
+        return Ready(None, frozenset({request.claim.agent}))
+    if isinstance(request, BuryProcess | ForgetRuns):
+        return Ready()
+    return None
+
+
+def whole(now: int | None, requests: list[Any], *, notifies: bool) -> Transaction[list[Any]]:
+    """One transaction: the fence, then each verb in the order of VERBS over all requests of its kind."""
+    results: list[Any] = [None] * len(requests)
+    groups: dict[type, list[int]] = {}
+    fenced = {process for request in requests if (process := getattr(request, "process", None)) is not None}
+    lease_is_good: dict[str, bool] = {}
+    if fenced:
+        rows = yield "fence", [(now, process) for process in sorted(fenced)]
+        lease_is_good = {row[0]: bool(row[1]) for row in rows}
+    for number, request in enumerate(requests):
+        process = getattr(request, "process", None)
+        if process is not None and not lease_is_good.get(process, False):
+            results[number] = refusal(process, buried=process not in lease_is_good)
+        else:
+            groups.setdefault(type(request), []).append(number)
+    for kind, verb in VERBS.items():
+        numbers = groups.get(kind)
+        if numbers:
+            answers = yield from verb(now, [requests[number] for number in numbers])
+            for number, answer in zip(numbers, answers, strict=True):
+                results[number] = answer
+    if notifies:
+        payload = unclaimed(requests, results)
+        if payload is not None:
+            yield "notify", [(payload,)]
+    return results
+
+
+def refusal(process: str, *, buried: bool) -> Exception:
+    """A lease that ran out may still be renewed while nobody has declared its process dead: that caller tries again."""
+    if buried:
+        return ClaimLost(f"process {process} was declared dead: its runs have other owners, nothing was written")
+    return StoreUnavailable(f"the lease of process {process} ran out and is not renewed yet: nothing was written")
+
+
+def unclaimed(requests: list[Any], results: list[Any]) -> str | None:
+    """What to tell other processes: "app agent agent …" of runs made ready that no claim of this transaction took."""
+    taken = {claim.id for result in results if isinstance(result, Claimed) for claim in result.claims}
+    apps: set[str] = set()
+    agents: set[str] = set()
+    for request, result in zip(requests, results, strict=True):
+        if isinstance(result, Exception):
+            continue
+        if isinstance(request, AcceptEvents):
+            for arrival, receipt in zip(request.arrivals, result, strict=False):
+                if receipt.status != "duplicate":
+                    left = {one.agent for one in arrival.admissions if one.run_id is not None and one.run_id not in taken}
+                    agents |= left
+                    apps |= {request.app} if left else set()
+        elif isinstance(request, LeaveRun):
+            if request.delay == 0 and request.claim.id not in taken:
+                return ""
+        elif isinstance(request, BuryProcess | ForgetRuns) and result:
+            return ""
+    if not agents:
+        return None
+    return " ".join([next(iter(apps)), *sorted(agents)]) if len(apps) == 1 and len(agents) <= 50 else ""  # noqa: PLR2004

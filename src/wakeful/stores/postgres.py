@@ -1,0 +1,314 @@
+"""PostgreSQL through asyncpg: one connection for the journal, one that listens, a small pool for reading.
+
+A transaction is the same generator as on SQLite; each query goes out once with all its rows (`fetchmany`). Leases,
+due times and waits use the database's clock. When the connection breaks, the transaction's callers are told
+StoreUnavailable and the next one connects anew; what a COMMIT whose answer was lost did or did not do is found out by
+the verbs, which can all be repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import structlog
+
+from wakeful.clock import Clock, Microseconds
+from wakeful.errors import ConfigError, StoreUnavailable
+from wakeful.stores.base import Call, Ready, Row, Transaction
+from wakeful.stores.migrations import CREATE_LEDGER, Migration, missing, refuse_behind
+from wakeful.stores.queries import load_queries
+
+if TYPE_CHECKING:
+    import asyncpg
+
+R = TypeVar("R")
+
+CHANNEL = "wakeful"
+COMMAND_TIMEOUT = 15.0
+CONNECT_TIMEOUT = 5.0
+LISTEN_AGAIN_AFTER = 0.5
+MIGRATION_LOCK = 0x77616B65  # any number that others are unlikely to use
+OLDEST_VERSION = 15
+DEADLOCK_TRIES = 5
+
+
+def driver() -> Any:
+    """asyncpg, loaded when it is first needed."""
+    try:
+        import asyncpg  # noqa: PLC0415 heavy, and only an extra
+    except ImportError as error:
+        message = "a postgresql:// store needs asyncpg: pip install 'wakeful[postgres]'"
+        raise ConfigError(message) from error
+    return asyncpg
+
+
+class PostgresBackend:
+    """Carries out transactions on one PostgreSQL database."""
+
+    dialect = "postgres"
+    notifies = True
+
+    def __init__(self, dsn: str, clock: Clock) -> None:
+        self._dsn = dsn
+        self._clock = clock
+        self._asyncpg = driver()
+        self._queries = {name: query.sql for name, query in load_queries("postgres").items()}
+        self._connection: asyncpg.Connection[Any] | None = None
+        self._pool: asyncpg.Pool[Any] | None = None
+        self._pool_lock = asyncio.Lock()
+        self._listener: asyncio.Task[None] | None = None
+        self._log = structlog.get_logger("wakeful").bind(part="postgres")
+        self.on_ready: Callable[[Ready], None] = lambda _: None
+        errors = self._asyncpg.exceptions
+        self._gone: tuple[type[BaseException], ...] = (
+            OSError,
+            TimeoutError,
+            errors.PostgresConnectionError,
+            errors.InterfaceError,
+            errors.InternalClientError,
+            errors.OperatorInterventionError,
+            errors.InsufficientResourcesError,
+            errors.ReadOnlySQLTransactionError,
+            errors.InvalidAuthorizationSpecificationError,
+            errors.InvalidCatalogNameError,
+            errors.IdleInTransactionSessionTimeoutError,
+        )
+        self._again = (errors.DeadlockDetectedError, errors.SerializationError)
+
+    # life
+
+    async def open(self, *, migrate: bool = False) -> None:
+        """Connect; refuse a schema that is behind or ahead, unless asked to migrate."""
+        async with self._borrowed() as connection:
+            version = connection.get_server_version().major
+            if version < OLDEST_VERSION:
+                message = f"PostgreSQL {version} is too old: Wakeful needs {OLDEST_VERSION} or newer"
+                raise ConfigError(message)
+        if migrate:
+            await self.migrate()
+        refuse_behind(missing("postgres", {row[0] for row in await self.applied_migrations()}))
+
+    async def listen(self) -> None:
+        """Hear of runs that other processes made ready."""
+        if self._listener is None:
+            self._listener = asyncio.create_task(self._listen(), name="wakeful listener")
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._listener
+            self._listener = None
+        await self._drop(self._connection)
+        self._connection = None
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            try:
+                await asyncio.wait_for(pool.close(), CONNECT_TIMEOUT)
+            except self._gone:
+                pool.terminate()
+
+    # writing
+
+    async def transact(self, transaction: Callable[[int | None], Transaction[R]]) -> R:
+        """One transaction on the journal's connection."""
+        connection = await self._journal_connection()
+        try:
+            return await self._in_transaction(connection, lambda: self.drive(connection, transaction))
+        except self._gone as error:
+            self._connection = None
+            await self._drop(connection)
+            raise self._unavailable(error) from error
+
+    async def _in_transaction(self, connection: Any, work: Callable[[], Awaitable[R]]) -> R:
+        """Again from the start when the database picked this transaction to break a deadlock."""
+        for tried in range(1, DEADLOCK_TRIES + 1):
+            try:
+                async with connection.transaction():
+                    return await work()
+            except self._again:
+                if tried == DEADLOCK_TRIES:
+                    raise
+        raise AssertionError
+
+    async def drive(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R:
+        """Run a generator on a connection that is in a transaction already."""
+        generator = transaction(self._clock.for_database())
+        queries = self._queries
+        try:
+            operation = next(generator)
+            while True:
+                if isinstance(operation, Call):
+                    message = "run.transaction on PostgreSQL has a connection of its own"
+                    raise TypeError(message)
+                name, rows = operation
+                if len(rows) == 1:
+                    reply = await connection.fetch(queries[name], *rows[0])
+                else:
+                    reply = await connection.fetchmany(queries[name], rows) if rows else []
+                operation = generator.send(reply)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # a generator's return value is not typed at run time
+
+    @contextlib.asynccontextmanager
+    async def user_transaction(self) -> AsyncIterator[Any]:
+        """A connection of its own with an open transaction, for run.transaction."""
+        async with self._borrowed() as connection, connection.transaction():
+            yield connection
+
+    async def within(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R:
+        """Run a generator inside the caller's own transaction: it commits with theirs, or not at all."""
+        if not isinstance(connection, self._asyncpg.Connection | self._asyncpg.pool.PoolConnectionProxy):
+            message = f"within= takes an asyncpg connection, not {type(connection).__name__}"
+            raise ConfigError(message)
+        if not connection.is_in_transaction():
+            message = "within= takes a connection that is in a transaction: `async with connection.transaction():`"
+            raise ConfigError(message)
+        return await self.drive(connection, transaction)
+
+    async def migrate(self) -> list[Migration]:
+        """Apply what is missing, in one transaction, one process at a time."""
+        async with self._borrowed() as connection, connection.transaction():
+            await connection.execute("select pg_advisory_xact_lock($1)", MIGRATION_LOCK)
+            await connection.execute(CREATE_LEDGER)
+            rows = await connection.fetch(self._queries["applied_migrations"])
+            pending = missing("postgres", {row[0] for row in rows})
+            for migration in pending:
+                await connection.execute(migration.sql)
+                await connection.execute(
+                    self._queries["record_migration"], self._clock.for_database(), migration.number, migration.name
+                )
+        return pending
+
+    # reading
+
+    async def fetch(self, name: str, *parameters: Any) -> list[Row]:
+        """Rows of a query, read on another connection than the journal's."""
+        async with self._borrowed() as connection:
+            rows: list[Row] = await connection.fetch(self._queries[name], *parameters)
+            return rows
+
+    async def applied_migrations(self) -> list[Row]:
+        try:
+            return await self.fetch("applied_migrations")
+        except self._asyncpg.exceptions.UndefinedTableError:
+            return []
+
+    def read_clock(self) -> Microseconds | None:
+        """What to hand a reading query as `:now`."""
+        return self._clock.for_database()
+
+    # processes
+
+    def renewer(self) -> PostgresRenewer:
+        return PostgresRenewer(self)
+
+    def lock(self, process: str) -> None:
+        """Nothing to hold: on PostgreSQL a process lives by its lease alone."""
+
+    def unlock(self, process: str) -> None:
+        """Nothing to let go."""
+
+    def is_certainly_dead(self, process: str) -> bool:  # noqa: ARG002 the question SQLite can answer
+        """Never certain: another machine may only be slow. Its lease decides."""
+        return False
+
+    # listening
+
+    async def _listen(self) -> None:
+        """Listen for as long as this runs; after every new connection look at everything once, something may have
+        been said while nobody listened.
+        """
+        while True:
+            lost = asyncio.Event()
+            connection = None
+            try:
+                connection = await self._connect()
+                connection.add_termination_listener(lambda _, lost=lost: lost.set())
+                await connection.add_listener(CHANNEL, self._heard)
+                self.on_ready(Ready())
+                await lost.wait()
+            except self._gone as error:
+                self._log.warning("not listening; trying again", error=str(error), again_in=LISTEN_AGAIN_AFTER)
+            finally:
+                await self._drop(connection)
+            await asyncio.sleep(LISTEN_AGAIN_AFTER)
+
+    def _heard(self, _connection: Any, _process: int, _channel: str, payload: str) -> None:
+        app, *agents = payload.split(" ")
+        self.on_ready(Ready(app, frozenset(agents)) if app else Ready())
+
+    # connections
+
+    async def _connect(self) -> Any:
+        try:
+            return await self._asyncpg.connect(self._dsn, **self._options())
+        except self._gone as error:
+            raise self._unavailable(error) from error
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "timeout": CONNECT_TIMEOUT,
+            "command_timeout": COMMAND_TIMEOUT,
+            "server_settings": {"application_name": "wakeful", "jit": "off"},
+        }
+
+    async def _journal_connection(self) -> Any:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await self._connect()
+        return self._connection
+
+    @contextlib.asynccontextmanager
+    async def _borrowed(self) -> AsyncIterator[Any]:
+        try:
+            async with self._pool_lock:
+                if self._pool is None:
+                    self._pool = await self._asyncpg.create_pool(
+                        self._dsn, min_size=0, max_size=4, max_inactive_connection_lifetime=60, **self._options()
+                    )
+            async with self._pool.acquire(timeout=CONNECT_TIMEOUT) as connection:
+                yield connection
+        except self._gone as error:
+            raise self._unavailable(error) from error
+
+    @staticmethod
+    async def _drop(connection: Any) -> None:
+        """Close without waiting for the other side: it may be what broke."""
+        if connection is not None and not connection.is_closed():
+            connection.terminate()
+
+    @staticmethod
+    def _unavailable(error: BaseException) -> StoreUnavailable:
+        return StoreUnavailable(f"PostgreSQL is unavailable: {error or type(error).__name__}")
+
+
+class PostgresRenewer:
+    """Renews a lease on a connection and event loop of its own, called from a thread of its own."""
+
+    def __init__(self, backend: PostgresBackend) -> None:
+        self._backend = backend
+        self._runner = asyncio.Runner()
+        self._connection: Any = None
+
+    def renew(self, process: str, lease: Microseconds) -> bool:
+        """True while the process counts as alive. StoreUnavailable when it could not be told."""
+        return self._runner.run(self._renew(process, lease))
+
+    async def _renew(self, process: str, lease: Microseconds) -> bool:
+        backend = self._backend
+        try:
+            if self._connection is None or self._connection.is_closed():
+                self._connection = await backend._connect()  # noqa: SLF001 the two belong together
+            now = backend._clock.for_database()  # noqa: SLF001
+            return bool(await self._connection.fetch(backend._queries["renew_lease"], now, process, lease, timeout=3))  # noqa: SLF001
+        except backend._gone as error:  # noqa: SLF001
+            await backend._drop(self._connection)  # noqa: SLF001
+            self._connection = None
+            raise backend._unavailable(error) from error  # noqa: SLF001
+
+    def close(self) -> None:
+        self._runner.run(self._backend._drop(self._connection))  # noqa: SLF001
+        self._runner.close()

@@ -1,0 +1,69 @@
+"""Named queries: read from the .sql files once, shaped for one database.
+
+    -- name(first, second) --          a heading: the name, and the parameters in the order they are handed over
+    -- why it exists                   comments for people
+    select … where x = :first          `:first` becomes ?1 on SQLite and $1 on PostgreSQL; {slots} are filled by dialect
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Literal
+
+Dialect = Literal["sqlite", "postgres"]
+
+_HEADING = re.compile(r"^-- (\w+)\(([^)]*)\) --$", re.MULTILINE)
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+# statement_timestamp() and not clock_timestamp(): the planner may use a stable value to enter an index, a volatile one
+# it must compute per row, and a claim would then walk over every run that sleeps.
+_POSTGRES_NOW = "coalesce(cast(:now as bigint), cast(extract(epoch from statement_timestamp()) * 1000000 as bigint))"
+_SLOTS: dict[Dialect, dict[str, str]] = {
+    "sqlite": {"{now}": ":now", "{for_share}": "", "{skip_locked}": ""},
+    "postgres": {"{now}": _POSTGRES_NOW, "{for_share}": "for share", "{skip_locked}": "for update skip locked"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One statement, ready for its database, and the order of its parameters."""
+
+    name: str
+    parameters: tuple[str, ...]
+    sql: str
+
+
+@cache
+def load_queries(dialect: Dialect) -> dict[str, Query]:
+    """All queries of a database, by name."""
+    files = ["queries.sql", "reading.sql"] + (["postgres.sql"] if dialect == "postgres" else [])
+    folder = resources.files("wakeful.stores") / "sql"
+    found: dict[str, Query] = {}
+    for file in files:
+        for query in parse(folder.joinpath(file).read_text(encoding="utf-8"), dialect):
+            found[query.name] = query
+    return found
+
+
+def parse(text: str, dialect: Dialect) -> list[Query]:
+    """The queries of one file."""
+    pieces = _HEADING.split(text)[1:]
+    return [
+        _shape(name, tuple(word.strip() for word in declared.split(",") if word.strip()), body, dialect)
+        for name, declared, body in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True)
+    ]
+
+
+def _shape(name: str, declared: tuple[str, ...], body: str, dialect: Dialect) -> Query:
+    sql = "\n".join(line for line in body.splitlines() if line.strip() and not line.lstrip().startswith("--"))
+    for slot, filling in _SLOTS[dialect].items():
+        sql = sql.replace(slot, filling)
+    used = set(_PARAMETER.findall(sql))
+    if used != set(declared):
+        message = f"query {name}: declares {sorted(declared)} and uses {sorted(used)}"
+        raise ValueError(message)
+    mark = "?" if dialect == "sqlite" else "$"
+    numbers = {parameter: f"{mark}{number}" for number, parameter in enumerate(declared, start=1)}
+    return Query(name, declared, _PARAMETER.sub(lambda match: numbers[match[1]], sql))

@@ -1,0 +1,268 @@
+"""The read side: rows as the JSON objects that the HTTP API and `--json` show."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from pydantic_core import from_json
+
+from wakeful.clock import Microseconds, to_text
+from wakeful.errors import NotFound
+from wakeful.stores.base import Row
+from wakeful.stores.migrations import missing, refuse_behind
+from wakeful.stores.queries import Dialect
+
+LONGEST_PAGE = 500
+LAST_CHARACTER = "\U0010ffff"
+SHORTEST_PREFIX = 6
+
+
+class ReadableDatabase(Protocol):
+    """What reading needs of a database."""
+
+    dialect: Dialect
+
+    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
+    async def applied_migrations(self) -> list[Row]: ...
+    def read_clock(self) -> Microseconds | None: ...
+
+
+class Reader:
+    """Answers questions about what is stored."""
+
+    def __init__(self, database: ReadableDatabase) -> None:
+        self._database = database
+
+    async def runs(
+        self,
+        *,
+        agent: str | None = None,
+        state: str | None = None,
+        event: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> dict[str, Any]:
+        """A page of runs, newest first."""
+        most = min(limit, LONGEST_PAGE)
+        rows = await self._database.fetch("list_runs", agent, state, event, _cursor(after), most + 1)
+        return {"runs": [run_summary(row) for row in rows[:most]], "next": _next(rows, most)}
+
+    async def run(self, identifier: str) -> dict[str, Any] | None:
+        """Everything about one run, by its id or the unambiguous beginning of it."""
+        row = await self._find_run(identifier)
+        if row is None:
+            return None
+        summary = run_summary(row)
+        _, event_key, output, error, outcome, owner, token, expires_at, envelope = row[15:24]
+        steps = await self._database.fetch("list_steps", summary["id"])
+        attempts = await self._database.fetch("list_attempts", summary["id"])
+        decisions = await self._database.fetch("list_decisions", event_key)
+        return {
+            **summary,
+            "root": row[15],
+            "event": {**summary["event"], "key": event_key, "data": from_json(envelope).get("data")},
+            "owner": owner,
+            "token": token,
+            "expires_at": to_text(expires_at),
+            "steps": [step_summary(step) for step in steps if step[1] != "fact"],
+            "history": [attempt_summary(attempt) for attempt in attempts],
+            "effects": [],
+            "decisions": [decision_summary(one) for one in decisions if one[0] == summary["agent"]],
+            "deliveries": [],
+            "output": _json(output),
+            "error": _json(error),
+            "outcome": _json(outcome),
+        }
+
+    async def events(
+        self,
+        *,
+        type: str | None = None,  # noqa: A002 the field's own name
+        state: str | None = None,
+        id: str | None = None,  # noqa: A002
+        limit: int = 50,
+        after: str | None = None,
+    ) -> dict[str, Any]:
+        """A page of events, newest first."""
+        most = min(limit, LONGEST_PAGE)
+        rows = await self._database.fetch("list_events", type, state, id, _cursor(after), most + 1)
+        return {"events": [event_summary(row) for row in rows[:most]], "next": _next(rows, most)}
+
+    async def event(self, identifier: str) -> dict[str, Any] | None:
+        """Everything about one event, by its key or its id; the newest where several sources used that id."""
+        rows = await self._database.fetch("find_events", identifier)
+        if not rows:
+            return None
+        row = rows[0]
+        admissions = await self._database.fetch("list_admissions", row[1])
+        conflicts = await self._database.fetch("list_conflicts", row[1])
+        decisions = await self._database.fetch("list_decisions", row[1])
+        return {
+            **event_summary(row),
+            "envelope": _json(row[11]),
+            "admissions": [
+                {"agent": agent, "state": state, "run": run, "reason": reason} for agent, state, run, reason in admissions
+            ],
+            "conflicts": [{"envelope": _json(envelope), "seen_at": to_text(seen)} for _, envelope, seen in conflicts],
+            "decisions": [decision_summary(one) for one in decisions],
+            "same_id": len(rows) - 1,
+        }
+
+    async def alarms(self, *, state: str | None = None) -> dict[str, Any]:
+        """Alarms, the latest first."""
+        rows = await self._database.fetch("list_alarms", state, LONGEST_PAGE)
+        return {
+            "alarms": [
+                {
+                    "key": key,
+                    "app": app,
+                    "state": alarm_state,
+                    "text": text,
+                    "count": count,
+                    "opened_at": to_text(opened),
+                    "last_at": to_text(last),
+                }
+                for key, app, alarm_state, text, count, opened, last in rows
+            ]
+        }
+
+    async def counts(self) -> dict[str, int]:
+        """How many runs are in which state."""
+        return {row[0]: row[1] for row in await self._database.fetch("count_runs")}
+
+    async def processes(self) -> list[dict[str, Any]]:
+        """Who works, or worked, on this store."""
+        rows = await self._database.fetch("list_processes", self._database.read_clock())
+        return [
+            {
+                "id": row[0],
+                "host": row[1],
+                "pid": row[2],
+                "state": row[3],
+                "started_at": to_text(row[4]),
+                "lease_until": to_text(row[5]),
+                "lease_left": row[6] / 1_000_000,
+            }
+            for row in rows
+        ]
+
+    async def time(self) -> Microseconds:
+        """The store's own time."""
+        rows = await self._database.fetch("read_time", self._database.read_clock())
+        return int(rows[0][0])
+
+    async def health(self) -> dict[str, Any]:
+        """Does the store answer, with the right schema? Raises StoreUnavailable or SchemaMismatch."""
+        applied = await self._database.applied_migrations()
+        refuse_behind(missing(self._database.dialect, {row[0] for row in applied}))
+        return {"store": self._database.dialect, "schema": max(row[0] for row in applied)}
+
+    async def _find_run(self, identifier: str) -> Row | None:
+        rows = await self._database.fetch("find_runs", identifier, identifier + "\x01")
+        exact = [row for row in rows if row[1] == identifier]
+        if exact or len(identifier) < SHORTEST_PREFIX:
+            return exact[0] if exact else None
+        rows = await self._database.fetch("find_runs", identifier, identifier + LAST_CHARACTER)
+        if len(rows) > 1:
+            message = f"{identifier} is the beginning of more than one run's id: give more of it"
+            raise NotFound(message)
+        return rows[0] if rows else None
+
+
+def run_summary(row: Row) -> dict[str, Any]:
+    """A run as every listing shows it."""
+    state, failures = row[3], row[4]
+    return {
+        "id": row[1],
+        "agent": row[2],
+        "state": state,
+        # tries of the handler: the failures, and the one that is running, went well or was denied
+        "attempts": failures + (1 if state in {"running", "done", "denied"} else 0),
+        "crashes": row[5],
+        "reason": row[6],
+        "event": {"source": row[12], "id": row[13], "type": row[14]},
+        "created_at": to_text(row[7]),
+        "started_at": to_text(row[8]),
+        "finished_at": to_text(row[9]),
+        "due_at": to_text(row[10]) if state in {"ready", "waiting"} else None,
+        "app": row[11],
+    }
+
+
+def step_summary(row: Row) -> dict[str, Any]:
+    name, state, tries, attempt, arguments, result, error, started, finished, key = row
+    return {
+        "name": name,
+        "state": state,
+        "tries": tries,
+        "attempt": attempt,
+        "arguments": _shown(arguments),
+        "result": _json(result) if state == "done" else None,
+        "error": _json(error),
+        "started_at": to_text(started),
+        "finished_at": to_text(finished),
+        "duration": (finished - started) / 1_000_000,
+        "due_at": to_text(int(result)) if state == "retrying" and result else None,
+        "key": key,
+    }
+
+
+def attempt_summary(row: Row) -> dict[str, Any]:
+    token, process, outcome, error, started, ended = row
+    return {
+        "claim": token,
+        "process": process,
+        "outcome": outcome,
+        "error": _json(error),
+        "started_at": to_text(started),
+        "ended_at": to_text(ended),
+    }
+
+
+def decision_summary(row: Row) -> dict[str, Any]:
+    agent, answer, rule, version, reason, decided = row
+    return {
+        "agent": agent,
+        "answer": answer,
+        "rule": rule,
+        "version": version,
+        "reason": reason,
+        "decided_at": to_text(decided),
+    }
+
+
+def event_summary(row: Row) -> dict[str, Any]:
+    return {
+        "key": row[1],
+        "app": row[2],
+        "source": row[3],
+        "id": row[4],
+        "type": row[5],
+        "subject": row[6],
+        "state": row[7],
+        "reason": row[8],
+        "duplicates": row[9],
+        "accepted_at": to_text(row[10]),
+    }
+
+
+def _json(text: str | None) -> Any:
+    return None if text is None else from_json(text)
+
+
+def _shown(text: str | None) -> Any:
+    """Arguments are stored up to a length; what was cut is shown as text."""
+    if text is None:
+        return None
+    try:
+        return from_json(text)
+    except ValueError:
+        return text + "…"
+
+
+def _cursor(after: str | None) -> int | None:
+    return None if after is None else int(after)
+
+
+def _next(rows: list[Row], most: int) -> str | None:
+    return str(rows[most - 1][0]) if len(rows) > most else None

@@ -1,0 +1,36 @@
+-- What must differ on PostgreSQL, each with its reason.
+
+-- claim_runs(now, app, agent, most, process) --
+-- differs: `= any(array(…))` makes the planner walk the primary key; with `in (select …)` and a limit that it does not
+-- know, a generic plan may read the whole table. `skip locked` lets claimants pass over each other.
+update wakeful_run
+set state = 'running', reason = null, owner = :process, token = token + 1,
+    started_at = coalesce(started_at, {now}), claimed_at = {now}
+where seq = any(array(
+  select seq from wakeful_run
+  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
+  order by due_at
+  limit :most
+  {skip_locked}
+))
+returning id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
+  (select envelope from wakeful_event where key = event_key)
+
+-- claim_solo(now, app, agent, process) --
+-- differs: as claim_runs.
+update wakeful_run
+set state = 'running', reason = null, owner = :process, token = token + 1,
+    started_at = coalesce(started_at, {now}), claimed_at = {now}
+where seq = any(array(
+  select seq from wakeful_run
+  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
+  order by due_at
+  limit 1
+  {skip_locked}
+))
+returning id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
+  (select envelope from wakeful_event where key = event_key)
+
+-- notify(payload) --
+-- differs: exists only here. One per transaction that made runs ready which nobody in it claimed.
+select pg_notify('wakeful', :payload)

@@ -1,0 +1,201 @@
+-- The named queries, the same on SQLite and PostgreSQL but for a few slots:
+--   {now}          the time: `:now` on SQLite; on PostgreSQL the database's clock unless a test hands in another
+--   {for_share}    PostgreSQL: lock what a fenced write checks until its commit. SQLite has one writer: nothing to lock
+--   {skip_locked}  PostgreSQL: claimants pass over each other's candidates. SQLite has one writer: nothing to pass over
+-- A heading names the query and its parameters, in the order in which they are handed over. What must differ in more
+-- than a slot stands in postgres.sql, which overrules this file by name.
+
+-- fence(now, process) --
+-- Is this process alive, and is its lease good? The lock keeps anybody from taking its runs before this transaction ends.
+select id, lease_until > {now} from wakeful_process where id = :process and state = 'alive' {for_share}
+
+-- insert_event(now, key, app, source, id, type, subject, state, reason, content, envelope) --
+-- No row comes back when the identity is known already.
+insert into wakeful_event (key, app, source, id, type, subject, state, reason, content, envelope, accepted_at)
+values (:key, :app, :source, :id, :type, :subject, :state, :reason, :content, :envelope, {now})
+on conflict (key) do nothing
+returning key
+
+-- insert_admission(event_key, agent, state, run_id, reason) --
+insert into wakeful_admission (event_key, agent, state, run_id, reason)
+values (:event_key, :agent, :state, :run_id, :reason)
+on conflict (event_key, agent) do nothing
+
+-- insert_run(now, id, root, app, agent, event_key, expires_at) --
+insert into wakeful_run (id, root, app, agent, event_key, state, due_at, expires_at, created_at)
+values (:id, :root, :app, :agent, :event_key, 'ready', {now}, :expires_at, {now})
+on conflict (id) do nothing
+
+-- insert_decision(now, event_key, run_id, agent, answer, rule, version, reason) --
+insert into wakeful_decision (event_key, run_id, agent, answer, rule, version, reason, decided_at)
+values (:event_key, :run_id, :agent, :answer, :rule, :version, :reason, {now})
+
+-- count_duplicate(key) --
+-- One more delivery of a known event; tells what the first one said.
+update wakeful_event set duplicates = duplicates + 1 where key = :key returning key, content, state
+
+-- insert_conflict(now, event_key, content, envelope) --
+insert into wakeful_conflict (event_key, content, envelope, seen_at)
+values (:event_key, :content, :envelope, {now})
+on conflict (event_key, content) do nothing
+
+-- runs_of_event(key) --
+select event_key, run_id from wakeful_admission where event_key = :key and run_id is not null order by agent
+
+-- find_idempotency(app, key) --
+select request, response from wakeful_idempotency where app = :app and key = :key
+
+-- insert_idempotency(now, app, key, request, response) --
+insert into wakeful_idempotency (app, key, request, response, created_at)
+values (:app, :key, :request, :response, {now})
+on conflict (app, key) do nothing
+returning key
+
+-- claim_runs(now, app, agent, most, process) --
+-- The oldest due runs of one agent, now owned by this process under a new token.
+with candidate as materialized (
+  select seq from wakeful_run
+  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
+  order by due_at
+  limit :most
+)
+update wakeful_run
+set state = 'running', reason = null, owner = :process, token = token + 1,
+    started_at = coalesce(started_at, {now}), claimed_at = {now}
+where seq in (select seq from candidate)
+returning id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
+  (select envelope from wakeful_event where key = event_key)
+
+-- claim_solo(now, app, agent, process) --
+-- One run that was in flight in two or more processes that died: its worker runs nothing else beside it.
+with candidate as materialized (
+  select seq from wakeful_run
+  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
+  order by due_at
+  limit 1
+)
+update wakeful_run
+set state = 'running', reason = null, owner = :process, token = token + 1,
+    started_at = coalesce(started_at, {now}), claimed_at = {now}
+where seq in (select seq from candidate)
+returning id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
+  (select envelope from wakeful_event where key = event_key)
+
+-- solo_agents(now, app) --
+-- Agents that have a run which must be claimed alone.
+select distinct agent from wakeful_run
+where app = :app and state in ('ready', 'waiting') and crashes >= 2 and due_at <= {now}
+
+-- next_due(now, app, agent) --
+-- How long until the next run of this agent is due; null when none is.
+select min(due_at) - {now} from wakeful_run
+where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at > {now}
+
+-- load_steps(run_id) --
+select run_id, key, name, state, result, error, arguments, tries, attempt, position, started_at, finished_at
+from wakeful_step where run_id = :run_id order by position
+
+-- save_step(run_id, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) --
+-- Fenced by the run's token. Saving the same step again is the same write: after a lost COMMIT it is simply repeated.
+insert into wakeful_step
+  (run_id, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
+select :run_id, :key, :name, :state, :position, :tries, :attempt, :arguments, :result, :error, :started_at, :finished_at
+from wakeful_run where id = :run_id and token = :token and state = 'running'
+on conflict (run_id, key) do update
+set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, result = excluded.result,
+    error = excluded.error, finished_at = excluded.finished_at
+returning run_id, key
+
+-- clear_step(run_id, token, key) --
+-- A failed step whose error left the handler is tried again by the run's retry.
+delete from wakeful_step where run_id = :run_id and key = :key and state = 'failed'
+and exists (select 1 from wakeful_run where id = :run_id and token = :token and state = 'running')
+
+-- finish_run(now, id, token, state, reason, output, error, outcome, failed) --
+update wakeful_run
+set state = :state, reason = :reason, owner = null, due_at = null, output = :output, error = :error,
+    outcome = :outcome, attempts = attempts + :failed, finished_at = {now}
+where id = :id and token = :token and state = 'running'
+returning id
+
+-- leave_run(now, id, token, state, reason, delay, error, failed) --
+-- Give a run back: to be claimed again at once, or after a delay.
+update wakeful_run
+set state = :state, reason = :reason, owner = null, due_at = {now} + :delay, error = :error,
+    attempts = attempts + :failed
+where id = :id and token = :token and state = 'running'
+returning id
+
+-- token_of_run(id) --
+select id, token, state from wakeful_run where id = :id
+
+-- insert_attempt(now, run_id, token, process, outcome, error, started_at) --
+insert into wakeful_attempt (run_id, token, process, outcome, error, started_at, ended_at)
+values (:run_id, :token, :process, :outcome, :error, :started_at, {now})
+on conflict (run_id, token) do nothing
+
+-- expire_admission(event_key, agent, reason) --
+update wakeful_admission set state = 'expired', reason = :reason where event_key = :event_key and agent = :agent
+
+-- event_of_run(id) --
+select id, event_key, agent from wakeful_run where id = :id
+
+-- raise_alarm(now, key, app, text) --
+-- Opens an alarm, or refreshes the one that is open. A resolved one opens again.
+insert into wakeful_alarm (key, app, state, text, count, opened_at, last_at)
+values (:key, :app, 'open', :text, 1, {now}, {now})
+on conflict (key) do update
+set text = excluded.text, last_at = excluded.last_at,
+    count = case wakeful_alarm.state when 'resolved' then 1 else wakeful_alarm.count + 1 end,
+    opened_at = case wakeful_alarm.state when 'resolved' then excluded.opened_at else wakeful_alarm.opened_at end,
+    state = case wakeful_alarm.state when 'resolved' then 'open' else wakeful_alarm.state end
+returning key, count
+
+-- register_process(now, id, host, pid, lease) --
+insert into wakeful_process (id, host, pid, state, started_at, lease_until)
+values (:id, :host, :pid, 'alive', {now}, {now} + :lease)
+on conflict (id) do nothing
+
+-- renew_lease(now, id, lease) --
+-- No row comes back when others have already declared this process dead: it must start again under a new identity.
+update wakeful_process set lease_until = {now} + :lease where id = :id and state = 'alive' returning id
+
+-- retire_process(id) --
+update wakeful_process set state = 'stopped' where id = :id and state = 'alive'
+
+-- living_processes(now) --
+-- Who counts as alive, and how much of each lease is left.
+select id, lease_until - {now} from wakeful_process where state = 'alive'
+
+-- bury_process(id) --
+-- Declare a process dead. No row comes back when somebody else was first.
+update wakeful_process set state = 'dead' where id = :id and state = 'alive' returning id
+
+-- bury_expired(now, id) --
+-- As bury_process, but only while its lease is over: it may have been renewed since it was looked at.
+update wakeful_process set state = 'dead' where id = :id and state = 'alive' and lease_until <= {now} returning id
+
+-- take_back_runs(now, process) --
+-- Recovery re-enqueues and never executes. The token rises, so that the old owner's writes are refused.
+update wakeful_run
+set state = 'ready', reason = 'its process died', owner = null, due_at = {now}, token = token + 1, crashes = crashes + 1
+where owner = :process and state = 'running'
+returning id, app, agent, token, claimed_at
+
+-- runs_of_process(process) --
+select id from wakeful_run where owner = :process and state = 'running'
+
+-- forget_run(now, id, process) --
+-- Give back a run whose claim was committed but whose answer was lost.
+update wakeful_run set state = 'ready', owner = null, due_at = {now}, token = token + 1
+where id = :id and owner = :process and state = 'running'
+
+-- insert_operation(now, app, operator, verb, target, detail) --
+insert into wakeful_operation (app, operator, verb, target, detail, done_at)
+values (:app, :operator, :verb, :target, :detail, {now})
+
+-- applied_migrations() --
+select number, name from wakeful_migration order by number
+
+-- record_migration(now, number, name) --
+insert into wakeful_migration (number, name, applied_at) values (:number, :name, {now})

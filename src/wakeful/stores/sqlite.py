@@ -1,0 +1,402 @@
+"""SQLite: one file, one writer thread, readers on connections of their own.
+
+The writer is the only thread of this process that writes (the lease keeper has its own connection for its one row).
+It runs each transaction whole: BEGIN IMMEDIATE, the generator, COMMIT with the WAL synced to disk. Between jobs it
+looks at `PRAGMA data_version` every 50 ms: that number moves when another process (the command line, a second worker)
+has committed something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from wakeful.clock import Clock, Microseconds
+from wakeful.errors import ConfigError, Persistent, StoreUnavailable
+from wakeful.stores.base import Call, Row, Transaction
+from wakeful.stores.migrations import CREATE_LEDGER, Migration, missing
+from wakeful.stores.queries import load_queries
+
+R = TypeVar("R")
+
+LOOK_FOR_OTHERS_EVERY = 0.05
+BUSY_TIMEOUT_MILLISECONDS = 10_000
+USER_FUNCTION_LIMIT = 1.0
+# What SQLite raises when the file, the disk or another process is in the way: nothing was stored, trying again is safe.
+UNAVAILABLE = (
+    apsw.FullError,
+    apsw.IOError,
+    apsw.BusyError,
+    apsw.CantOpenError,
+    apsw.ReadOnlyError,
+    apsw.NoMemError,
+    apsw.ProtocolError,
+    apsw.LockedError,
+)
+NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "ceph", "glusterfs", "lustre", "afs", "gfs2"}
+FORBIDDEN_FIRST_WORDS = {"begin", "commit", "end", "rollback", "savepoint", "release", "attach", "detach", "pragma", "vacuum"}
+
+
+class SqliteBackend:
+    """Carries out transactions on one SQLite file."""
+
+    dialect = "sqlite"
+    notifies = False
+
+    def __init__(self, path: Path, clock: Clock, *, busy_timeout: int = BUSY_TIMEOUT_MILLISECONDS) -> None:
+        self.path = path
+        self._clock = clock
+        self._busy_timeout = busy_timeout
+        self._queries = {name: query.sql for name, query in load_queries("sqlite").items()}
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="wakeful-reader")
+        self._local = threading.local()
+        self._reading: list[apsw.Connection] = []
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._locks: dict[str, int] = {}
+        self.on_change: Callable[[], None] = lambda: None
+        self.max_page_count: int | None = None
+
+    # life
+
+    async def open(self, *, migrate: bool = True) -> None:
+        """Connect; bring the schema up to date (SQLite needs no leave for that) or refuse one that is ahead."""
+        refuse_network_file_system(self.path)
+        self._loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = self._loop.create_future()
+        self._thread = threading.Thread(target=self._write, args=(ready,), name="wakeful-writer", daemon=True)
+        self._thread.start()
+        await ready
+        if migrate:
+            await self.migrate()
+
+    async def close(self) -> None:
+        if self._thread is not None:
+            self._jobs.put(None)
+            await asyncio.to_thread(self._thread.join)
+            self._thread = None
+        self._readers.shutdown(wait=True)
+        for connection in self._reading:
+            connection.close()
+        for process in list(self._locks):
+            self.unlock(process)
+
+    # writing
+
+    async def transact(self, transaction: Callable[[int | None], Transaction[R]]) -> R:
+        """One transaction on the writer thread."""
+        return await self._job(lambda: self._drive(transaction))
+
+    async def migrate(self) -> list[Migration]:
+        """Apply what is missing, in one transaction."""
+        return await self._job(self._migrate)
+
+    async def _job(self, work: Callable[[], R]) -> R:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[R] = loop.create_future()
+
+        def job() -> None:
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 handed to whoever waits
+                tell(loop, future, error=error)
+            else:
+                tell(loop, future, result=result)
+
+        if self._thread is None:
+            message = f"{self.path} is not open"
+            raise StoreUnavailable(message)
+        self._jobs.put(job)
+        return await future
+
+    def _write(self, ready: asyncio.Future[None]) -> None:
+        loop = ready.get_loop()
+        try:
+            self._connection = self._connect()
+        except BaseException as error:  # noqa: BLE001 handed to whoever opens
+            tell(loop, ready, error=error)
+            return
+        tell(loop, ready, result=None)
+        version = self._connection.execute("pragma data_version").get
+        while True:
+            try:
+                job = self._jobs.get(timeout=LOOK_FOR_OTHERS_EVERY)
+            except queue.Empty:
+                seen = self._connection.execute("pragma data_version").get
+                if seen != version:
+                    version = seen
+                    with contextlib.suppress(RuntimeError):  # the loop may be closing
+                        loop.call_soon_threadsafe(self.on_change)
+                continue
+            if job is None:
+                break
+            job()
+        self._connection.close()
+
+    def _drive(self, transaction: Callable[[int | None], Transaction[R]]) -> R:
+        connection = self._connection
+        cursor = connection.cursor()
+        queries = self._queries
+        try:
+            cursor.execute("begin immediate")
+            generator = transaction(self._clock.now())
+            try:
+                operation = next(generator)
+                while True:
+                    reply: Any
+                    if isinstance(operation, Call):
+                        reply = self._call(operation.function)
+                    else:
+                        name, rows = operation
+                        reply = list(cursor.executemany(queries[name], rows)) if rows else []
+                    operation = generator.send(reply)
+            except StopIteration as stop:
+                cursor.execute("commit")
+                return stop.value  # type: ignore[no-any-return]  # a generator's return value is not typed at run time
+        except UNAVAILABLE as error:
+            message = f"{self.path}: {explain(error)}"
+            raise StoreUnavailable(message) from error
+        finally:
+            if connection.in_transaction:
+                with contextlib.suppress(apsw.Error):
+                    connection.execute("rollback")
+
+    def _call(self, function: Callable[[Any], Any]) -> tuple[Any, Exception | None]:
+        """The user's function, under a savepoint and a time limit, so that its failure is its caller's alone."""
+        connection = self._connection
+        connection.execute("savepoint wakeful_user")
+        deadline = time.monotonic() + USER_FUNCTION_LIMIT
+        connection.set_progress_handler(lambda: time.monotonic() > deadline, 1000)
+        try:
+            value = function(GuardedConnection(connection))
+        except UNAVAILABLE:
+            raise
+        except apsw.InterruptError:
+            connection.set_progress_handler(None)
+            connection.execute("rollback to wakeful_user")
+            connection.execute("release wakeful_user")
+            message = (
+                f"the function given to run.transaction was interrupted after {USER_FUNCTION_LIMIT:g} s: on SQLite all "
+                "other writes wait for it. Do the slow part in a step before it"
+            )
+            return None, Persistent(message)
+        except Exception as error:  # noqa: BLE001 the user's own
+            connection.set_progress_handler(None)
+            connection.execute("rollback to wakeful_user")
+            connection.execute("release wakeful_user")
+            return None, error
+        finally:
+            connection.set_progress_handler(None)
+        connection.execute("release wakeful_user")
+        return value, None
+
+    def _migrate(self) -> list[Migration]:
+        connection = self._connection
+        try:
+            connection.execute("begin immediate")
+            connection.execute(CREATE_LEDGER)
+            applied = {row[0] for row in connection.execute(self._queries["applied_migrations"])}
+            pending = missing("sqlite", applied)
+            for migration in pending:
+                connection.execute(migration.sql)
+                connection.execute(self._queries["record_migration"], (self._clock.now(), migration.number, migration.name))
+            connection.execute("commit")
+        except UNAVAILABLE as error:
+            message = f"{self.path}: {explain(error)}"
+            raise StoreUnavailable(message) from error
+        finally:
+            if connection.in_transaction:
+                connection.execute("rollback")
+        return pending
+
+    # reading
+
+    async def fetch(self, name: str, *parameters: Any) -> list[Row]:
+        """Rows of a query, read on another connection than the writer's."""
+
+        def read() -> list[Row]:
+            try:
+                connection = getattr(self._local, "connection", None)
+                if connection is None:
+                    connection = self._local.connection = self._connect(reading=True)
+                    self._reading.append(connection)
+                return list(connection.execute(self._queries[name], parameters))
+            except UNAVAILABLE as error:
+                message = f"{self.path}: {explain(error)}"
+                raise StoreUnavailable(message) from error
+
+        return await asyncio.get_running_loop().run_in_executor(self._readers, read)
+
+    async def applied_migrations(self) -> list[Row]:
+        return await self.fetch("applied_migrations")
+
+    def read_clock(self) -> Microseconds | None:
+        """What to hand a reading query as `:now`."""
+        return self._clock.now()
+
+    # processes
+
+    def renewer(self) -> SqliteRenewer:
+        return SqliteRenewer(self)
+
+    def lock(self, process: str) -> None:
+        """Hold a file lock under this identity for as long as the process lives: the kernel lets go when it dies."""
+        self._lock_folder.mkdir(exist_ok=True)
+        handle = os.open(self._lock_folder / process, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        self._locks[process] = handle
+
+    def unlock(self, process: str) -> None:
+        handle = self._locks.pop(process, None)
+        if handle is not None:
+            (self._lock_folder / process).unlink(missing_ok=True)
+            os.close(handle)
+        with contextlib.suppress(OSError):
+            self._lock_folder.rmdir()  # goes when the last one has left
+
+    def is_certainly_dead(self, process: str) -> bool:
+        """Its lock is free, so it is gone, whatever its lease says."""
+        try:
+            handle = os.open(self._lock_folder / process, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return True
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        else:
+            (self._lock_folder / process).unlink(missing_ok=True)
+            return True
+        finally:
+            os.close(handle)
+
+    @property
+    def _lock_folder(self) -> Path:
+        return self.path.with_name(self.path.name + "-processes")
+
+    # connections
+
+    def _connect(self, *, reading: bool = False) -> apsw.Connection:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            connection = apsw.Connection(str(self.path))
+            connection.set_busy_timeout(self._busy_timeout)
+            connection.execute("pragma journal_mode = wal")
+            connection.execute("pragma synchronous = full")
+            connection.execute("pragma cache_size = -65536")
+            if reading:
+                connection.execute("pragma query_only = on")
+            if self.max_page_count is not None and not reading:
+                connection.execute(f"pragma max_page_count = {self.max_page_count}")
+        except (apsw.Error, OSError) as error:
+            message = f"cannot open {self.path}: {explain(error)}"
+            raise StoreUnavailable(message) from error
+        return connection
+
+
+class SqliteRenewer:
+    """Renews a lease on a connection of its own, called from a thread of its own."""
+
+    def __init__(self, backend: SqliteBackend) -> None:
+        self._backend = backend
+        self._connection: apsw.Connection | None = None
+
+    def renew(self, process: str, lease: Microseconds) -> bool:
+        """True while the process counts as alive. StoreUnavailable when it could not be told."""
+        backend = self._backend
+        try:
+            if self._connection is None:
+                self._connection = backend._connect()  # noqa: SLF001 the two belong together
+            now = backend._clock.now()  # noqa: SLF001
+            return bool(list(self._connection.execute(backend._queries["renew_lease"], (now, process, lease))))  # noqa: SLF001
+        except apsw.Error as error:
+            raise StoreUnavailable(str(error)) from error
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+class GuardedConnection:
+    """What `run.transaction` hands the user's function: statements, but no say over the transaction itself."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, sql: str, parameters: Any = ()) -> apsw.Cursor:
+        """Run one statement; the cursor has fetchone() and fetchall(), and iterates over rows."""
+        self._check(sql)
+        return self._connection.execute(sql, parameters or None)
+
+    def executemany(self, sql: str, rows: Sequence[Any]) -> apsw.Cursor:
+        """Run one statement for each row of parameters."""
+        self._check(sql)
+        return self._connection.executemany(sql, rows)
+
+    @staticmethod
+    def _check(sql: str) -> None:
+        words = sql.split(None, 1)
+        word = words[0].lower().rstrip(";") if words else ""
+        if word in FORBIDDEN_FIRST_WORDS:
+            message = f"{word.upper()} inside run.transaction: the transaction is Wakeful's, it commits when the function returns"
+            raise Persistent(message)
+
+
+def tell(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], *, result: Any = None, error: BaseException | None = None) -> None:
+    """Answer a future of the event loop from another thread."""
+
+    def answer() -> None:
+        if not future.done():
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+    with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+        loop.call_soon_threadsafe(answer)
+
+
+def explain(error: BaseException) -> str:
+    """An error of SQLite in words that say what to do."""
+    if isinstance(error, apsw.FullError):
+        return "the disk is full (or the database's size limit is reached): make room, it goes on by itself"
+    if isinstance(error, apsw.BusyError):
+        return "another process has held the write lock for too long"
+    if isinstance(error, apsw.ReadOnlyError):
+        return "the file or its folder is read-only for this user"
+    if isinstance(error, apsw.CantOpenError | PermissionError):
+        return f"the file cannot be opened or made ({error})"
+    return str(error)
+
+
+def refuse_network_file_system(path: Path) -> None:
+    """WAL needs shared memory and honest locks: a database on a network file system gets corrupted sooner or later."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    target = str(path.absolute().parent)
+    best = ("", "")
+    for line in mounts:
+        fields = line.split()
+        point, kind = fields[4], fields[fields.index("-") + 1]
+        inside = target == point or target.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best[0]):
+            best = (point, kind)
+    if best[1] in NETWORK_FILE_SYSTEMS:
+        message = f"{path} is on {best[1]}: SQLite's WAL does not work there. Use a local disk, or postgresql://…"
+        raise ConfigError(message)
+

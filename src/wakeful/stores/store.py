@@ -1,0 +1,242 @@
+"""The store: the verbs of `base.Store`, over any database.
+
+What carries a claim is tried again until the database is back or the claim is lost; everything else tells its caller
+at once when the database is gone, because that caller (an HTTP request, a person) can decide better what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import structlog
+
+from wakeful.clock import Microseconds
+from wakeful.errors import ConfigError, StoreUnavailable
+from wakeful.model import Claim, Receipt, Step
+from wakeful.stores.base import (
+    AcceptEvents,
+    BuryProcess,
+    Claimed,
+    ClaimRuns,
+    FinishRun,
+    ForgetRuns,
+    LeaveRun,
+    RaiseAlarm,
+    Ready,
+    RecordOperation,
+    RegisterProcess,
+    RetireProcess,
+    Row,
+    SaveSteps,
+    Transaction,
+    TransactStep,
+)
+from wakeful.stores.journal import Journal, Probe, whole
+from wakeful.stores.migrations import Migration
+from wakeful.stores.queries import Dialect
+
+R = TypeVar("R")
+
+FIRST_WAIT = 0.05
+LONGEST_WAIT = 2.0
+
+
+class Renewer(Protocol):
+    """Renews leases from a thread of its own."""
+
+    def renew(self, process: str, lease: Microseconds) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class Database(Protocol):
+    """What the store needs of a database."""
+
+    dialect: Dialect
+    notifies: bool
+
+    async def open(self, *, migrate: bool) -> None: ...
+    async def close(self) -> None: ...
+    async def transact(self, transaction: Callable[[int | None], Transaction[R]]) -> R: ...
+    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
+    async def migrate(self) -> list[Migration]: ...
+    async def applied_migrations(self) -> list[Row]: ...
+    def read_clock(self) -> Microseconds | None: ...
+    def renewer(self) -> Renewer: ...
+    def lock(self, process: str) -> None: ...
+    def unlock(self, process: str) -> None: ...
+    def is_certainly_dead(self, process: str) -> bool: ...
+
+
+@runtime_checkable
+class TransactionalDatabase(Database, Protocol):
+    """A database that can open a transaction beside the journal's, or work inside the caller's (PostgreSQL)."""
+
+    def user_transaction(self) -> AbstractAsyncContextManager[Any]: ...
+    async def drive(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R: ...
+    async def within(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R: ...
+    async def listen(self) -> None: ...
+
+
+class DatabaseStore:
+    """The verbs, over one database. See `base.Store` for what each promises."""
+
+    def __init__(self, database: Database, *, probe: Probe | None = None) -> None:
+        self.database = database
+        self.journal = Journal(database, probe=probe)
+        self.log = structlog.get_logger("wakeful").bind(part="store")
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.database.dialect
+
+    async def open(self, *, migrate: bool) -> None:
+        await self.database.open(migrate=migrate)
+
+    async def close(self) -> None:
+        await self.journal.close()
+        await self.database.close()
+
+    def hear(self, ready: Callable[[Ready], None]) -> None:
+        """Call this whenever runs may have become ready."""
+        self.journal.on_ready = ready
+
+    # events
+
+    async def accept(self, request: AcceptEvents) -> list[Receipt]:
+        if request.claim is not None:
+            return await self._persist(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def accept_within(self, connection: Any, request: AcceptEvents) -> list[Receipt]:
+        """Accept inside the caller's own transaction."""
+        database = self.database
+        if not isinstance(database, TransactionalDatabase):
+            message = "within= needs a PostgreSQL store: SQLite has one writer, and it is not the caller's"
+            raise ConfigError(message)
+        results = await database.within(connection, lambda now: whole(now, [request], notifies=True))
+        if isinstance(results[0], Exception):
+            raise results[0]
+        return results[0]  # type: ignore[no-any-return]
+
+    # runs
+
+    async def claim(self, request: ClaimRuns, *, now: bool) -> Claimed:
+        return await (self.journal.submit(request) if now else self.journal.rest(request))
+
+    async def save_steps(self, request: SaveSteps) -> None:
+        await self._persist(request)
+
+    async def transact_step(
+        self, claim: Claim, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]
+    ) -> Step:
+        database = self.database
+        if not isinstance(database, TransactionalDatabase):
+            return await self._persist(TransactStep(claim, function, to_step))  # type: ignore[no-any-return]
+        wait = FIRST_WAIT
+        while True:
+            try:
+                return await self._transact_beside(database, claim, function, to_step)
+            except StoreUnavailable as error:
+                self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, LONGEST_WAIT)
+            done = await self._find_step(claim, key)  # the COMMIT may have happened although its answer was lost
+            if done is not None:
+                return done
+
+    @staticmethod
+    async def _transact_beside(
+        database: TransactionalDatabase, claim: Claim, function: Callable[[Any], Any], to_step: Callable[[Any], Step]
+    ) -> Step:
+        """The user's function on a connection of its own; the fence and the checkpoint are its last statements."""
+        failed: Exception | None = None
+        try:
+            async with database.user_transaction() as connection:
+                try:
+                    step = to_step(await function(connection))
+                except Exception as error:
+                    if connection.is_closed():
+                        raise StoreUnavailable(str(error)) from error
+                    failed = error
+                    raise
+                results = await database.drive(
+                    connection, lambda now: whole(now, [SaveSteps(claim, [step])], notifies=False)
+                )
+                if isinstance(results[0], Exception):
+                    failed = results[0]
+                    raise failed
+                return step
+        except StoreUnavailable:
+            if failed is not None:
+                raise failed from None
+            raise
+
+    async def _find_step(self, claim: Claim, key: str) -> Step | None:
+        try:
+            rows = await self.database.fetch("load_steps", claim.id)
+        except StoreUnavailable:
+            return None
+        return next((step for row in rows if (step := Step(*row[1:])).key == key and step.state == "done"), None)
+
+    async def finish(self, request: FinishRun) -> None:
+        await self._persist(request)
+
+    async def leave(self, request: LeaveRun) -> None:
+        await self._persist(request)
+
+    async def forget(self, request: ForgetRuns) -> int:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    # processes
+
+    async def register(self, request: RegisterProcess) -> None:
+        self.database.lock(request.id)
+        try:
+            await self.journal.submit(request)
+        except BaseException:
+            self.database.unlock(request.id)
+            raise
+
+    async def retire(self, request: RetireProcess) -> None:
+        try:
+            await self.journal.submit(request)
+        finally:
+            self.database.unlock(request.id)
+
+    async def bury(self, request: BuryProcess) -> int:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def others(self, own: str) -> list[tuple[str, Microseconds, bool]]:
+        rows = await self.database.fetch("living_processes", self.database.read_clock())
+        return [(row[0], row[1], self.database.is_certainly_dead(row[0])) for row in rows if row[0] != own]
+
+    # people
+
+    async def raise_alarm(self, request: RaiseAlarm) -> None:
+        await self.journal.submit(request)
+
+    async def record_operation(self, request: RecordOperation) -> None:
+        await self.journal.submit(request)
+
+    # waking
+
+    def poke(self) -> None:
+        self.journal.poke()
+
+    async def _persist(self, request: Any) -> Any:
+        """Try until it is stored or refused: a run in flight waits for its store."""
+        wait = FIRST_WAIT
+        while True:
+            try:
+                return await self.journal.submit(request)
+            except StoreUnavailable as error:
+                self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, LONGEST_WAIT)
+
+
+

@@ -1,0 +1,51 @@
+"""One generator per transition: which queries carry it out, and what their rows mean.
+
+A verb gets all waiting requests of its kind at once and returns one result for each, in order. A result that is an
+exception is that caller's alone. The order of VERBS is the order inside a transaction: the same in every process, so
+that two processes never lock rows in opposite orders; and claims come last, so that they see what was just accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from wakeful.stores.base import (
+    AcceptEvents,
+    BuryProcess,
+    ClaimRuns,
+    FinishRun,
+    ForgetRuns,
+    LeaveRun,
+    RaiseAlarm,
+    RecordOperation,
+    RegisterProcess,
+    RetireProcess,
+    SaveSteps,
+    Transaction,
+    TransactStep,
+)
+from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.verbs.claim import claim_runs, forget_runs
+from wakeful.stores.verbs.people import raise_alarms, record_operations
+from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
+from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, transact_steps
+
+Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
+
+VERBS: dict[type, Verb] = {
+    RegisterProcess: register_processes,
+    BuryProcess: bury_processes,
+    TransactStep: transact_steps,
+    SaveSteps: save_steps,
+    LeaveRun: leave_runs,
+    FinishRun: finish_runs,
+    AcceptEvents: accept_events,
+    RaiseAlarm: raise_alarms,
+    RecordOperation: record_operations,
+    ForgetRuns: forget_runs,
+    RetireProcess: retire_processes,
+    ClaimRuns: claim_runs,
+}
+
+__all__ = ["VERBS", "Verb"]

@@ -1,0 +1,157 @@
+"""accept: events, their admissions and their runs become rows; known identities map onto what they became before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic_core import from_json, to_json
+
+from wakeful.errors import ClaimLost, IdempotencyConflict
+from wakeful.model import Arrival, Receipt
+from wakeful.stores.base import AcceptEvents, SaveSteps, Transaction
+from wakeful.stores.verbs.progress import save_steps
+
+Result = list[Receipt] | Exception
+
+
+def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transaction[list[Result]]:
+    """1. Answer requests whose idempotency key is known. 2. Save the checkpoints that go with events from inside runs;
+    a lost claim stores no event. 3. Insert the events; those that come back are new. 4. Insert what the new ones
+    become. 5. Count the others as duplicates, and keep what conflicts. 6. Remember the idempotency keys.
+    """
+    results: list[Result | None] = [None] * len(requests)
+    yield from _answer_known_keys(requests, results)
+    yield from _save_checkpoints(now, requests, results)
+
+    pending = [number for number, result in enumerate(results) if result is None]
+    rows = [_event_row(now, requests[number].app, arrival) for number in pending for arrival in requests[number].arrivals]
+    rows.sort(key=lambda row: row[1])  # in order of key, so that two processes never wait for each other in a circle
+    inserted = yield "insert_event", rows
+    new = {row[0] for row in inserted}
+
+    fresh: list[tuple[str, Arrival]] = []
+    known: list[tuple[Arrival, Receipt]] = []
+    for number in pending:
+        receipts: list[Receipt] = []
+        for arrival in requests[number].arrivals:
+            if arrival.key in new:
+                new.discard(arrival.key)  # a second one with the same key in the same batch is its duplicate
+                fresh.append((requests[number].app, arrival))
+                receipts.append(_receipt(arrival))
+            else:
+                receipt = Receipt(arrival.source, arrival.id, "duplicate", [])
+                known.append((arrival, receipt))
+                receipts.append(receipt)
+        results[number] = receipts
+    yield from _insert_consequences(now, fresh)
+    if known:
+        yield from _count_duplicates(now, known)
+    yield from _remember_keys(now, requests, results)
+    return [result if result is not None else [] for result in results]
+
+
+def _event_row(now: int | None, app: str, arrival: Arrival) -> tuple[object, ...]:
+    return (
+        now,
+        arrival.key,
+        app,
+        arrival.source,
+        arrival.id,
+        arrival.type,
+        arrival.subject,
+        arrival.state,
+        arrival.reason,
+        arrival.content,
+        arrival.envelope,
+    )
+
+
+def _receipt(arrival: Arrival) -> Receipt:
+    runs = [admission.run_id for admission in arrival.admissions if admission.run_id is not None]
+    return Receipt(arrival.source, arrival.id, arrival.state, runs)
+
+
+def _insert_consequences(now: int | None, fresh: list[tuple[str, Arrival]]) -> Transaction[None]:
+    admissions: list[tuple[object, ...]] = []
+    runs: list[tuple[object, ...]] = []
+    decisions: list[tuple[object, ...]] = []
+    for app, arrival in fresh:
+        for admission in arrival.admissions:
+            run = admission.run_id
+            admissions.append((arrival.key, admission.agent, admission.state, run, admission.reason))
+            if run is not None:
+                runs.append((now, run, run, app, admission.agent, arrival.key, arrival.expires_at))
+        decisions.extend(
+            (now, arrival.key, None, agent, decision.answer, decision.rule, decision.version, decision.reason)
+            for agent, decision in arrival.decisions
+        )
+    if admissions:
+        yield "insert_admission", admissions
+    if runs:
+        yield "insert_run", runs
+    if decisions:
+        yield "insert_decision", decisions
+
+
+def _count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> Transaction[None]:
+    keys = sorted({arrival.key for arrival, _ in known})
+    counted = yield "count_duplicate", [(arrival.key,) for arrival, _ in sorted(known, key=lambda pair: pair[0].key)]
+    content_of = {row[0]: row[1] for row in counted}
+    runs = yield "runs_of_event", [(key,) for key in keys]
+    conflicts = []
+    for arrival, receipt in known:
+        receipt.runs = [row[1] for row in runs if row[0] == arrival.key]
+        if content_of.get(arrival.key) != arrival.content:
+            receipt.conflict = True
+            conflicts.append((now, arrival.key, arrival.content, arrival.envelope))
+    if conflicts:
+        yield "insert_conflict", conflicts
+
+
+def _save_checkpoints(
+    now: int | None, requests: Sequence[AcceptEvents], results: list[Result | None]
+) -> Transaction[None]:
+    inside = [
+        (number, SaveSteps(request.claim, [request.step]))
+        for number, request in enumerate(requests)
+        if results[number] is None and request.claim is not None and request.step is not None
+    ]
+    if not inside:
+        return
+    saved = yield from save_steps(now, [request for _, request in inside])
+    for (number, _), outcome in zip(inside, saved, strict=True):
+        if isinstance(outcome, ClaimLost):
+            results[number] = outcome
+
+
+def _answer_known_keys(requests: Sequence[AcceptEvents], results: list[Result | None]) -> Transaction[None]:
+    for number, request in enumerate(requests):
+        if request.idempotency is None:
+            continue
+        key, digest = request.idempotency
+        rows = yield "find_idempotency", [(request.app, key)]
+        if rows:
+            results[number] = _answer_again(rows[0][0] == digest, rows[0][1], key)
+
+
+def _answer_again(same: bool, response: str, key: str) -> Result:  # noqa: FBT001 a fact, not a switch
+    if not same:
+        return IdempotencyConflict(
+            f"Idempotency-Key {key!r} was used before for a request with other content: use a new key for a new request"
+        )
+    return [Receipt(one["source"], one["id"], one["status"], one["runs"]) for one in from_json(response)]
+
+
+def _remember_keys(
+    now: int | None, requests: Sequence[AcceptEvents], results: list[Result | None]
+) -> Transaction[None]:
+    for number, request in enumerate(requests):
+        receipts = results[number]
+        if request.idempotency is None or not isinstance(receipts, list):
+            continue
+        key, digest = request.idempotency
+        response = to_json([receipt.to_json() for receipt in receipts]).decode()
+        rows = yield "insert_idempotency", [(now, request.app, key, digest, response)]
+        if not rows:  # another request with this key was stored in the meantime: its answer stands
+            found = yield "find_idempotency", [(request.app, key)]
+            results[number] = _answer_again(found[0][0] == digest, found[0][1], key)

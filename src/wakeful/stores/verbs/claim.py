@@ -1,0 +1,75 @@
+"""claim: due runs get an owner and a new token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.model import Claim, Step
+from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Transaction
+
+
+def claim_runs(now: int | None, requests: Sequence[ClaimRuns]) -> Transaction[list[Claimed]]:
+    results = []
+    for request in requests:
+        claimed = yield from _claim(now, request)
+        results.append(claimed)
+    return results
+
+
+def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
+    """1. A run that took two processes with it goes alone: nothing else is claimed until it had its turn.
+    2. The due runs of each agent with room. 3. Their steps, if they have run before. 4. When to look again.
+    """
+    app, process = request.app, request.process
+    agents = {agent for agent, _ in request.wanted}
+    dangerous = yield "solo_agents", [(now, app)]
+    solo = sorted(agents & {row[0] for row in dangerous})
+    if solo and not request.solo():
+        return Claimed([], [], None, solo_waiting=True)
+    if solo:
+        rows = yield "claim_solo", [(now, app, solo[0], process)]
+    else:
+        rows = yield "claim_runs", [(now, app, agent, most, process) for agent, most in request.wanted]
+    claims = [_claim_of(row, process) for row in rows]
+    claims.sort(key=lambda claim: claim.created_at)
+    again = [claim for claim in claims if not claim.first_start]
+    if again:
+        steps = yield "load_steps", [(claim.id,) for claim in again]
+        for claim in again:
+            claim.steps = [Step(*row[1:]) for row in steps if row[0] == claim.id]
+    if solo:
+        return Claimed(claims, [], None, solo_waiting=not claims)
+    short = [agent for agent, most in request.wanted if most > sum(claim.agent == agent for claim in claims)]
+    waits = (yield "next_due", [(now, app, agent) for agent in short]) if short else []
+    delays = [row[0] for row in waits if row[0] is not None]
+    return Claimed(claims, request.wanted, min(delays) if delays else None, solo_waiting=False)
+
+
+def _claim_of(row: Sequence[object], process: str) -> Claim:
+    identifier, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at, envelope = row
+    return Claim(
+        identifier,  # type: ignore[arg-type]  # columns of a row have no types
+        root,  # type: ignore[arg-type]
+        agent,  # type: ignore[arg-type]
+        token,  # type: ignore[arg-type]
+        process,
+        attempts,  # type: ignore[arg-type]
+        crashes,  # type: ignore[arg-type]
+        created_at,  # type: ignore[arg-type]
+        started_at,  # type: ignore[arg-type]
+        claimed_at,  # type: ignore[arg-type]
+        token == 1,
+        expires_at,  # type: ignore[arg-type]
+        envelope,  # type: ignore[arg-type]
+    )
+
+
+def forget_runs(now: int | None, requests: Sequence[ForgetRuns]) -> Transaction[list[int]]:
+    results = []
+    for request in requests:
+        rows = yield "runs_of_process", [(request.process,)]
+        unknown = sorted(row[0] for row in rows if row[0] not in request.known)
+        if unknown:
+            yield "forget_run", [(now, run, request.process) for run in unknown]
+        results.append(len(unknown))
+    return results

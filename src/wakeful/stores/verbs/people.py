@@ -1,0 +1,22 @@
+"""What people are told, and what people did: alarms and operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.stores.base import Alarm, RaiseAlarm, RecordOperation, Transaction
+
+
+def raise_alarms(now: int | None, requests: Sequence[RaiseAlarm]) -> Transaction[list[None]]:
+    yield from open_alarms(now, [request.alarm for request in requests])
+    return [None] * len(requests)
+
+
+def open_alarms(now: int | None, alarms: Sequence[Alarm]) -> Transaction[None]:
+    ordered = sorted(alarms, key=lambda alarm: alarm.key)
+    yield "raise_alarm", [(now, alarm.key, alarm.app, alarm.text) for alarm in ordered]
+
+
+def record_operations(now: int | None, requests: Sequence[RecordOperation]) -> Transaction[list[None]]:
+    yield "insert_operation", [(now, one.app, one.operator, one.verb, one.target, one.detail) for one in requests]
+    return [None] * len(requests)

@@ -1,0 +1,38 @@
+"""Processes: their leases, and what happens to the runs of one that died."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.stores.base import BuryProcess, RegisterProcess, RetireProcess, Transaction
+
+
+def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> Transaction[list[None]]:
+    yield "register_process", [(now, one.id, one.host, one.pid, one.lease) for one in requests]
+    return [None] * len(requests)
+
+
+def retire_processes(now: int | None, requests: Sequence[RetireProcess]) -> Transaction[list[None]]:  # noqa: ARG001
+    yield "retire_process", [(one.id,) for one in requests]
+    return [None] * len(requests)
+
+
+def bury_processes(now: int | None, requests: Sequence[BuryProcess]) -> Transaction[list[int]]:
+    """Declaring it dead comes first: from then on its writes are refused, so its runs can be taken back in peace."""
+    results: dict[str, int] = {}
+    for request in sorted(requests, key=lambda one: one.id):
+        if request.certain:
+            buried = yield "bury_process", [(request.id,)]
+        else:
+            buried = yield "bury_expired", [(now, request.id)]
+        if not buried:
+            results.setdefault(request.id, 0)
+            continue
+        runs = yield "take_back_runs", [(now, request.id)]
+        if runs:
+            yield (
+                "insert_attempt",
+                [(now, run, token - 1, request.id, "crashed", None, claimed) for run, _, _, token, claimed in runs],
+            )
+        results[request.id] = len(runs)
+    return [results[request.id] for request in requests]

@@ -1,0 +1,156 @@
+"""What the owner of a run writes: checkpoints, and how an attempt ended. All of it fenced by the run's token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic_core import to_json
+
+from wakeful.errors import ClaimLost
+from wakeful.model import Claim, Step
+from wakeful.stores.verbs.people import open_alarms
+from wakeful.stores.base import Call, FinishRun, LeaveRun, SaveSteps, Transaction, TransactStep
+
+Nothing = ClaimLost | None
+
+
+def lost(claim: Claim) -> ClaimLost:
+    return ClaimLost(f"run {claim.id} is no longer owned by this process (token {claim.token}): nothing was written")
+
+
+def step_row(claim: Claim, step: Step) -> tuple[object, ...]:
+    return (
+        claim.id,
+        claim.token,
+        step.key,
+        step.name,
+        step.state,
+        step.position,
+        step.tries,
+        step.attempt,
+        step.arguments,
+        step.result,
+        step.error,
+        step.started_at,
+        step.finished_at,
+    )
+
+
+def save_steps(now: int | None, requests: Sequence[SaveSteps]) -> Transaction[list[Nothing]]:  # noqa: ARG001 a verb's shape
+    rows = [step_row(request.claim, step) for request in requests for step in request.steps]
+    saved = yield "save_step", rows
+    if len(saved) == len(rows):
+        return [None] * len(requests)
+    kept = {(row[0], row[1]) for row in saved}
+    return [
+        None if all((request.claim.id, step.key) in kept for step in request.steps) else lost(request.claim)
+        for request in requests
+    ]
+
+
+def transact_steps(now: int | None, requests: Sequence[TransactStep]) -> Transaction[list[Step | Exception]]:  # noqa: ARG001
+    """The fence first: a function whose run is lost must not run at all. Then the function and its checkpoint."""
+    results: list[Step | Exception] = []
+    for request in requests:
+        rows = yield "token_of_run", [(request.claim.id,)]
+        if not rows or rows[0][1] != request.claim.token or rows[0][2] != "running":
+            results.append(lost(request.claim))
+            continue
+        value, error = yield Call(request.function)
+        if error is not None:
+            results.append(error)
+            continue
+        step = request.to_step(value)
+        yield "save_step", [step_row(request.claim, step)]
+        results.append(step)
+    return results
+
+
+def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[list[Nothing]]:
+    ordered = sorted(requests, key=lambda request: request.claim.id)
+    finished = yield (
+        "finish_run",
+        [
+            (
+                now,
+                request.claim.id,
+                request.claim.token,
+                request.state,
+                request.reason,
+                request.output,
+                request.error,
+                to_json(request.outcome).decode(),
+                int(request.failed),
+            )
+            for request in ordered
+        ],
+    )
+    refused = yield from _refused([request.claim for request in requests], finished)
+    ended = [request for request in requests if request.claim.id not in refused]
+    attempts = [
+        (now, one.claim.id, one.claim.token, one.claim.process, one.state, one.error, one.claim.claimed_at)
+        for one in ended
+        if one.state != "done"
+    ]
+    if attempts:
+        yield "insert_attempt", attempts
+    for request in ended:
+        if request.expired:
+            rows = yield "event_of_run", [(request.claim.id,)]
+            yield "expire_admission", [(rows[0][1], rows[0][2], request.reason)]
+    alarms = [request.alarm for request in ended if request.alarm is not None]
+    if alarms:
+        yield from open_alarms(now, alarms)
+    return [refused.get(request.claim.id) for request in requests]
+
+
+def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[list[Nothing]]:
+    steps = [step_row(request.claim, step) for request in requests for step in request.steps]
+    if steps:
+        yield "save_step", steps
+    cleared = [(request.claim.id, request.claim.token, key) for request in requests for key in request.clear]
+    if cleared:
+        yield "clear_step", cleared
+    ordered = sorted(requests, key=lambda request: request.claim.id)
+    left = yield (
+        "leave_run",
+        [
+            (
+                now,
+                request.claim.id,
+                request.claim.token,
+                request.state,
+                request.reason,
+                request.delay,
+                request.error,
+                int(request.failed),
+            )
+            for request in ordered
+        ],
+    )
+    refused = yield from _refused([request.claim for request in requests], left)
+    attempts = [
+        (now, one.claim.id, one.claim.token, one.claim.process, one.outcome, one.error, one.claim.claimed_at)
+        for one in requests
+        if one.claim.id not in refused
+    ]
+    if attempts:
+        yield "insert_attempt", attempts
+    return [refused.get(request.claim.id) for request in requests]
+
+
+def _refused(claims: list[Claim], written: list[tuple[str]]) -> Transaction[dict[str, ClaimLost]]:
+    """Whose write was refused. A run that nobody runs any more but that still has our token was moved by ourselves:
+    the answer to that COMMIT was lost, and this is its repetition.
+    """
+    if len(written) == len(claims):
+        return {}
+    kept = {row[0] for row in written}
+    missing = [claim for claim in claims if claim.id not in kept]
+    rows = yield "token_of_run", [(claim.id,) for claim in missing]
+    found = {row[0]: (row[1], row[2]) for row in rows}
+    return {
+        claim.id: lost(claim)
+        for claim in missing
+        if found.get(claim.id, (None, None))[0] != claim.token or found[claim.id][1] == "running"
+    }

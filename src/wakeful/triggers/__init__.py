@@ -1,0 +1,1 @@
+"""When: what turns the outside world into events, and says which events wake an agent."""

@@ -1,0 +1,104 @@
+"""Values as JSON text: what is stored of arguments, results and outputs. Made by pydantic, never pickle.
+
+A value comes back the same way on the first run as on a resume: it is always read from the text that was stored,
+through the return annotation where there is one. So a difference shows in the first test, not at 2 a.m.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
+
+from wakeful.errors import NotSerialisable
+
+RESULT_LIMIT = 4 * 1024 * 1024
+_SCALARS = frozenset({str, int, bool, float, type(None)})
+
+
+def to_text(value: Any, *, what: str, limit: int = RESULT_LIMIT) -> str:
+    """JSON text of a value; `what` names it in the error ("the result of step fetch")."""
+    try:
+        raw = to_json(value)
+        text = raw.decode()
+    except (PydanticSerializationError, UnicodeError, ValueError, TypeError, RecursionError) as error:
+        message = (
+            f"{what} cannot be stored as JSON ({str(error).splitlines()[0][:200]}): "
+            "return plain values, a dataclass or a pydantic model"
+        )
+        raise NotSerialisable(message) from None
+    if len(raw) > limit:
+        message = (
+            f"{what} is {len(raw):,} bytes of JSON, over the limit of {limit:,}: "
+            "keep large things elsewhere (a file, a bucket, a table) and pass their address"
+        )
+        raise NotSerialisable(message)
+    return text
+
+
+def from_text(text: str, returns: TypeAdapter[Any] | None = None) -> Any:
+    """The value of a JSON text, as the type that was declared."""
+    return from_json(text) if returns is None else returns.validate_json(text)
+
+
+def read_back(value: Any, text: str, returns: TypeAdapter[Any] | None) -> Any:
+    """The value as a resume would read it from `text`. Scalars that no annotation changes need no reading."""
+    if returns is None and type(value) in _SCALARS:
+        return value
+    return from_text(text, returns)
+
+
+@lru_cache(maxsize=4096)
+def returns_of(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
+    """The reader of a function's results by its return annotation; None where plain JSON will do."""
+    try:
+        annotation = get_type_hints(inspect.unwrap(function), include_extras=True).get("return", Any)
+    except (NameError, TypeError, AttributeError):  # names that exist only for type checkers
+        return None
+    if annotation in (Any, None, type(None), str, int, bool, float, dict, list, inspect.Signature.empty):
+        return None
+    try:
+        return TypeAdapter(annotation)
+    except Exception:  # noqa: BLE001 a type that pydantic does not know: plain JSON then
+        return None
+
+
+def digest_of_arguments(arguments: tuple[Any, ...], keywords: Mapping[str, Any], *, what: str) -> tuple[str, str]:
+    """A digest of a call's arguments and their JSON text.
+
+    Canonical: the order of keywords, mappings and sets does not count. A set's own order changes from process to
+    process, so without this a resumed run would not find its step again.
+    """
+    if not arguments and not keywords:
+        return "", "[]"
+    plain: Any = [_canonical(argument) for argument in arguments]
+    if keywords:
+        plain = [*plain, {"**": _canonical(dict(keywords))}]
+    text = to_text(plain, what=f"the arguments of {what}")
+    return blake2b(text.encode(), digest_size=9).hexdigest(), text
+
+
+def _canonical(value: Any) -> Any:
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is dict or isinstance(value, Mapping):
+        return {key: _canonical(value[key]) for key in sorted(value, key=str)}
+    if kind is list or kind is tuple:
+        return [_canonical(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((_canonical(item) for item in value), key=to_json)
+    if isinstance(value, BaseModel):
+        return _canonical(value.model_dump())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: _canonical(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    try:
+        return to_jsonable_python(value)
+    except (PydanticSerializationError, ValueError, TypeError):
+        return value  # to_text names it in its error

@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+import pytest
+
+pytest_plugins = ["support.postgres"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs PostgreSQL, so that `-m "not postgres"` leaves it out."""
+    for item in items:
+        if "postgres_server" in getattr(item, "fixturenames", ()):
+            item.add_marker("postgres")

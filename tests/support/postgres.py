@@ -1,0 +1,33 @@
+"""Fixtures with a real PostgreSQL: one server for each test process, one new database for each test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from wakeful.testing.postgres_server import PostgresServer, PostgresUnavailable
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """Shared by the tests of one process: make your own to stop or kill it."""
+    server = PostgresServer(fsync=False)
+    try:
+        server.start()
+    except PostgresUnavailable as reason:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"PostgreSQL cannot be had here: {reason}")
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+async def postgres_dsn(postgres_server: PostgresServer) -> AsyncIterator[str]:
+    database = await postgres_server.create_database()
+    yield postgres_server.dsn(database)
+    await postgres_server.drop_database(database)
