@@ -19,6 +19,8 @@ from typing import Any
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.model import Event
 
+SHOWN_LIMIT = 200
+
 _TEXTS = (
     "id",
     "source",
@@ -40,8 +42,6 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-# Raw, byte and triple-quoted texts and quoted names have rules of their own; rare enough not to read them.
-_UNREADABLE = re.compile(r"""[A-Za-z]["']|\"{3}|'{3}|`""")
 _KEY_NOT_FOUND = re.compile(r'Key not found in map : "?(.*?)"?')
 _ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+")
 
@@ -74,14 +74,15 @@ class Condition:
     def matches(self, event: Event) -> Match:
         """Evaluate against an event; never raises for what an event holds."""
         try:
-            answer = self._program.eval(data=self._bindings(event)).value()
+            result = self._program.eval(data=self._bindings(event))
+            answer = result.value()
         except Exception as error:  # the library's own failure must not stop intake
             return Match(matched=False, reason=f'where "{self.expression}" failed: {error}: counts as no match')
         if answer is True:
             return self._true
         if answer is False:
             return self._false
-        return Match(matched=False, reason=self._explain(answer, event))
+        return Match(matched=False, reason=self._explain(result, event))
 
     def _bindings(self, event: Event) -> dict[str, Any]:
         bindings: dict[str, Any] = {}
@@ -101,12 +102,12 @@ class Condition:
                 bindings["event.expirytime"] = event.expirytime
         return bindings
 
-    def _explain(self, answer: Any, event: Event) -> str:
-        """Say why an evaluation gave neither true nor false. Errors come back as values whose text starts with a code."""
-        if not isinstance(answer, str) or not _is_error(answer):
-            kind = type(answer).__name__
-            return f'where "{self.expression}" gave a value of type {kind}, not true or false: counts as no match'
-        text = answer.partition(": ")[2]
+    def _explain(self, result: Any, event: Event) -> str:
+        """Say why an evaluation gave neither true nor false. Errors come back as values: a code and words."""
+        kind = result.type().name()
+        if kind != "ERROR":
+            return f'where "{self.expression}" gave {kind.lower()}, not true or false: counts as no match'
+        text = str(result.value()).partition(": ")[2]
         key = _KEY_NOT_FOUND.fullmatch(text)
         if key is not None or "SELECT" in text or "No value with name" in text:
             missing = _missing_path(self._paths, event) or (key[1] if key is not None else None)
@@ -121,19 +122,25 @@ def compile_condition(expression: str, *, where: str) -> Condition:
         raise ConfigError(f'{where}: the condition is empty; write a CEL expression like "data.severity >= 3"')
     tokens = _tokens(expression)
     paths = None if tokens is None else _paths(tokens)
-    for path in paths or ():
-        if path[0] == "event" and len(path) > 1:
-            _check_attribute(path[1], expression, where)
-    if tokens is not None:
-        _refuse_has_time(tokens, expression, where)
+    complaint = _complaint(tokens or [], paths or [])
+    if complaint is not None:
+        raise ConfigError(f'{where}: "{_on_one_line(expression)}" {complaint}')
     try:
         program = _environment().compile(expression)
     except RuntimeError as error:
-        raise ConfigError(f"{where}: {_one_line(str(error), expression)}") from None
+        raise ConfigError(f'{where}: "{_on_one_line(expression)}" {_reworded(str(error), expression)}') from None
     kind = program.return_type().name()
     if kind not in ("BOOL", "DYN"):
-        raise ConfigError(f'{where}: "{expression}" gives {kind.lower()}, not true or false; compare it with something')
-    return Condition(expression, program, paths)
+        message = (
+            f'{where}: "{_on_one_line(expression)}" gives {kind.lower()}, not true or false; compare it with something'
+        )
+        raise ConfigError(message)
+    return Condition(_on_one_line(expression), program, paths)
+
+
+def _on_one_line(expression: str) -> str:
+    line = " ".join(expression.split())
+    return line if len(line) <= SHOWN_LIMIT else line[:SHOWN_LIMIT] + "…"
 
 
 @lru_cache(maxsize=1)
@@ -148,11 +155,20 @@ def _environment() -> Any:
 
 
 def _tokens(expression: str) -> list[tuple[str, str]] | None:
-    """The words of an expression as (kind, text), or None if it holds something that is not read here."""
-    if _UNREADABLE.search(expression):
-        return None
-    found = ((str(match.lastgroup), match.group()) for match in _TOKEN.finditer(expression))
-    return [(kind, text) for kind, text in found if kind != "skipped"]
+    """The words of an expression as (kind, text), or None if it holds something that is not read here.
+
+    Raw, byte and triple-quoted texts and quoted names have rules of their own; they are rare enough not to read them.
+    """
+    tokens: list[tuple[str, str]] = []
+    before = "skipped"
+    for match in _TOKEN.finditer(expression):
+        kind, text = str(match.lastgroup), match.group()
+        if text in ("`", '"', "'") or (kind == "text" and before in ("name", "text")):
+            return None
+        before = kind
+        if kind != "skipped":
+            tokens.append((kind, text))
+    return tokens
 
 
 def _paths(tokens: list[tuple[str, str]]) -> list[Path]:
@@ -227,28 +243,20 @@ def _missing_path(paths: list[Path], event: Event) -> str | None:
     return None
 
 
-def _is_error(text: str) -> bool:
-    code = text.partition(":")[0]
-    return code.isupper() and code.replace("_", "").isalpha()
-
-
-def _check_attribute(name: str, expression: str, where: str) -> None:
-    """Refuse a name that no attribute can have. A misspelt one in lower case may be an extension, so it is let through."""
-    if not _ATTRIBUTE_NAME.fullmatch(name):
-        known = (*_TEXTS, *_TIMES)
-        suggestion = did_you_mean(name.lower().replace("_", ""), known)
-        raise ConfigError(
-            f'{where}: "{expression}" names event.{name}, and an event has no such attribute.{suggestion}'
-        )
-
-
-def _refuse_has_time(tokens: list[tuple[str, str]], expression: str, where: str) -> None:
-    """Refuse has(event.time): the library takes its argument for the timestamp itself and has() would answer with that."""
+def _complaint(tokens: list[tuple[str, str]], paths: list[Path]) -> str | None:
+    """What the library would let pass, and what could never match."""
+    for path in paths:
+        # A misspelt attribute in lower case may be an extension, so only what no attribute can be called is refused.
+        if path[0] == "event" and len(path) > 1 and not _ATTRIBUTE_NAME.fullmatch(path[1]):
+            suggestion = did_you_mean(path[1].lower().replace("_", ""), (*_TEXTS, *_TIMES))
+            return f"names event.{path[1]}, and an event has no such attribute.{suggestion}"
     words = [text for _, text in tokens]
     for position in range(len(words) - 5):
+        # The library takes the qualified name for the argument, and has() would answer with the time itself.
         if words[position : position + 4] == ["has", "(", "event", "."] and words[position + 4] in _TIMES:
             name = words[position + 4]
-            raise ConfigError(f"{where}: in \"{expression}\" write '{name}' in event instead of has(event.{name})")
+            return f"asks has(event.{name}), which does not work: write '{name}' in event"
+    return None
 
 
 _PROBLEM = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
@@ -282,20 +290,18 @@ _FUNCTIONS = (
 _HABITS = {"and": "&&", "or": "||", "not": "!", "True": "true", "False": "false", "None": "null"}
 
 
-def _one_line(problem: str, expression: str) -> str:
+def _reworded(problem: str, expression: str) -> str:
     """The library's several lines as one: what, at which column, and what was probably meant."""
     match = _PROBLEM.search(problem)
     if match is None:
-        return f'"{expression}" is not a CEL expression: {problem.splitlines()[0]}'
+        return f"is not a CEL expression: {problem.splitlines()[0]}"
     line, column, text = match[1], match[2], match[3].removesuffix("[INVALID_ARGUMENT]").strip()
     place = f"at column {column}" if line == "1" else f"at line {line}, column {column}"
     undeclared = _UNDECLARED.search(text)
     if undeclared is not None:
-        return (
-            f'"{expression}" names "{undeclared[1]}" {place}, which does not exist.{_meant(undeclared[1], expression)}'
-        )
+        return f'names "{undeclared[1]}" {place}, which does not exist.{_meant(undeclared[1], expression)}'
     text = text.removeprefix("Syntax error: ").partition(" expecting {")[0].replace("'<EOF>'", "the end")
-    return f'"{expression}" is not a CEL expression: {text} {place}.{_habit(expression)}'
+    return f"is not a CEL expression: {text} {place}.{_habit(expression)}"
 
 
 def _meant(name: str, expression: str) -> str:

@@ -47,7 +47,12 @@ class Reader(Protocol):
         ...
 
     async def events(
-        self, *, type: str | None = None, state: str | None = None, limit: int = 50, after: str | None = None
+        self,
+        *,
+        type: str | None = None,  # noqa: A002 the word of CloudEvents
+        state: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
     ) -> Shown:
         """`{"events": [...], "next": cursor or None}`, newest first."""
         ...

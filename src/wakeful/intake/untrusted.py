@@ -124,9 +124,7 @@ def too_deep(depth: int) -> str:
 
 def shown(value: Any) -> str:
     """A value from outside, short and printable, for a message."""
-    text = "".join(
-        c if c.isprintable() else c.encode("ascii", "backslashreplace").decode() for c in str(value)[:SHOWN_LIMIT]
-    )
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value)[:SHOWN_LIMIT])
     if isinstance(value, str):
         text = f'"{text}"'
     return text + "…" if len(str(value)) > SHOWN_LIMIT else text

@@ -53,10 +53,10 @@ class Reader:
         if row is None:
             return None
         summary = run_summary(row)
-        _, event_key, output, error, outcome, owner, token, expires_at, envelope = row[15:24]
-        steps = await self._database.fetch("list_steps", summary["id"])
-        attempts = await self._database.fetch("list_attempts", summary["id"])
-        decisions = await self._database.fetch("list_decisions", event_key)
+        _, event_key, output, error, outcome, owner, token, expires_at, envelope, event_seq = row[15:25]
+        steps = await self._database.fetch("list_steps", row[0])
+        attempts = await self._database.fetch("list_attempts", row[0])
+        decisions = await self._database.fetch("list_decisions", event_seq)
         return {
             **summary,
             "root": row[15],
@@ -94,9 +94,9 @@ class Reader:
         if not rows:
             return None
         row = rows[0]
-        admissions = await self._database.fetch("list_admissions", row[1])
-        conflicts = await self._database.fetch("list_conflicts", row[1])
-        decisions = await self._database.fetch("list_decisions", row[1])
+        admissions = await self._database.fetch("list_admissions", row[0])
+        conflicts = await self._database.fetch("list_conflicts", row[0])
+        decisions = await self._database.fetch("list_decisions", row[0])
         return {
             **event_summary(row),
             "envelope": _json(row[11]),

@@ -296,6 +296,7 @@ class SqliteBackend:
             connection.execute("pragma journal_mode = wal")
             connection.execute("pragma synchronous = full")
             connection.execute("pragma cache_size = -65536")
+            connection.execute("pragma wal_autocheckpoint = 4000")  # 16 MB: pages that change often are copied back less
             if reading:
                 connection.execute("pragma query_only = on")
             if self.max_page_count is not None and not reading:

@@ -177,7 +177,7 @@ class DatabaseStore:
 
     async def _find_step(self, claim: Claim, key: str) -> Step | None:
         try:
-            rows = await self.database.fetch("load_steps", claim.id)
+            rows = await self.database.fetch("load_steps", claim.seq)
         except StoreUnavailable:
             return None
         return next((step for row in rows if (step := Step(*row[1:])).key == key and step.state == "done"), None)

@@ -13,8 +13,8 @@ where seq = any(array(
   limit :most
   {skip_locked}
 ))
-returning id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event where key = event_key)
+returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq)
 
 -- claim_solo(now, app, agent, process) --
 -- differs: as claim_runs.
@@ -28,8 +28,8 @@ where seq = any(array(
   limit 1
   {skip_locked}
 ))
-returning id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event where key = event_key)
+returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq)
 
 -- notify(payload) --
 -- differs: exists only here. One per transaction that made runs ready which nobody in it claimed.

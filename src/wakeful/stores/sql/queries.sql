@@ -14,33 +14,33 @@ select id, lease_until > {now} from wakeful_process where id = :process and stat
 insert into wakeful_event (key, app, source, id, type, subject, state, reason, content, envelope, accepted_at)
 values (:key, :app, :source, :id, :type, :subject, :state, :reason, :content, :envelope, {now})
 on conflict (key) do nothing
-returning key
+returning key, seq
 
--- insert_admission(event_key, agent, state, run_id, reason) --
-insert into wakeful_admission (event_key, agent, state, run_id, reason)
-values (:event_key, :agent, :state, :run_id, :reason)
-on conflict (event_key, agent) do nothing
+-- insert_admission(event_seq, agent, state, run_id, reason) --
+insert into wakeful_admission (event_seq, agent, state, run_id, reason)
+values (:event_seq, :agent, :state, :run_id, :reason)
+on conflict (event_seq, agent) do nothing
 
--- insert_run(now, id, root, app, agent, event_key, expires_at) --
-insert into wakeful_run (id, root, app, agent, event_key, state, due_at, expires_at, created_at)
-values (:id, :root, :app, :agent, :event_key, 'ready', {now}, :expires_at, {now})
+-- insert_run(now, id, root, app, agent, event_seq, expires_at) --
+insert into wakeful_run (id, root, app, agent, event_seq, state, due_at, expires_at, created_at)
+values (:id, :root, :app, :agent, :event_seq, 'ready', {now}, :expires_at, {now})
 on conflict (id) do nothing
 
--- insert_decision(now, event_key, run_id, agent, answer, rule, version, reason) --
-insert into wakeful_decision (event_key, run_id, agent, answer, rule, version, reason, decided_at)
-values (:event_key, :run_id, :agent, :answer, :rule, :version, :reason, {now})
+-- insert_decision(now, event_seq, run_seq, agent, answer, rule, version, reason) --
+insert into wakeful_decision (event_seq, run_seq, agent, answer, rule, version, reason, decided_at)
+values (:event_seq, :run_seq, :agent, :answer, :rule, :version, :reason, {now})
 
 -- count_duplicate(key) --
 -- One more delivery of a known event; tells what the first one said.
-update wakeful_event set duplicates = duplicates + 1 where key = :key returning key, content, state
+update wakeful_event set duplicates = duplicates + 1 where key = :key returning key, seq, content
 
--- insert_conflict(now, event_key, content, envelope) --
-insert into wakeful_conflict (event_key, content, envelope, seen_at)
-values (:event_key, :content, :envelope, {now})
-on conflict (event_key, content) do nothing
+-- insert_conflict(now, event_seq, content, envelope) --
+insert into wakeful_conflict (event_seq, content, envelope, seen_at)
+values (:event_seq, :content, :envelope, {now})
+on conflict (event_seq, content) do nothing
 
--- runs_of_event(key) --
-select event_key, run_id from wakeful_admission where event_key = :key and run_id is not null order by agent
+-- runs_of_event(event_seq) --
+select event_seq, run_id from wakeful_admission where event_seq = :event_seq and run_id is not null order by agent
 
 -- find_idempotency(app, key) --
 select request, response from wakeful_idempotency where app = :app and key = :key
@@ -63,8 +63,8 @@ update wakeful_run
 set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}
 where seq in (select seq from candidate)
-returning id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event where key = event_key)
+returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq)
 
 -- claim_solo(now, app, agent, process) --
 -- One run that was in flight in two or more processes that died: its worker runs nothing else beside it.
@@ -78,8 +78,8 @@ update wakeful_run
 set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}
 where seq in (select seq from candidate)
-returning id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event where key = event_key)
+returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq)
 
 -- solo_agents(now, app) --
 -- Agents that have a run which must be claimed alone.
@@ -91,54 +91,53 @@ where app = :app and state in ('ready', 'waiting') and crashes >= 2 and due_at <
 select min(due_at) - {now} from wakeful_run
 where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at > {now}
 
--- load_steps(run_id) --
-select run_id, key, name, state, result, error, arguments, tries, attempt, position, started_at, finished_at
-from wakeful_step where run_id = :run_id order by position
+-- load_steps(run_seq) --
+select run_seq, key, name, state, result, error, arguments, tries, attempt, position, started_at, finished_at
+from wakeful_step where run_seq = :run_seq order by position
 
--- save_step(run_id, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) --
+-- save_step(run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) --
 -- Fenced by the run's token. Saving the same step again is the same write: after a lost COMMIT it is simply repeated.
 insert into wakeful_step
-  (run_id, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
-select :run_id, :key, :name, :state, :position, :tries, :attempt, :arguments, :result, :error, :started_at, :finished_at
-from wakeful_run where id = :run_id and token = :token and state = 'running'
-on conflict (run_id, key) do update
+  (run_seq, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
+select seq, :key, :name, :state, :position, :tries, :attempt, :arguments, :result, :error, :started_at, :finished_at
+from wakeful_run where seq = :run_seq and token = :token and state = 'running'
+on conflict (run_seq, key) do update
 set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, result = excluded.result,
     error = excluded.error, finished_at = excluded.finished_at
-returning run_id, key
+returning run_seq, key
 
--- clear_step(run_id, token, key) --
+-- clear_step(run_seq, token, key) --
 -- A failed step whose error left the handler is tried again by the run's retry.
-delete from wakeful_step where run_id = :run_id and key = :key and state = 'failed'
-and exists (select 1 from wakeful_run where id = :run_id and token = :token and state = 'running')
+delete from wakeful_step where run_seq = :run_seq and key = :key and state = 'failed'
+and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
 
--- finish_run(now, id, token, state, reason, output, error, outcome, failed) --
+-- finish_run(now, seq, token, state, reason, output, error, outcome, failed) --
 update wakeful_run
 set state = :state, reason = :reason, owner = null, due_at = null, output = :output, error = :error,
     outcome = :outcome, attempts = attempts + :failed, finished_at = {now}
-where id = :id and token = :token and state = 'running'
-returning id
+where seq = :seq and token = :token and state = 'running'
+returning seq
 
--- leave_run(now, id, token, state, reason, delay, error, failed) --
+-- leave_run(now, seq, token, state, reason, delay, error, failed) --
 -- Give a run back: to be claimed again at once, or after a delay.
 update wakeful_run
 set state = :state, reason = :reason, owner = null, due_at = {now} + :delay, error = :error,
     attempts = attempts + :failed
-where id = :id and token = :token and state = 'running'
-returning id
+where seq = :seq and token = :token and state = 'running'
+returning seq
 
--- token_of_run(id) --
-select id, token, state from wakeful_run where id = :id
+-- token_of_run(seq) --
+select seq, token, state from wakeful_run where seq = :seq
 
--- insert_attempt(now, run_id, token, process, outcome, error, started_at) --
-insert into wakeful_attempt (run_id, token, process, outcome, error, started_at, ended_at)
-values (:run_id, :token, :process, :outcome, :error, :started_at, {now})
-on conflict (run_id, token) do nothing
+-- insert_attempt(now, run_seq, token, process, outcome, error, started_at) --
+insert into wakeful_attempt (run_seq, token, process, outcome, error, started_at, ended_at)
+values (:run_seq, :token, :process, :outcome, :error, :started_at, {now})
+on conflict (run_seq, token) do nothing
 
--- expire_admission(event_key, agent, reason) --
-update wakeful_admission set state = 'expired', reason = :reason where event_key = :event_key and agent = :agent
-
--- event_of_run(id) --
-select id, event_key, agent from wakeful_run where id = :id
+-- expire_admission(run_seq, reason) --
+-- The run of an event that expired before its first start.
+update wakeful_admission set state = 'expired', reason = :reason
+where (event_seq, agent) = (select event_seq, agent from wakeful_run where seq = :run_seq)
 
 -- raise_alarm(now, key, app, text) --
 -- Opens an alarm, or refreshes the one that is open. A resolved one opens again.
@@ -180,7 +179,7 @@ update wakeful_process set state = 'dead' where id = :id and state = 'alive' and
 update wakeful_run
 set state = 'ready', reason = 'its process died', owner = null, due_at = {now}, token = token + 1, crashes = crashes + 1
 where owner = :process and state = 'running'
-returning id, app, agent, token, claimed_at
+returning seq, token, claimed_at
 
 -- runs_of_process(process) --
 select id from wakeful_run where owner = :process and state = 'running'

@@ -4,10 +4,10 @@
 -- Newest first; `after` is the seq of the last one seen.
 select run.seq, run.id, run.agent, run.state, run.attempts, run.crashes, run.reason, run.created_at, run.started_at,
   run.finished_at, run.due_at, run.app, event.source, event.id, event.type
-from wakeful_run run join wakeful_event event on event.key = run.event_key
+from wakeful_run run join wakeful_event event on event.seq = run.event_seq
 where (cast(:agent as text) is null or run.agent = :agent)
   and (cast(:state as text) is null or run.state = :state)
-  and (cast(:event as text) is null or run.event_key in (select key from wakeful_event where id = :event or key = :event))
+  and (cast(:event as text) is null or run.event_seq in (select seq from wakeful_event where id = :event or key = :event))
   and (cast(:after as bigint) is null or run.seq < :after)
 order by run.seq desc
 limit :most
@@ -16,21 +16,21 @@ limit :most
 -- By id, or by the beginning of one: ids between `id` and `upper`.
 select run.seq, run.id, run.agent, run.state, run.attempts, run.crashes, run.reason, run.created_at, run.started_at,
   run.finished_at, run.due_at, run.app, event.source, event.id, event.type,
-  run.root, run.event_key, run.output, run.error, run.outcome, run.owner, run.token, run.expires_at, event.envelope
-from wakeful_run run join wakeful_event event on event.key = run.event_key
+  run.root, event.key, run.output, run.error, run.outcome, run.owner, run.token, run.expires_at, event.envelope, run.event_seq
+from wakeful_run run join wakeful_event event on event.seq = run.event_seq
 where run.id >= :id and run.id < :upper
 order by run.id
 limit 2
 
--- list_steps(run_id) --
+-- list_steps(run_seq) --
 select name, state, tries, attempt, arguments, result, error, started_at, finished_at, key
-from wakeful_step where run_id = :run_id order by position, started_at
+from wakeful_step where run_seq = :run_seq order by position, started_at
 
--- list_attempts(run_id) --
-select token, process, outcome, error, started_at, ended_at from wakeful_attempt where run_id = :run_id order by token
+-- list_attempts(run_seq) --
+select token, process, outcome, error, started_at, ended_at from wakeful_attempt where run_seq = :run_seq order by token
 
--- list_decisions(event_key) --
-select agent, answer, rule, version, reason, decided_at from wakeful_decision where event_key = :event_key order by seq
+-- list_decisions(event_seq) --
+select agent, answer, rule, version, reason, decided_at from wakeful_decision where event_seq = :event_seq order by seq
 
 -- list_events(type, state, id, after, most) --
 select seq, key, app, source, id, type, subject, state, reason, duplicates, accepted_at
@@ -46,11 +46,11 @@ limit :most
 select seq, key, app, source, id, type, subject, state, reason, duplicates, accepted_at, envelope
 from wakeful_event where key = :identifier or id = :identifier order by seq desc limit 10
 
--- list_admissions(event_key) --
-select agent, state, run_id, reason from wakeful_admission where event_key = :event_key order by agent
+-- list_admissions(event_seq) --
+select agent, state, run_id, reason from wakeful_admission where event_seq = :event_seq order by agent
 
--- list_conflicts(event_key) --
-select content, envelope, seen_at from wakeful_conflict where event_key = :event_key order by seen_at
+-- list_conflicts(event_seq) --
+select content, envelope, seen_at from wakeful_conflict where event_seq = :event_seq order by seen_at
 
 -- list_alarms(state, most) --
 select key, app, state, text, count, opened_at, last_at from wakeful_alarm

@@ -27,16 +27,16 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     rows = [_event_row(now, requests[number].app, arrival) for number in pending for arrival in requests[number].arrivals]
     rows.sort(key=lambda row: row[1])  # in order of key, so that two processes never wait for each other in a circle
     inserted = yield "insert_event", rows
-    new = {row[0] for row in inserted}
+    new = {row[0]: row[1] for row in inserted}
 
-    fresh: list[tuple[str, Arrival]] = []
+    fresh: list[tuple[str, int, Arrival]] = []
     known: list[tuple[Arrival, Receipt]] = []
     for number in pending:
         receipts: list[Receipt] = []
         for arrival in requests[number].arrivals:
-            if arrival.key in new:
-                new.discard(arrival.key)  # a second one with the same key in the same batch is its duplicate
-                fresh.append((requests[number].app, arrival))
+            seq = new.pop(arrival.key, None)  # a second one with the same key in the same batch is its duplicate
+            if seq is not None:
+                fresh.append((requests[number].app, seq, arrival))
                 receipts.append(_receipt(arrival))
             else:
                 receipt = Receipt(arrival.source, arrival.id, "duplicate", [])
@@ -71,18 +71,18 @@ def _receipt(arrival: Arrival) -> Receipt:
     return Receipt(arrival.source, arrival.id, arrival.state, runs)
 
 
-def _insert_consequences(now: int | None, fresh: list[tuple[str, Arrival]]) -> Transaction[None]:
+def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]]) -> Transaction[None]:
     admissions: list[tuple[object, ...]] = []
     runs: list[tuple[object, ...]] = []
     decisions: list[tuple[object, ...]] = []
-    for app, arrival in fresh:
+    for app, seq, arrival in fresh:
         for admission in arrival.admissions:
             run = admission.run_id
-            admissions.append((arrival.key, admission.agent, admission.state, run, admission.reason))
+            admissions.append((seq, admission.agent, admission.state, run, admission.reason))
             if run is not None:
-                runs.append((now, run, run, app, admission.agent, arrival.key, arrival.expires_at))
+                runs.append((now, run, run, app, admission.agent, seq, arrival.expires_at))
         decisions.extend(
-            (now, arrival.key, None, agent, decision.answer, decision.rule, decision.version, decision.reason)
+            (now, seq, None, agent, decision.answer, decision.rule, decision.version, decision.reason)
             for agent, decision in arrival.decisions
         )
     if admissions:
@@ -94,16 +94,19 @@ def _insert_consequences(now: int | None, fresh: list[tuple[str, Arrival]]) -> T
 
 
 def _count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> Transaction[None]:
-    keys = sorted({arrival.key for arrival, _ in known})
     counted = yield "count_duplicate", [(arrival.key,) for arrival, _ in sorted(known, key=lambda pair: pair[0].key)]
-    content_of = {row[0]: row[1] for row in counted}
-    runs = yield "runs_of_event", [(key,) for key in keys]
+    first_of = {row[0]: (row[1], row[2]) for row in counted}
+    rows = yield "runs_of_event", [(seq,) for seq in sorted({seq for seq, _ in first_of.values()})]
+    runs: dict[int, list[str]] = {}
+    for event_seq, run in rows:
+        runs.setdefault(event_seq, []).append(run)
     conflicts = []
     for arrival, receipt in known:
-        receipt.runs = [row[1] for row in runs if row[0] == arrival.key]
-        if content_of.get(arrival.key) != arrival.content:
+        seq, content = first_of[arrival.key]
+        receipt.runs = runs.get(seq, [])
+        if content != arrival.content:
             receipt.conflict = True
-            conflicts.append((now, arrival.key, arrival.content, arrival.envelope))
+            conflicts.append((now, seq, arrival.content, arrival.envelope))
     if conflicts:
         yield "insert_conflict", conflicts
 

@@ -34,9 +34,9 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     claims.sort(key=lambda claim: claim.created_at)
     again = [claim for claim in claims if not claim.first_start]
     if again:
-        steps = yield "load_steps", [(claim.id,) for claim in again]
+        steps = yield "load_steps", [(claim.seq,) for claim in again]
         for claim in again:
-            claim.steps = [Step(*row[1:]) for row in steps if row[0] == claim.id]
+            claim.steps = [Step(*row[1:]) for row in steps if row[0] == claim.seq]
     if solo:
         return Claimed(claims, [], None, solo_waiting=not claims)
     short = [agent for agent, most in request.wanted if most > sum(claim.agent == agent for claim in claims)]
@@ -46,9 +46,10 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
 
 
 def _claim_of(row: Sequence[object], process: str) -> Claim:
-    identifier, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at, envelope = row
+    seq, identifier, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at, envelope = row
     return Claim(
-        identifier,  # type: ignore[arg-type]  # columns of a row have no types
+        seq,  # type: ignore[arg-type]  # columns of a row have no types
+        identifier,  # type: ignore[arg-type]
         root,  # type: ignore[arg-type]
         agent,  # type: ignore[arg-type]
         token,  # type: ignore[arg-type]

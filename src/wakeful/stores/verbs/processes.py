@@ -32,7 +32,7 @@ def bury_processes(now: int | None, requests: Sequence[BuryProcess]) -> Transact
         if runs:
             yield (
                 "insert_attempt",
-                [(now, run, token - 1, request.id, "crashed", None, claimed) for run, _, _, token, claimed in runs],
+                [(now, run, token - 1, request.id, "crashed", None, claimed) for run, token, claimed in runs],
             )
         results[request.id] = len(runs)
     return [results[request.id] for request in requests]

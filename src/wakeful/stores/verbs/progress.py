@@ -20,7 +20,7 @@ def lost(claim: Claim) -> ClaimLost:
 
 def step_row(claim: Claim, step: Step) -> tuple[object, ...]:
     return (
-        claim.id,
+        claim.seq,
         claim.token,
         step.key,
         step.name,
@@ -43,7 +43,7 @@ def save_steps(now: int | None, requests: Sequence[SaveSteps]) -> Transaction[li
         return [None] * len(requests)
     kept = {(row[0], row[1]) for row in saved}
     return [
-        None if all((request.claim.id, step.key) in kept for step in request.steps) else lost(request.claim)
+        None if all((request.claim.seq, step.key) in kept for step in request.steps) else lost(request.claim)
         for request in requests
     ]
 
@@ -52,7 +52,7 @@ def transact_steps(now: int | None, requests: Sequence[TransactStep]) -> Transac
     """The fence first: a function whose run is lost must not run at all. Then the function and its checkpoint."""
     results: list[Step | Exception] = []
     for request in requests:
-        rows = yield "token_of_run", [(request.claim.id,)]
+        rows = yield "token_of_run", [(request.claim.seq,)]
         if not rows or rows[0][1] != request.claim.token or rows[0][2] != "running":
             results.append(lost(request.claim))
             continue
@@ -67,13 +67,13 @@ def transact_steps(now: int | None, requests: Sequence[TransactStep]) -> Transac
 
 
 def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[list[Nothing]]:
-    ordered = sorted(requests, key=lambda request: request.claim.id)
+    ordered = sorted(requests, key=lambda request: request.claim.seq)
     finished = yield (
         "finish_run",
         [
             (
                 now,
-                request.claim.id,
+                request.claim.seq,
                 request.claim.token,
                 request.state,
                 request.reason,
@@ -86,9 +86,9 @@ def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[l
         ],
     )
     refused = yield from _refused([request.claim for request in requests], finished)
-    ended = [request for request in requests if request.claim.id not in refused]
+    ended = [request for request in requests if request.claim.seq not in refused]
     attempts = [
-        (now, one.claim.id, one.claim.token, one.claim.process, one.state, one.error, one.claim.claimed_at)
+        (now, one.claim.seq, one.claim.token, one.claim.process, one.state, one.error, one.claim.claimed_at)
         for one in ended
         if one.state != "done"
     ]
@@ -98,26 +98,29 @@ def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[l
         if request.expired:
             rows = yield "event_of_run", [(request.claim.id,)]
             yield "expire_admission", [(rows[0][1], rows[0][2], request.reason)]
+    expired = [(request.claim.seq, request.reason) for request in ended if request.expired]
+    if expired:
+        yield "expire_admission", expired
     alarms = [request.alarm for request in ended if request.alarm is not None]
     if alarms:
         yield from open_alarms(now, alarms)
-    return [refused.get(request.claim.id) for request in requests]
+    return [refused.get(request.claim.seq) for request in requests]
 
 
 def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[list[Nothing]]:
     steps = [step_row(request.claim, step) for request in requests for step in request.steps]
     if steps:
         yield "save_step", steps
-    cleared = [(request.claim.id, request.claim.token, key) for request in requests for key in request.clear]
+    cleared = [(request.claim.seq, request.claim.token, key) for request in requests for key in request.clear]
     if cleared:
         yield "clear_step", cleared
-    ordered = sorted(requests, key=lambda request: request.claim.id)
+    ordered = sorted(requests, key=lambda request: request.claim.seq)
     left = yield (
         "leave_run",
         [
             (
                 now,
-                request.claim.id,
+                request.claim.seq,
                 request.claim.token,
                 request.state,
                 request.reason,
@@ -130,27 +133,27 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
     )
     refused = yield from _refused([request.claim for request in requests], left)
     attempts = [
-        (now, one.claim.id, one.claim.token, one.claim.process, one.outcome, one.error, one.claim.claimed_at)
+        (now, one.claim.seq, one.claim.token, one.claim.process, one.outcome, one.error, one.claim.claimed_at)
         for one in requests
-        if one.claim.id not in refused
+        if one.claim.seq not in refused
     ]
     if attempts:
         yield "insert_attempt", attempts
-    return [refused.get(request.claim.id) for request in requests]
+    return [refused.get(request.claim.seq) for request in requests]
 
 
-def _refused(claims: list[Claim], written: list[tuple[str]]) -> Transaction[dict[str, ClaimLost]]:
+def _refused(claims: list[Claim], written: list[tuple[int]]) -> Transaction[dict[int, ClaimLost]]:
     """Whose write was refused. A run that nobody runs any more but that still has our token was moved by ourselves:
     the answer to that COMMIT was lost, and this is its repetition.
     """
     if len(written) == len(claims):
         return {}
     kept = {row[0] for row in written}
-    missing = [claim for claim in claims if claim.id not in kept]
-    rows = yield "token_of_run", [(claim.id,) for claim in missing]
+    missing = [claim for claim in claims if claim.seq not in kept]
+    rows = yield "token_of_run", [(claim.seq,) for claim in missing]
     found = {row[0]: (row[1], row[2]) for row in rows}
     return {
-        claim.id: lost(claim)
+        claim.seq: lost(claim)
         for claim in missing
-        if found.get(claim.id, (None, None))[0] != claim.token or found[claim.id][1] == "running"
+        if found.get(claim.seq, (None, None))[0] != claim.token or found[claim.seq][1] == "running"
     }

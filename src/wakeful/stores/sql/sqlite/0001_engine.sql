@@ -1,4 +1,7 @@
 -- The engine's tables on SQLite. Times are integers, microseconds since 1970 UTC; JSON is text.
+-- Rows point at each other by `seq`, which grows: what belongs to the runs of the moment then lies on a few pages, and a
+-- commit writes those few. Digests (`event.key`, `run.id`) are spread over the whole index: they are paid for once, at
+-- acceptance.
 
 create table wakeful_event (
   seq integer primary key,
@@ -19,20 +22,20 @@ create index wakeful_event_id on wakeful_event (id);
 
 -- The same identity with other content: a duplicate, kept to be shown.
 create table wakeful_conflict (
-  event_key text not null,
+  event_seq integer not null,
   content text not null,
   envelope text not null,
   seen_at integer not null,
-  primary key (event_key, content)
+  primary key (event_seq, content)
 ) strict, without rowid;
 
 create table wakeful_admission (
-  event_key text not null,
+  event_seq integer not null,
   agent text not null,
   state text not null check (state in ('started', 'joined', 'superseded', 'skipped', 'expired', 'denied')),
   run_id text,
   reason text,
-  primary key (event_key, agent)
+  primary key (event_seq, agent)
 ) strict, without rowid;
 
 create table wakeful_run (
@@ -41,7 +44,7 @@ create table wakeful_run (
   root text not null,                     -- the first run of its family; replays and forks share it
   app text not null,
   agent text not null,
-  event_key text not null,
+  event_seq integer not null,
   state text not null check (state in ('ready', 'running', 'waiting', 'held', 'parked', 'done', 'dead', 'denied', 'cancelled')),
   reason text,                            -- why it is in this state
   due_at integer,                         -- ready and waiting: not before this time
@@ -65,7 +68,7 @@ create index wakeful_run_owner on wakeful_run (owner) where state = 'running';
 create index wakeful_run_unfinished on wakeful_run (app, state) where state in ('held', 'parked', 'dead', 'denied', 'cancelled');
 
 create table wakeful_step (
-  run_id text not null,
+  run_seq integer not null,
   key text not null,                      -- name, digest of arguments, count among equal ones
   name text not null,
   state text not null check (state in ('done', 'failed', 'retrying', 'fact')),
@@ -77,26 +80,26 @@ create table wakeful_step (
   error text,
   started_at integer not null,
   finished_at integer not null,
-  primary key (run_id, key)
+  primary key (run_seq, key)
 ) strict, without rowid;
 
 -- Attempts that did not end the run well. The last, good one is on the run itself.
 create table wakeful_attempt (
-  run_id text not null,
+  run_seq integer not null,
   token integer not null,
   process text,
   outcome text not null,
   error text,
   started_at integer,
   ended_at integer not null,
-  primary key (run_id, token)
+  primary key (run_seq, token)
 ) strict, without rowid;
 
 -- Policy's answers other than allow.
 create table wakeful_decision (
   seq integer primary key,
-  event_key text,
-  run_id text,
+  event_seq integer,
+  run_seq integer,
   agent text not null,
   answer text not null,
   rule text not null,
@@ -104,7 +107,7 @@ create table wakeful_decision (
   reason text not null,
   decided_at integer not null
 ) strict;
-create index wakeful_decision_event on wakeful_decision (event_key);
+create index wakeful_decision_event on wakeful_decision (event_seq);
 
 create table wakeful_alarm (
   key text primary key,
