@@ -131,9 +131,10 @@ class App:
         event = new_event(
             type, data, source=source or f"/{self.name}", id=id, subject=subject, **attributes
         )
+        if self.runtime is not None:
+            return (await self.runtime.door.accept([event], within=within))[0]
         async with self.reached() as runtime:
-            receipts = await runtime.door.accept([event], within=within)
-            return receipts[0]
+            return (await runtime.door.accept([event], within=within))[0]
 
     async def start(self, agent: str, data: Any = None, *, id: str | None = None) -> Receipt:  # noqa: A002
         """Run one agent now, whatever its triggers say."""

@@ -3,6 +3,7 @@
     WakefulError
     ├── ConfigError            something declared is wrong: what, where, did you mean; refused before anything runs
     ├── InvalidEvent           an event that cannot be accepted; names the field, and the index in a batch
+    │   └── UnsupportedContentType   (intake/cloudevents.py) a body of a kind that carries no event
     ├── IdempotencyConflict    an Idempotency-Key that was used before, for another request
     ├── NotFound               no run, event or agent of that name
     ├── StoreError

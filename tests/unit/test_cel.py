@@ -62,7 +62,9 @@ def test_it_matches(expression, data):
 
 
 def test_false_is_no_match_with_the_expression_as_the_reason():
-    assert match("data.severity >= 3", {"severity": 2}) == Match(matched=False, reason='where "data.severity >= 3" was false')
+    assert match("data.severity >= 3", {"severity": 2}) == Match(
+        matched=False, reason='where "data.severity >= 3" was false'
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,11 @@ def fits(pattern: str, kind: str) -> bool:
 @pytest.mark.parametrize(
     ("pattern", "taken", "left"),
     [
-        ("ticket.created", ["ticket.created"], ["ticket.create", "ticket.created.x", "Ticket.created", "ticketxcreated"]),
+        (
+            "ticket.created",
+            ["ticket.created"],
+            ["ticket.create", "ticket.created.x", "Ticket.created", "ticketxcreated"],
+        ),
         ("ticket.*", ["ticket.created", "ticket.comment.added"], ["ticket", "tickets.created", "a.ticket.created"]),
         ("*", ["a", "a.b", "*", "a\nb"], []),
         ("a.*.b", ["a.x.b", "a.x.y.b"], ["a.b", "a.x.c", "a.x.b.c"]),
@@ -53,7 +57,10 @@ def test_it_says_what_it_is_and_why():
     trigger = on("ticket.*", where="data.severity >= 3")
     assert trigger.describe() == 'on("ticket.*", where="data.severity >= 3")'
     assert trigger.matches(Event("s", "1", "order.created", {})).reason == 'type "order.created" is not "ticket.*"'
-    assert trigger.matches(Event("s", "1", "ticket.created", {"severity": 1})).reason == 'where "data.severity >= 3" was false'
+    assert (
+        trigger.matches(Event("s", "1", "ticket.created", {"severity": 1})).reason
+        == 'where "data.severity >= 3" was false'
+    )
     assert on("ticket.*").matches(Event("s", "1", "ticket.created")).reason == 'on("ticket.*")'
 
 

@@ -21,7 +21,12 @@ def test_agents_come_in_the_order_they_were_declared():
             ("both", [on("order.created"), on("*.created")]),
         ]
     )
-    assert [routing.agent for routing in router.route(event("ticket.created"))] == ["last letters", "exact", "pattern", "both"]
+    assert [routing.agent for routing in router.route(event("ticket.created"))] == [
+        "last letters",
+        "exact",
+        "pattern",
+        "both",
+    ]
     assert router.route(event("ticket.created"))[1] == Routing("exact", matched=True, reason='on("ticket.created")')
     assert router.route(event("ticket.created"))[3].reason == 'on("*.created")'
 
@@ -50,7 +55,9 @@ def test_an_agent_is_listed_once_and_one_match_of_its_triggers_is_enough():
         [Routing("a", matched=True, reason='where "data.x == 3" was true')],
     ]
     [routing] = router.route(event("t", {"x": 4}))
-    assert routing.reason == 'where "data.x == 1" was false; where "data.x == 2" was false; where "data.x == 3" was false'
+    assert (
+        routing.reason == 'where "data.x == 1" was false; where "data.x == 2" was false; where "data.x == 3" was false'
+    )
 
 
 def test_a_trigger_without_condition_makes_the_others_needless():

@@ -24,10 +24,11 @@ from wakeful.errors import (
     UnfinishedCalls,
     describe,
 )
-from wakeful.execution.call import call
+from wakeful.execution.call import call, is_async
 from wakeful.execution.options import AgentOptions
 from wakeful.execution.retry import Again, decide, signature
-from wakeful.execution.run import Run, Surroundings, failed_steps
+from wakeful.execution.checkpoint import failed_steps
+from wakeful.execution.run import Run, Surroundings
 from wakeful.model import Claim, Event, Outcome, digest
 from wakeful.stores.base import Alarm, FinishRun, LeaveRun
 from wakeful.values import to_text
@@ -106,7 +107,10 @@ class Executor:
         timer = self._start_deadline(run, claim, agent)
         try:
             arguments = (run, self._read_data(run.event, agent)) if agent.takes_data else (run,)
-            output = await call(agent.function, arguments, {}, what=f"agent {agent.name}")
+            if is_async(agent.function):
+                output = await agent.function(*arguments)
+            else:
+                output = await call(agent.function, arguments, {}, what=f"agent {agent.name}")
             if run.interrupted is not None:  # it swallowed the cancellation
                 return await self._settle_interrupted(run, claim, agent)
             if run.in_flight:

@@ -20,26 +20,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
-import structlog
 from pydantic_core import from_json, to_json
 
-from wakeful.clock import Clock, Microseconds, readable, seconds, to_datetime
-from wakeful.errors import ConfigError, Persistent, describe, restore
-from wakeful.execution.call import call, is_async
+from wakeful.clock import Clock, Microseconds, seconds, to_datetime
+from wakeful.errors import ConfigError, Persistent
+from wakeful.execution.call import is_async
+from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
 from wakeful.execution.options import StepOptions, location, name_of, options_of
-from wakeful.execution.retry import WAITS_IN_PLACE, GiveUp, decide
-from wakeful.model import Claim, Event, Receipt, Step, digest
+from wakeful.execution.retry import WAITS_IN_PLACE
+from wakeful.model import Claim, Event, Receipt, Step, StepState, digest
 from wakeful.stores.base import SaveSteps
-from wakeful.values import digest_of_arguments, from_text, read_back, returns_of, to_text
+from wakeful.values import digest_of_arguments, to_text
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 Interruption = Literal["waiting", "deadline", "released", "lost"]
 
-ARGUMENTS_SHOWN = 4_000
 _inside_transaction: contextvars.ContextVar[bool] = contextvars.ContextVar("wakeful_inside_transaction", default=False)
-STEP_OF = "__wakeful_failed_step__"
 
 
 class RunStore(Protocol):
@@ -93,6 +91,8 @@ class RunLog:
     __slots__ = ("_logger", "_run")
 
     def __init__(self, run: Run) -> None:
+        import structlog  # noqa: PLC0415 half of the time that `import wakeful` would take
+
         self._run = run
         self._logger = structlog.get_logger("wakeful.run")
 
@@ -155,11 +155,13 @@ class Run:
     def now(self) -> datetime:
         """The time; the same value again on resume. Stored with the run's next checkpoint."""
         key, shown = self._next_key("now", "")
-        recorded = self._read(key)
+        recorded = self.recorded(key)
         if recorded is not None and recorded.result is not None:
             return to_datetime(int(recorded.result))
         moment = self._around.clock.now()
-        self._unsaved.append(self._new_step(key, shown, "fact", result=str(moment), started_at=moment))
+        fact = self.new_step(key, shown, "fact", started_at=moment)
+        fact.result = str(moment)
+        self._unsaved.append(fact)
         return to_datetime(moment)
 
     def uuid(self) -> uuid.UUID:
@@ -184,14 +186,13 @@ class Run:
         """Call a function once: its result is stored before the next line runs, and returned from storage on resume."""
         options = options_of(function)
         name = options.name or self._own_name(function)
-        what = f"step {name}"
-        digested, text = self._identify(options, arguments, keywords, what)
+        digested, text = self._identify(options, arguments, keywords, name)
         key, shown = self._next_key(name, digested)
-
-        async def perform(_step: Callable[[Any], Step]) -> tuple[Any, Step | None]:
-            return await call(function, arguments, keywords, what=what, limit=options.timeout), None
-
-        return await self._checkpoint(key, shown, text, options, function, perform)
+        self._enter()
+        try:
+            return await Checkpoint(self, key, shown, text, options, function, arguments, keywords).reach()
+        finally:
+            self._exit()
 
     async def map(
         self, function: Callable[..., Any], items: Iterable[Any], *, limit: int = 8, partial: bool = False
@@ -221,7 +222,7 @@ class Run:
         key, shown = self._next_key(name, digested)
         self._enter()
         try:
-            recorded = self._read(key)
+            recorded = self.recorded(key)
             if recorded is not None and recorded.result is not None:
                 stored = from_json(recorded.result)
                 return Receipt(stored["source"], stored["id"], stored["status"], stored["runs"])
@@ -237,7 +238,7 @@ class Run:
                 traceparent=self.event.traceparent,
                 extensions=extensions,
             )
-            step = self._new_step(key, shown, "done", arguments=text[:ARGUMENTS_SHOWN])
+            step = self.new_step(key, shown, "done", arguments=text[:ARGUMENTS_SHOWN])
             step.result = to_json({"source": event.source, "id": event.id, "status": "accepted", "runs": []}).decode()
             receipts = await self._around.door.accept([event], claim=self._claim, step=step)
             return receipts[0]
@@ -259,107 +260,53 @@ class Run:
         if self._around.store.dialect == "postgres" and not is_async(function):
             message = f"{what}: on PostgreSQL the function must be async, its db is an asyncpg connection ({location(function)})"
             raise ConfigError(message)
-        digested, text = self._identify(options, arguments, {}, what)
+        digested, text = self._identify(options, arguments, {}, name)
         key, shown = self._next_key(name, digested)
-
-        def work(database: Any) -> Any:
-            return function(database, *arguments)
-
-        async def perform(to_step: Callable[[Any], Step]) -> tuple[Any, Step | None]:
-            guard = _inside_transaction.set(True)
-            try:
-                saved = await self._around.store.transact_step(self._claim, key, work, to_step)
-            finally:
-                _inside_transaction.reset(guard)
-            return None, saved
-
-        return await self._checkpoint(key, shown, text, options, function, perform)
-
-    # checkpoints
-
-    async def _checkpoint(
-        self,
-        key: str,
-        name: str,
-        text: str,
-        options: StepOptions,
-        function: Callable[..., Any],
-        perform: Callable[[Callable[[Any], Step]], Awaitable[tuple[Any, Step | None]]],
-    ) -> Any:
-        """1. What is recorded is returned or raised. 2. Otherwise try, and store the result. 3. After a failure wait
-        as decided, in place or put away, and try again. 4. What failed for good is stored and raised.
-        """
         self._enter()
         try:
-            returns = returns_of(function)
-            recorded = self._read(key)
-            tries = 0
-            position = None
-            if recorded is not None:
-                if recorded.state == "done":
-                    return from_text(recorded.result or "null", returns)
-                if recorded.state == "failed":
-                    raise marked(restore(from_json(recorded.error or "{}")), key)
-                tries, position = recorded.tries, recorded.position
-                await self._wait_until(int(recorded.result or 0), recorded)
-            clock = self._around.clock
-            while True:
-                started = clock.now()
-
-                def to_step(value: Any, started: Microseconds = started, tries: int = tries) -> Step:
-                    step = self._new_step(key, name, "done", arguments=text[:ARGUMENTS_SHOWN], started_at=started)
-                    step.result = to_text(value, what=f"the result of step {name}")
-                    step.tries = tries + 1
-                    if position is not None:
-                        step.position = position
-                    return step
-
-                try:
-                    value, saved = await perform(to_step)
-                    if saved is not None:
-                        return from_text(saved.result or "null", returns)
-                    step = to_step(value)
-                except Exception as error:  # noqa: BLE001 sorted by class
-                    tries += 1
-                    decision = decide(
-                        error, failures=tries, attempts=options.attempts, backoff=options.backoff, chance=self._around.chance
-                    )
-                    failed = self._new_step(key, name, "failed", arguments=text[:ARGUMENTS_SHOWN], started_at=started)
-                    failed.error = to_json(describe(error)).decode()
-                    failed.tries = tries
-                    if position is not None:
-                        failed.position = position
-                    position = failed.position
-                    if isinstance(decision, GiveUp):
-                        await self._save(failed)
-                        raise marked(error, key) from None
-                    if not decision.counts:
-                        tries -= 1
-                        failed.tries = tries
-                    self.log.warning(
-                        f"step {name} failed; trying again",
-                        error=f"{type(error).__name__}: {error}",
-                        again_in=readable(decision.delay),
-                        why=decision.reason,
-                    )
-                    failed.state = "retrying"
-                    failed.result = str(clock.now() + decision.delay)
-                    await self._wait_until(clock.now() + decision.delay, failed)
-                    continue
-                await self._save(step)
-                return read_back(value, step.result or "null", returns)
+            return await Checkpoint(self, key, shown, text, options, function, arguments, {}).reach(transaction=True)
         finally:
             self._exit()
 
-    async def _save(self, step: Step) -> None:
+    # for checkpoints
+
+    @property
+    def clock(self) -> Clock:
+        return self._around.clock
+
+    @property
+    def chance(self) -> random.Random:
+        """Where jitter comes from."""
+        return self._around.chance
+
+    def recorded(self, key: str) -> Step | None:
+        """What is recorded under a key. The first call that is not recorded ends the part that is only read back."""
+        if not self._recorded:
+            return None
+        step = self._recorded.get(key)
+        if step is None:
+            self._unread = 0
+        elif self._unread:
+            self._unread -= 1
+        return step
+
+    def save(self, step: Step) -> Awaitable[None]:
         """Store a checkpoint, together with facts that came before it."""
         steps = [step]
         if self._unsaved:
             steps = [*self._unsaved, step]
             self._unsaved = []
-        await self._around.store.save_steps(SaveSteps(self._claim, steps))
+        return self._around.store.save_steps(SaveSteps(self._claim, steps))
 
-    async def _wait_until(self, moment: Microseconds, step: Step) -> None:
+    async def transact(self, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]) -> Step:
+        """Run the user's function in a transaction that also stores its checkpoint; `run.*` is refused meanwhile."""
+        guard = _inside_transaction.set(True)
+        try:
+            return await self._around.store.transact_step(self._claim, key, function, to_step)
+        finally:
+            _inside_transaction.reset(guard)
+
+    async def wait_until(self, moment: Microseconds, step: Step) -> None:
         """A short wait happens in place. A longer one is durable: if nothing else goes on, the run is put away."""
         delay = moment - self._around.clock.now()
         if delay <= WAITS_IN_PLACE:
@@ -426,17 +373,6 @@ class Run:
         if self._waits:
             self._consider_leaving()
 
-    def _read(self, key: str) -> Step | None:
-        """What is recorded under a key. The first call that is not recorded ends the part that is only read back."""
-        if not self._recorded:
-            return None
-        step = self._recorded.get(key)
-        if step is None:
-            self._unread = 0
-        elif self._unread:
-            self._unread -= 1
-        return step
-
     def _next_key(self, name: str, digested: str) -> tuple[str, str]:
         """The identity of the next call (name, digest of arguments, count among equal ones), and what people see."""
         base = f"{name}:{digested}"
@@ -465,33 +401,32 @@ class Run:
 
     @staticmethod
     def _identify(
-        options: StepOptions, arguments: tuple[Any, ...], keywords: Mapping[str, Any], what: str
+        options: StepOptions, arguments: tuple[Any, ...], keywords: Mapping[str, Any], name: str
     ) -> tuple[str, str]:
         if options.key is not None:
-            return digest_of_arguments((options.key(*arguments, **keywords),), {}, what=what)
+            return digest_of_arguments((options.key(*arguments, **keywords),), {}, what=f"step {name}")
         try:
-            return digest_of_arguments(arguments, keywords, what=what)
+            return digest_of_arguments(arguments, keywords, what=name)
         except Persistent as error:
             message = f"{error}; or give the step a key of its own: @step(key=lambda …: …)"
             raise type(error)(message) from None
 
-    def _new_step(
-        self, key: str, name: str, state: Literal["done", "failed", "retrying", "fact"], *,
-        result: str | None = None, arguments: str | None = None, started_at: Microseconds | None = None,
-    ) -> Step:  # fmt: skip
+    def new_step(
+        self,
+        key: str,
+        name: str,
+        state: StepState,
+        *,
+        arguments: str | None = None,
+        started_at: Microseconds | None = None,
+        position: int | None = None,
+    ) -> Step:
+        """A record of this attempt, at the next place in the trace unless it has one."""
         now = self._around.clock.now()
-        position, self._position = self._position, self._position + 1
-        return Step(
-            key=key,
-            name=name,
-            state=state,
-            result=result,
-            arguments=arguments,
-            attempt=self.attempt,
-            position=position,
-            started_at=now if started_at is None else started_at,
-            finished_at=now,
-        )
+        if position is None:
+            position, self._position = self._position, self._position + 1
+        started = now if started_at is None else started_at
+        return Step(key, name, state, None, None, arguments, 1, self.attempt, position, started, now)
 
     @staticmethod
     async def _gather(tasks: list[asyncio.Future[Any]], *, partial: bool) -> list[Any]:
@@ -508,31 +443,3 @@ class Run:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
-
-
-def marked(error: Exception, key: str) -> Exception:
-    """Note on an error which step it came from, so that a retry of the run knows which step to try again."""
-    keys = getattr(error, STEP_OF, ())
-    with_step = (*keys, key) if key not in keys else keys
-    try:
-        setattr(error, STEP_OF, with_step)
-    except AttributeError:
-        pass
-    return error
-
-
-def failed_steps(error: BaseException | None) -> set[str]:
-    """The failed steps an error comes from: its own, those of its causes, those of its group."""
-    found: set[str] = set()
-    seen: set[int] = set()
-    pending: list[BaseException | None] = [error]
-    while pending:
-        one = pending.pop()
-        if one is None or id(one) in seen:
-            continue
-        seen.add(id(one))
-        found.update(getattr(one, STEP_OF, ()))
-        pending += [one.__cause__, one.__context__]
-        if isinstance(one, BaseExceptionGroup):
-            pending += one.exceptions
-    return found

@@ -143,6 +143,22 @@ class TransactStep:
 
 
 @dataclass(slots=True)
+class SaveTransacted:
+    """The checkpoint of a transaction that the user's function has just done on this very connection (PostgreSQL).
+
+    Comes back with the step, or with the one that an earlier try of the same transaction recorded: then the caller
+    rolls its own back.
+    """
+
+    claim: Claim
+    step: Step
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(slots=True)
 class RaiseAlarm:
     """Open or refresh an alarm."""
 

@@ -17,12 +17,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from wakeful.errors import ClaimLost, StoreUnavailable
-from wakeful.stores.base import AcceptEvents, BuryProcess, Claimed, ClaimRuns, ForgetRuns, LeaveRun, Ready, Transaction
+from wakeful.stores.base import AcceptEvents, BuryProcess, Claimed, ClaimRuns, FinishRun, ForgetRuns, LeaveRun, Ready, SaveSteps, Transaction
 from wakeful.stores.verbs import VERBS
 
 R = TypeVar("R")
 
-# Where a test may let the process die. Inert unless a test hands in a probe.
+# Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
+# it. Inert unless a test hands in a probe.
 Probe = Callable[[str, Sequence[Any]], None]
 
 
@@ -114,18 +115,17 @@ class Journal:
     def _compose(self) -> list[Waiting]:
         """What goes into the next transaction. Claims are asked now what they want, and rest on if it is nothing."""
         batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-        if self._resting and any(makes_ready(waiting.request) for waiting in batch):
+        hints = [ready for waiting in batch if (ready := makes_ready(waiting.request)) is not None]
+        for ready in hints:
+            self.on_ready(ready)
+        if hints and self._resting:
             batch += self._resting
             self._resting = []
         composed = []
         for waiting in batch:
             if waiting.future.done():  # its caller gave up
                 continue
-            if isinstance(waiting.request, ClaimRuns):
-                for other in batch:
-                    ready = makes_ready(other.request)
-                    if ready is not None:
-                        self.on_ready(ready)
+            if type(waiting.request) is ClaimRuns:
                 waiting.request.wanted = waiting.request.wants()
                 if not waiting.request.wanted:
                     self._resting.append(waiting)
@@ -150,15 +150,25 @@ class Journal:
                 settle(waiting, result)
 
     async def _transact(self, requests: list[Any]) -> list[Any]:
-        if self._probe is not None:
-            self._probe("before", requests)
-        notifies = self._backend.notifies
-        results = await self._backend.transact(lambda now: whole(now, requests, notifies=notifies))
-        if self._probe is not None:
-            self._probe("after", requests)
+        notifies, probe = self._backend.notifies, self._probe
+        if probe is None:
+            results = await self._backend.transact(lambda now: whole(now, requests, notifies=notifies))
+        else:
+            probe("before", requests)
+            results = await self._backend.transact(
+                lambda now: watched(whole(now, requests, notifies=notifies), probe, requests)
+            )
+            probe("after", requests)
         self.transactions += 1
         self.transitions += len(requests)
         return results
+
+
+def watched(transaction: Transaction[R], probe: Probe, requests: Sequence[Any]) -> Transaction[R]:
+    """The same transaction, with a word to the probe when only the COMMIT is missing."""
+    results = yield from transaction
+    probe("within", requests)
+    return results
 
 
 def settle(waiting: Waiting, result: Any) -> None:
@@ -173,7 +183,10 @@ def settle(waiting: Waiting, result: Any) -> None:
 
 def makes_ready(request: Any) -> Ready | None:
     """Which agents may have something to do once this request is committed."""
-    if isinstance(request, AcceptEvents):
+    kind = type(request)
+    if kind is SaveSteps or kind is FinishRun or kind is ClaimRuns:  # the most frequent ones: no
+        return None
+    if kind is AcceptEvents:
         agents = frozenset(
             admission.agent
             for arrival in request.arrivals

@@ -13,6 +13,7 @@ from wakeful.stores.migrations import missing, refuse_behind
 from wakeful.stores.queries import Dialect
 
 LONGEST_PAGE = 500
+LONGEST_CURSOR = 18
 LAST_CHARACTER = "\U0010ffff"
 SHORTEST_PREFIX = 6
 
@@ -261,7 +262,13 @@ def _shown(text: str | None) -> Any:
 
 
 def _cursor(after: str | None) -> int | None:
-    return None if after is None else int(after)
+    """A page's cursor; ValueError for one that was not made here."""
+    if after is None:
+        return None
+    if not (after.isascii() and after.isdigit() and len(after) <= LONGEST_CURSOR):
+        message = f"{after!r} is not a cursor: take `next` of the page before"
+        raise ValueError(message)
+    return int(after)
 
 
 def _next(rows: list[Row], most: int) -> str | None:

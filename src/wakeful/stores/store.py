@@ -30,6 +30,7 @@ from wakeful.stores.base import (
     RegisterProcess,
     RetireProcess,
     Row,
+    SaveTransacted,
     SaveSteps,
     Transaction,
     TransactStep,
@@ -81,12 +82,17 @@ class TransactionalDatabase(Database, Protocol):
     async def listen(self) -> None: ...
 
 
+class RecordedBefore(Exception):  # noqa: N818 not an error: it rolls a transaction back
+    """A transaction whose step is recorded already: an earlier COMMIT happened, only its answer was lost."""
+
+
 class DatabaseStore:
     """The verbs, over one database. See `base.Store` for what each promises."""
 
     def __init__(self, database: Database, *, probe: Probe | None = None) -> None:
         self.database = database
         self.journal = Journal(database, probe=probe)
+        self._probe: Probe = probe or (lambda _point, _requests: None)
         self.log = structlog.get_logger("wakeful").bind(part="store")
 
     @property
@@ -128,7 +134,10 @@ class DatabaseStore:
         return await (self.journal.submit(request) if now else self.journal.rest(request))
 
     async def save_steps(self, request: SaveSteps) -> None:
-        await self._persist(request)
+        try:
+            await self.journal.submit(request)
+        except StoreUnavailable:
+            await self._persist(request)
 
     async def transact_step(
         self, claim: Claim, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]
@@ -142,18 +151,27 @@ class DatabaseStore:
                 return await self._transact_beside(database, claim, function, to_step)
             except StoreUnavailable as error:
                 self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
+            except Exception:
+                # After a lost COMMIT the function may have failed on its own rows of that earlier try.
+                if wait == FIRST_WAIT or (done := await self._find_step(claim, key)) is None:
+                    raise
+                return done
             await asyncio.sleep(wait)
             wait = min(wait * 2, LONGEST_WAIT)
             done = await self._find_step(claim, key)  # the COMMIT may have happened although its answer was lost
             if done is not None:
                 return done
 
-    @staticmethod
     async def _transact_beside(
-        database: TransactionalDatabase, claim: Claim, function: Callable[[Any], Any], to_step: Callable[[Any], Step]
+        self,
+        database: TransactionalDatabase,
+        claim: Claim,
+        function: Callable[[Any], Any],
+        to_step: Callable[[Any], Step],
     ) -> Step:
         """The user's function on a connection of its own; the fence and the checkpoint are its last statements."""
-        failed: Exception | None = None
+        refused: Exception | None = None
+        self._probe("before", [TransactStep(claim, function, to_step)])
         try:
             async with database.user_transaction() as connection:
                 try:
@@ -161,26 +179,36 @@ class DatabaseStore:
                 except Exception as error:
                     if connection.is_closed():
                         raise StoreUnavailable(str(error)) from error
-                    failed = error
+                    refused = error
                     raise
-                results = await database.drive(
-                    connection, lambda now: whole(now, [SaveSteps(claim, [step])], notifies=False)
-                )
+                request = SaveTransacted(claim, step)
+                results = await database.drive(connection, lambda now: whole(now, [request], notifies=False))
                 if isinstance(results[0], Exception):
-                    failed = results[0]
-                    raise failed
-                return step
+                    refused = results[0]
+                    raise refused
+                if results[0] is not step:
+                    raise RecordedBefore
+                self._probe("within", [request])
+        except RecordedBefore:
+            return results[0]  # type: ignore[no-any-return]
         except StoreUnavailable:
-            if failed is not None:
-                raise failed from None
+            if refused is not None:
+                raise refused from None
             raise
+        self._probe("after", [request])
+        return step
 
     async def _find_step(self, claim: Claim, key: str) -> Step | None:
-        try:
-            rows = await self.database.fetch("load_steps", claim.seq)
-        except StoreUnavailable:
-            return None
-        return next((step for row in rows if (step := Step(*row[1:])).key == key and step.state == "done"), None)
+        """What is recorded under a key. Asks until the store answers: without an answer nothing may be done again."""
+        wait = FIRST_WAIT
+        while True:
+            try:
+                rows = await self.database.fetch("load_steps", claim.seq)
+            except StoreUnavailable:
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, LONGEST_WAIT)
+                continue
+            return next((step for row in rows if (step := Step(*row[1:])).key == key and step.state == "done"), None)
 
     async def finish(self, request: FinishRun) -> None:
         await self._persist(request)

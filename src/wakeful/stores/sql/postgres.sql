@@ -34,3 +34,16 @@ returning seq, id, root, agent, token, attempts, crashes, created_at, started_at
 -- notify(payload) --
 -- differs: exists only here. One per transaction that made runs ready which nobody in it claimed.
 select pg_notify('wakeful', :payload)
+
+-- save_step_once(run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) --
+-- differs: exists only here. As save_step, for a user's own transaction: a step that is done already stays, and no row
+-- comes back, so that the user's rows are not stored a second time after a COMMIT whose answer was lost.
+insert into wakeful_step
+  (run_seq, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
+select seq, :key, :name, :state, :position, :tries, :attempt, :arguments, :result, :error, :started_at, :finished_at
+from wakeful_run where seq = :run_seq and token = :token and state = 'running'
+on conflict (run_seq, key) do update
+set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, result = excluded.result,
+    error = excluded.error, finished_at = excluded.finished_at
+where wakeful_step.state <> 'done'
+returning run_seq, key

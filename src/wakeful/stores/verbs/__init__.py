@@ -22,6 +22,7 @@ from wakeful.stores.base import (
     RegisterProcess,
     RetireProcess,
     SaveSteps,
+    SaveTransacted,
     Transaction,
     TransactStep,
 )
@@ -29,7 +30,7 @@ from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.claim import claim_runs, forget_runs
 from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
-from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, transact_steps
+from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
 
 Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 
@@ -37,6 +38,7 @@ VERBS: dict[type, Verb] = {
     RegisterProcess: register_processes,
     BuryProcess: bury_processes,
     TransactStep: transact_steps,
+    SaveTransacted: save_transacted,
     SaveSteps: save_steps,
     LeaveRun: leave_runs,
     FinishRun: finish_runs,

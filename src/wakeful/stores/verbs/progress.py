@@ -9,7 +9,7 @@ from pydantic_core import to_json
 from wakeful.errors import ClaimLost
 from wakeful.model import Claim, Step
 from wakeful.stores.verbs.people import open_alarms
-from wakeful.stores.base import Call, FinishRun, LeaveRun, SaveSteps, Transaction, TransactStep
+from wakeful.stores.base import Call, FinishRun, LeaveRun, SaveSteps, SaveTransacted, Transaction, TransactStep
 
 Nothing = ClaimLost | None
 
@@ -66,6 +66,25 @@ def transact_steps(now: int | None, requests: Sequence[TransactStep]) -> Transac
     return results
 
 
+def save_transacted(now: int | None, requests: Sequence[SaveTransacted]) -> Transaction[list[Step | ClaimLost]]:  # noqa: ARG001
+    """As save_steps, but a step that is done stays as it is. The insert waits for an earlier try whose COMMIT is still
+    on its way, so there is no moment at which both could be stored.
+    """
+    results: list[Step | ClaimLost] = []
+    for request in requests:
+        saved = yield "save_step_once", [step_row(request.claim, request.step)]
+        if saved:
+            results.append(request.step)
+            continue
+        owned = yield "token_of_run", [(request.claim.seq,)]
+        if not owned or owned[0][1] != request.claim.token or owned[0][2] != "running":
+            results.append(lost(request.claim))
+            continue
+        rows = yield "load_steps", [(request.claim.seq,)]
+        results.append(next(step for row in rows if (step := Step(*row[1:])).key == request.step.key))
+    return results
+
+
 def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[list[Nothing]]:
     ordered = sorted(requests, key=lambda request: request.claim.seq)
     finished = yield (
@@ -94,10 +113,6 @@ def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[l
     ]
     if attempts:
         yield "insert_attempt", attempts
-    for request in ended:
-        if request.expired:
-            rows = yield "event_of_run", [(request.claim.id,)]
-            yield "expire_admission", [(rows[0][1], rows[0][2], request.reason)]
     expired = [(request.claim.seq, request.reason) for request in ended if request.expired]
     if expired:
         yield "expire_admission", expired

@@ -65,7 +65,6 @@ create table wakeful_run (
 create index wakeful_run_due on wakeful_run (app, agent, due_at) where state in ('ready', 'waiting');
 create index wakeful_run_solo on wakeful_run (app, due_at) where state in ('ready', 'waiting') and crashes >= 2;
 create index wakeful_run_owner on wakeful_run (owner) where state = 'running';
-create index wakeful_run_unfinished on wakeful_run (app, state) where state in ('held', 'parked', 'dead', 'denied', 'cancelled');
 
 create table wakeful_step (
   run_seq bigint not null,

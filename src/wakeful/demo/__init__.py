@@ -1,0 +1,16 @@
+"""The demonstration: an app at work on one SQLite file, a worker that is killed in mid-run, and a check that counts.
+
+    director (this process) ──events──► SQLite file ◄──claims, steps── worker (a child, killed with SIGKILL)
+          │                                  │                            │
+          └── reads what became of them ◄────┘                            └──► steps.log: each body writes a line
+          └── compares the two: did a finished step run again? ◄──────────────────┘
+"""
+
+from __future__ import annotations
+
+
+def main(seconds: float | None = None, *, keep: bool = False) -> int:
+    """Run it for so many seconds, or until Ctrl-C; 0 if every promise held, 1 if one did not."""
+    from wakeful.demo.director import direct  # the child imports this package too, and needs none of that
+
+    return direct(seconds, keep=keep)

@@ -1,0 +1,156 @@
+"""What the store says: every event and every run, read again and again through the same reader that the API uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from wakeful.demo.app import STEPS
+from wakeful.demo.counter import Counter, Key
+from wakeful.model import FINAL_RUN_STATES
+from wakeful.stores.reading import Reader
+
+Identity = tuple[str, str]  # CloudEvents': source and id
+Mark = Literal["done", "working", "again", "failed", "cut", "open"]
+
+PAGE = 100
+FROM_WITHIN = "emit "
+
+
+@dataclass(slots=True)
+class Seen:
+    """A run as it was last seen."""
+
+    id: str
+    agent: str
+    type: str
+    identity: Identity
+    subject: str
+    created_at: float
+    state: str = "ready"
+    attempts: int = 0
+    crashes: int = 0
+    error: str | None = None
+    due_at: float | None = None
+    finished_at: float | None = None
+    recorded: list[str] = field(default_factory=list)
+    kept: int | None = None  # steps that were recorded when its worker was killed
+
+    @property
+    def is_open(self) -> bool:
+        return self.state not in FINAL_RUN_STATES
+
+    @property
+    def in_the_middle(self) -> bool:
+        """Started, with something recorded, and something left to do."""
+        return self.state == "running" and 0 < len(self.recorded) < len(STEPS[self.agent])
+
+    def keys(self) -> Iterator[Key]:
+        """Its recorded steps as the counter names them. An event that the run emits has no body to count."""
+        return ((name, self.subject) for name in self.recorded if not name.startswith(FROM_WITHIN))
+
+    def next_key(self) -> Key | None:
+        """The step that comes next, or that is being executed."""
+        steps = STEPS[self.agent]
+        return (steps[len(self.recorded)], self.subject) if len(self.recorded) < len(steps) else None
+
+    def marks(self, counter: Counter, worker: int | None) -> list[Mark]:
+        """Its steps as a bar; `worker` is the living one."""
+        steps = STEPS[self.agent]
+        marks: list[Mark] = ["done"] * len(self.recorded)
+        if len(marks) < len(steps) and self.state != "done":
+            marks.append(self._mark_of_next(counter, worker))
+        return marks + ["open"] * (len(steps) - len(marks))
+
+    def _mark_of_next(self, counter: Counter, worker: int | None) -> Mark:
+        if self.state == "dead":
+            return "failed"
+        key = self.next_key()
+        last = counter.last(key) if key is not None else None
+        if last is None or self.state == "ready":
+            return "open"
+        if last.ended == "failed":
+            return "again"
+        if last.worker != worker:
+            return "cut"
+        return "working"
+
+
+class Board:
+    """Everything that was accepted and what became of it."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.events: dict[Identity, dict[str, Any]] = {}
+        self.runs: dict[str, Seen] = {}
+
+    async def read(self) -> None:
+        """New events, new runs, and what changed in those that are not at their end."""
+        await self._read_events()
+        await self._read_runs()
+        for seen in list(self.runs.values()):
+            if seen.is_open:
+                await self._look_at(seen)
+
+    def open_runs(self) -> list[Seen]:
+        return [seen for seen in self.runs.values() if seen.is_open]
+
+    def recorded(self) -> Iterator[Key]:
+        """Every step that the store holds as done."""
+        return (key for seen in self.runs.values() for key in seen.keys())  # noqa: SIM118 not a mapping
+
+    def count(self, state: str) -> int:
+        return sum(seen.state == state for seen in self.runs.values())
+
+    async def _read_events(self) -> None:
+        after: str | None = None
+        while True:
+            page = await self._reader.events(limit=PAGE, after=after)
+            for event in page["events"]:
+                identity = (event["source"], event["id"])
+                if identity in self.events:
+                    return
+                self.events[identity] = event
+            after = page["next"]
+            if after is None:
+                return
+
+    async def _read_runs(self) -> None:
+        after: str | None = None
+        new: list[Seen] = []
+        while True:
+            page = await self._reader.runs(limit=PAGE, after=after)
+            fresh = [run for run in page["runs"] if run["id"] not in self.runs]
+            new += [self._first_sight(run) for run in fresh]
+            after = page["next"]
+            if after is None or len(fresh) < len(page["runs"]):
+                break
+        for seen in reversed(new):  # the oldest first
+            self.runs[seen.id] = seen
+
+    def _first_sight(self, run: dict[str, Any]) -> Seen:
+        event = run["event"]
+        identity = (event["source"], event["id"])
+        known = self.events.get(identity, {})
+        created_at = moment(run["created_at"])
+        return Seen(run["id"], run["agent"], event["type"], identity, known.get("subject") or "", created_at or 0.0)
+
+    async def _look_at(self, seen: Seen) -> None:
+        run = await self._reader.run(seen.id)
+        if run is None:
+            return
+        seen.subject = seen.subject or self.events.get(seen.identity, {}).get("subject") or ""
+        seen.attempts = run["attempts"]
+        seen.crashes = run["crashes"]
+        seen.due_at = moment(run["due_at"])
+        seen.finished_at = moment(run["finished_at"])
+        seen.error = run["error"]["message"] if run["error"] else None
+        seen.recorded = [step["name"] for step in run["steps"] if step["state"] == "done"]
+        seen.state = run["state"]
+
+
+def moment(text: str | None) -> float | None:
+    """A time of the store in seconds since 1970."""
+    return None if text is None else datetime.fromisoformat(text).timestamp()

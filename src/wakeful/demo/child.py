@@ -1,0 +1,77 @@
+"""The worker as the director sees it: started, found at work, killed or stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, STDOUT, Process
+from pathlib import Path
+from typing import Any, Protocol
+
+from wakeful.demo import counter, pace
+
+LOOK_EVERY = 0.03
+
+
+class Processes(Protocol):
+    """Who works on the store."""
+
+    async def processes(self) -> list[dict[str, Any]]: ...
+
+
+class Child:
+    """One worker process. Its session is its own, so that Ctrl-C reaches only the director."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self.pid = process.pid
+        self.expected_to_end = False
+
+    @classmethod
+    async def start(cls, *, store: str, counter_file: Path, log: Path, speed: float) -> Child:
+        environment = {
+            **os.environ,
+            "WAKEFUL_STORE": store,
+            counter.VARIABLE: str(counter_file),
+            pace.VARIABLE: str(speed),
+            "PYTHONUNBUFFERED": "1",
+        }
+        with log.open("ab") as output:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "wakeful.demo.worker",
+                stdin=PIPE, stdout=output, stderr=STDOUT, env=environment, start_new_session=True,
+            )  # fmt: skip
+        return cls(process)
+
+    @property
+    def died_by_itself(self) -> bool:
+        return self._process.returncode is not None and not self.expected_to_end
+
+    async def at_work(self, store: Processes) -> None:
+        """Wait until it has joined: its row is in the store."""
+        while not self.died_by_itself:
+            for one in await store.processes():
+                if one["pid"] == self.pid and one["state"] == "alive":
+                    return
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def kill(self) -> None:
+        """SIGKILL: no handler, no goodbye, no chance to save anything."""
+        self.expected_to_end = True
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGKILL)
+        await self._process.wait()
+
+    async def stop(self, at_most: float) -> None:
+        """Ask it to finish or give back what runs; kill it if it does not end in time."""
+        self.expected_to_end = True
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(at_most):
+                await self._process.wait()
+        except TimeoutError:
+            await self.kill()

@@ -1,0 +1,149 @@
+"""The counter outside of the worker: a file to which every step's body adds a line when it begins and when it ends.
+
+What the engine promises is that a *finished* step never runs again, and finished means recorded in the store. So the
+counter and the store are compared, after each kill:
+
+    body ended, recorded in the store      must never begin again                         → `repeated`, has to stay empty
+    body ended, not recorded               the kill came between the body's end and its commit; it may begin again
+    body cut off in the middle             it begins again
+    body failed                            a retry
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+VARIABLE = "WAKEFUL_DEMO_COUNTER"
+
+Key = tuple[str, str]  # the step's name, and what it was about: the first argument
+Ending = Literal["finished", "failed", "stopped"]
+
+
+def counted(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Make a step's body write down when it begins and how it ends. Without a director nothing is written."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    async def body(*args: P.args, **kwargs: P.kwargs) -> T:
+        subject = str(args[0])
+        write(name, subject, "began")
+        try:
+            result = await function(*args, **kwargs)
+        except asyncio.CancelledError:
+            write(name, subject, "stopped")
+            raise
+        except Exception:
+            write(name, subject, "failed")
+            raise
+        write(name, subject, "finished")
+        return result
+
+    return body
+
+
+def write(step: str, subject: str, what: str) -> None:
+    """Add a line in one write: it is there whole or not at all, whatever happens to this process afterwards."""
+    path = os.environ.get(VARIABLE)
+    if path is None:
+        return
+    line = json.dumps({"at": time.time(), "worker": os.getpid(), "step": step, "subject": subject, "what": what})
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(handle, line.encode() + b"\n")
+    finally:
+        os.close(handle)
+
+
+@dataclass(slots=True)
+class Execution:
+    """One time that a body ran."""
+
+    worker: int
+    began_at: float
+    ended: Ending | None = None
+
+
+class Counter:
+    """Reads the file as it grows, and judges."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = 0
+        self._recorded: set[Key] = set()
+        self.executions: dict[Key, list[Execution]] = {}
+        self.finished = 0
+        self.retries = 0
+        self.cut_off = 0
+        self.unsaved = 0
+        self.repeated: list[Key] = []
+
+    def read(self) -> None:
+        """Take in the lines that were added since the last time."""
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._position)
+            added = file.read()
+        whole = added[: added.rfind(b"\n") + 1]
+        self._position += len(whole)
+        for line in whole.splitlines():
+            entry = json.loads(line)
+            key = (entry["step"], entry["subject"])
+            if entry["what"] == "began":
+                self._begin(key, Execution(entry["worker"], entry["at"]))
+            else:
+                self._end(key, entry["worker"], entry["what"])
+
+    def bury(self, worker: int, recorded: Iterable[Key]) -> int:
+        """A worker is dead, and this is what the store holds now: how many bodies did the kill cut off?"""
+        self.read()
+        self._recorded.update(recorded)
+        left = [
+            (key, execution)
+            for key, executions in self.executions.items()
+            for execution in executions
+            if execution.worker == worker
+        ]
+        cut_off = sum(execution.ended is None for _, execution in left)
+        self.cut_off += cut_off
+        self.unsaved += sum(execution.ended == "finished" and key not in self._recorded for key, execution in left)
+        return cut_off
+
+    def finished_keys(self) -> set[Key]:
+        """What ran to its end at least once."""
+        return {
+            key
+            for key, executions in self.executions.items()
+            if any(execution.ended == "finished" for execution in executions)
+        }
+
+    def last(self, key: Key) -> Execution | None:
+        """The latest time that this body ran."""
+        executions = self.executions.get(key)
+        return executions[-1] if executions else None
+
+    def _begin(self, key: Key, execution: Execution) -> None:
+        earlier = self.executions.setdefault(key, [])
+        if any(one.ended == "finished" and (one.worker == execution.worker or key in self._recorded) for one in earlier):
+            self.repeated.append(key)
+        elif earlier and earlier[-1].ended == "failed":
+            self.retries += 1
+        earlier.append(execution)
+
+    def _end(self, key: Key, worker: int, ending: Ending) -> None:
+        for execution in reversed(self.executions.get(key, [])):
+            if execution.worker == worker and execution.ended is None:
+                execution.ended = ending
+                self.finished += ending == "finished"
+                return

@@ -1,0 +1,170 @@
+"""One checkpointed call: read it back, or do it and store it, as often as its settings allow.
+
+    recorded done ────► its value, from storage
+    recorded failed ──► its error, raised again
+    else try ─┬─ worked ─► store, return
+              └─ failed ─► again after a wait (in place, or with the run put away), or store the error and raise it
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+from pydantic_core import from_json, to_json
+
+from wakeful.clock import Microseconds, readable
+from wakeful.errors import Transient, describe, restore
+from wakeful.execution.call import call, is_async
+from wakeful.execution.options import StepOptions
+from wakeful.execution.retry import GiveUp, decide
+from wakeful.model import Step
+from wakeful.values import from_text, read_back, returns_of, to_text
+
+if TYPE_CHECKING:
+    from wakeful.execution.run import Run
+
+ARGUMENTS_SHOWN = 4_000
+FAILED_STEPS = "__wakeful_failed_steps__"
+
+
+class Checkpoint:
+    """A call of a run that is done once. `transaction`: its result is stored by the call itself, with the user's rows."""
+
+    __slots__ = ("_arguments", "_function", "_key", "_keywords", "_name", "_options", "_position", "_run", "_started", "_text", "_tries")
+
+    def __init__(
+        self,
+        run: Run,
+        key: str,
+        name: str,
+        text: str,
+        options: StepOptions,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+    ) -> None:
+        self._run = run
+        self._key = key
+        self._name = name
+        self._text = text if len(text) <= ARGUMENTS_SHOWN else text[:ARGUMENTS_SHOWN]
+        self._options = options
+        self._function = function
+        self._arguments = arguments
+        self._keywords = keywords
+        self._tries = 0
+        self._position: int | None = None
+        self._started: Microseconds = 0
+
+    async def reach(self, *, transaction: bool = False) -> Any:
+        """The value of the call, from storage or from doing it."""
+        run = self._run
+        returns = returns_of(self._function)
+        recorded = run.recorded(self._key)
+        if recorded is not None:
+            if recorded.state == "done":
+                return from_text(recorded.result or "null", returns)
+            if recorded.state == "failed":
+                raise marked(restore(from_json(recorded.error or "{}")), self._key)
+            self._tries, self._position = recorded.tries, recorded.position
+            await run.wait_until(int(recorded.result or 0), recorded)
+        while True:
+            self._started = run.clock.now()
+            try:
+                if transaction:
+                    return await self._transact(returns)
+                value = await self._call()
+                step = self.done(value)
+            except Exception as error:  # noqa: BLE001 sorted by class
+                await self._after(error)
+                continue
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if run.interrupted is not None or task is None or task.cancelling():
+                    raise
+                inside = Transient(f"step {self._name} was cancelled from inside")
+                inside.__cause__ = error
+                await self._after(inside)
+                continue
+            await run.save(step)
+            return read_back(value, step.result or "null", returns)
+
+    async def _call(self) -> Any:
+        options = self._options
+        if options.timeout is None and is_async(self._function):
+            return await self._function(*self._arguments, **self._keywords)
+        return await call(
+            self._function, self._arguments, self._keywords, what=f"step {self._name}", limit=options.timeout
+        )
+
+    async def _transact(self, returns: TypeAdapter[Any] | None) -> Any:
+        arguments = self._arguments
+        saved = await self._run.transact(self._key, lambda db: self._function(db, *arguments), self.done)
+        return from_text(saved.result or "null", returns)
+
+    def done(self, value: Any) -> Step:
+        """The record of a call that worked."""
+        step = self._step("done")
+        step.result = to_text(value, what=f"the result of step {self._name}")
+        step.tries = self._tries + 1
+        return step
+
+    async def _after(self, error: Exception) -> None:
+        """Wait for the next try, or store the error and raise it."""
+        run, options = self._run, self._options
+        self._tries += 1
+        decision = decide(
+            error, failures=self._tries, attempts=options.attempts, backoff=options.backoff, chance=run.chance
+        )
+        step = self._step("failed")
+        self._position = step.position
+        step.error = to_json(describe(error)).decode()
+        step.tries = self._tries
+        if isinstance(decision, GiveUp):
+            await run.save(step)
+            raise marked(error, self._key)
+        if not decision.counts:
+            self._tries -= 1
+            step.tries = self._tries
+        run.log.warning(
+            f"step {self._name} failed; trying again",
+            error=f"{type(error).__name__}: {error}",
+            again_in=readable(decision.delay),
+            why=decision.reason,
+        )
+        due = run.clock.now() + decision.delay
+        step.state = "retrying"
+        step.result = str(due)
+        await run.wait_until(due, step)
+
+    def _step(self, state: Any) -> Step:
+        return self._run.new_step(
+            self._key, self._name, state, arguments=self._text, started_at=self._started, position=self._position
+        )
+
+
+def marked(error: Exception, key: str) -> Exception:
+    """Note on an error which step it came from, so that a retry of the run knows which step to try again."""
+    keys = getattr(error, FAILED_STEPS, ())
+    if key not in keys:
+        error.__dict__[FAILED_STEPS] = (*keys, key)
+    return error
+
+
+def failed_steps(error: BaseException | None) -> set[str]:
+    """The failed steps an error comes from: its own, those of its causes, those of its group."""
+    found: set[str] = set()
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        one = pending.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        found.update(getattr(one, FAILED_STEPS, ()))
+        pending += [one.__cause__, one.__context__]
+        if isinstance(one, BaseExceptionGroup):
+            pending += one.exceptions
+    return found
