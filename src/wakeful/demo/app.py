@@ -21,20 +21,29 @@ from wakeful.demo.pace import pace, work
 app = App("operations")
 
 
-class Ticket(BaseModel):
-    ticket: str
+class Item(BaseModel):
+    """What all data here has: an id, by which `@counted` tells one from another."""
+
+    id: str
+
+
+class Ticket(Item):
     text: str
 
 
-class Payment(BaseModel):
-    payment: str
+class Triaged(Item):
+    kind: str
+    summary: str
+    article: str
+
+
+class Payment(Item):
     invoice: int
     amount: Decimal
     currency: str
 
 
-class Host(BaseModel):
-    host: str
+class Host(Item):
     shaky: bool = False
 
 
@@ -42,106 +51,106 @@ class Host(BaseModel):
 
 
 @counted
-async def classify(ticket: str, text: str) -> str:
+async def classify(ticket: Ticket) -> str:
     await work(0.5)
     words = {"error": "defect", "slow": "defect", "invoice": "billing", "vat": "billing"}
-    return next((kind for word, kind in words.items() if word in text.lower()), "question")
+    return next((kind for word, kind in words.items() if word in ticket.text.lower()), "question")
 
 
 @counted
-async def find_similar(ticket: str, kind: str) -> list[str]:
+async def find_article(ticket: Ticket, kind: str) -> str:
     await work(0.6)
-    return [f"{kind}-guide", f"{kind}-history"] if ticket else []
+    return f"{kind}/{ticket.text.split()[1]}"
 
 
 @counted
-async def summarise(ticket: str, text: str) -> str:
+async def summarise(ticket: Ticket) -> str:
     await work(0.7)
-    return text.partition(".")[0]
+    return ticket.text.partition(".")[0]
 
 
 @app.agent(on("ticket.created"), owner="support")
-async def triage(run: Run, ticket: Ticket) -> dict[str, str]:
-    kind = await run.step(classify, ticket.ticket, ticket.text)
-    articles = await run.step(find_similar, ticket.ticket, kind)
-    summary = await run.step(summarise, ticket.ticket, ticket.text)
-    found = {"ticket": ticket.ticket, "kind": kind, "summary": summary, "article": articles[0]}
-    await run.emit("ticket.triaged", found, subject=ticket.ticket)
-    return found
+async def triage(run: Run, ticket: Ticket) -> Triaged:
+    kind = await run.step(classify, ticket)
+    article = await run.step(find_article, ticket, kind)
+    summary = await run.step(summarise, ticket)
+    triaged = Triaged(id=ticket.id, kind=kind, summary=summary, article=article)
+    await run.emit("ticket.triaged", triaged, subject=ticket.id)
+    return triaged
 
 
 @counted
-async def read_article(ticket: str, article: str) -> str:
+async def read_article(ticket: Triaged) -> str:
     await work(0.4)
-    return f"What {article} says about {ticket}"
+    return f"see {ticket.article}"
 
 
 @counted
-async def draft_reply(ticket: str, summary: str, article: str) -> str:
+async def draft_reply(ticket: Triaged, advice: str) -> str:
     await work(0.6)
-    return f"{ticket}: {summary}. {article}."
+    return f"{ticket.id}: {ticket.summary}; {advice}"
 
 
 @app.agent(on("ticket.triaged"), owner="support")
-async def answer(run: Run, triaged: dict[str, str]) -> str:
-    article = await run.step(read_article, triaged["ticket"], triaged["article"])
-    return await run.step(draft_reply, triaged["ticket"], triaged["summary"], article)
+async def answer(run: Run, ticket: Triaged) -> str:
+    advice = await run.step(read_article, ticket)
+    return await run.step(draft_reply, ticket, advice)
 
 
 # invoice
 
 
 @counted
-async def load_invoice(payment: str, invoice: int) -> Decimal:
+async def load_invoice(payment: Payment) -> Decimal:
     await work(0.7)
-    return Decimal(invoice % 90 + 10) if payment else Decimal(0)
+    return Decimal(payment.invoice % 80 + 20)
 
 
 @counted
-async def match_amount(payment: str, paid: Decimal, billed: Decimal) -> Decimal:
+async def match_amount(payment: Payment, billed: Decimal) -> Decimal:
     await work(0.8)
-    return paid - billed
+    return payment.amount - billed
 
 
 @counted
-async def compute_tax(payment: str, amount: Decimal) -> Decimal:
+async def compute_tax(payment: Payment) -> Decimal:
     await work(0.8)
-    return (amount * Decimal("0.2")).quantize(Decimal("0.01"))
+    return (payment.amount * Decimal("0.2")).quantize(Decimal("0.01"))
 
 
 @counted
-async def prepare_entry(payment: str, difference: Decimal, tax: Decimal) -> dict[str, str]:
+async def prepare_entry(payment: Payment, difference: Decimal, tax: Decimal) -> str:
     await work(0.7)
-    return {"payment": payment, "difference": str(difference), "tax": str(tax)}
+    return f"{payment.id}: {payment.amount} {payment.currency}, tax {tax}, difference {difference}"
 
 
 @app.agent(on("payment.received"), owner="accounts")
-async def invoice(run: Run, payment: Payment) -> dict[str, str]:
-    billed = await run.step(load_invoice, payment.payment, payment.invoice)
-    difference = await run.step(match_amount, payment.payment, payment.amount, billed)
-    tax = await run.step(compute_tax, payment.payment, payment.amount)
-    return await run.step(prepare_entry, payment.payment, difference, tax)
+async def invoice(run: Run, payment: Payment) -> str:
+    billed = await run.step(load_invoice, payment)
+    difference = await run.step(match_amount, payment, billed)
+    tax = await run.step(compute_tax, payment)
+    return await run.step(prepare_entry, payment, difference, tax)
 
 
 # enrich
 
 
 class Inventory:
-    """An outside service with weak days: it refuses the first two calls about a shaky host."""
+    """An outside service with weak days: it has no old hosts, and refuses the first two calls about a shaky one."""
 
     def __init__(self) -> None:
         self._calls: dict[str, int] = {}
 
-    async def find(self, host: str, *, shaky: bool) -> str:
+    async def find(self, host: Host) -> str:
         await work(0.4)
-        if host.startswith(UNKNOWN):
-            raise Persistent(f"the inventory has no host {host}")
-        calls = self._calls[host] = self._calls.get(host, 0) + 1
-        if shaky and calls == 1:
+        if host.id.startswith(UNKNOWN):
+            raise Persistent(f"the inventory has no host {host.id}")
+        calls = self._calls[host.id] = self._calls.get(host.id, 0) + 1
+        if host.shaky and calls == 1:
             raise Transient("the inventory answered 503")
-        if shaky and calls == 2:
-            raise Transient("the inventory answered 503, Retry-After", retry_after=2.6 * pace())
-        return "rack-" + host[-1]
+        if host.shaky and calls == 2:
+            raise Transient("the inventory answered 503 with Retry-After", retry_after=2.6 * pace())
+        return f"rack {len(host.id)}"
 
 
 UNKNOWN = "old-"
@@ -150,33 +159,32 @@ inventory = Inventory()
 
 @step(attempts=6, backoff="800ms")
 @counted
-async def look_up(host: str, shaky: bool) -> str:
-    return await inventory.find(host, shaky=shaky)
+async def look_up(host: Host) -> str:
+    return await inventory.find(host)
 
 
 @counted
-async def read_tags(host: str, place: str) -> list[str]:
+async def read_tags(host: Host, place: str) -> list[str]:
     await work(0.5)
-    return [host.partition("-")[0], place]
+    return [host.id.partition("-")[0], place]
 
 
 @counted
-async def rate(host: str, tags: list[str]) -> int:
+async def rate(host: Host, tags: list[str]) -> int:
     await work(0.4)
-    return len(host) + len(tags)
+    return len(host.id) + len(tags)
 
 
 @app.agent(on("host.added"), owner="platform")
-async def enrich(run: Run, host: Host) -> dict[str, str | int]:
-    place = await run.step(look_up, host.host, host.shaky)
-    tags = await run.step(read_tags, host.host, place)
-    rating = await run.step(rate, host.host, tags)
-    return {"host": host.host, "place": place, "rating": rating}
+async def enrich(run: Run, host: Host) -> dict[str, int]:
+    place = await run.step(look_up, host)
+    tags = await run.step(read_tags, host, place)
+    return {host.id: await run.step(rate, host, tags)}
 
 
 # What the view draws as a bar, in the order in which a run does it.
 STEPS: dict[str, tuple[str, ...]] = {
-    "triage": ("classify", "find_similar", "summarise", "emit ticket.triaged"),
+    "triage": ("classify", "find_article", "summarise", "emit ticket.triaged"),
     "answer": ("read_article", "draft_reply"),
     "invoice": ("load_invoice", "match_amount", "compute_tax", "prepare_entry"),
     "enrich": ("look_up", "read_tags", "rate"),

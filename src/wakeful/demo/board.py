@@ -27,10 +27,10 @@ class Seen:
     agent: str
     type: str
     identity: Identity
-    subject: str
     created_at: float
+    subject: str = ""
     state: str = "ready"
-    attempts: int = 0
+    tries: int = 0
     crashes: int = 0
     error: str | None = None
     due_at: float | None = None
@@ -57,7 +57,7 @@ class Seen:
         return (steps[len(self.recorded)], self.subject) if len(self.recorded) < len(steps) else None
 
     def marks(self, counter: Counter, worker: int | None) -> list[Mark]:
-        """Its steps as a bar; `worker` is the living one."""
+        """Its steps as a bar; `worker` is the one at work."""
         steps = STEPS[self.agent]
         marks: list[Mark] = ["done"] * len(self.recorded)
         if len(marks) < len(steps) and self.state != "done":
@@ -67,15 +67,15 @@ class Seen:
     def _mark_of_next(self, counter: Counter, worker: int | None) -> Mark:
         if self.state == "dead":
             return "failed"
+        if self.state == "running" and worker is None:
+            return "cut"
         key = self.next_key()
         last = counter.last(key) if key is not None else None
         if last is None or self.state == "ready":
             return "open"
         if last.ended == "failed":
             return "again"
-        if last.worker != worker:
-            return "cut"
-        return "working"
+        return "working" if last.worker == worker else "open"
 
 
 class Board:
@@ -88,8 +88,8 @@ class Board:
 
     async def read(self) -> None:
         """New events, new runs, and what changed in those that are not at their end."""
-        await self._read_events()
         await self._read_runs()
+        await self._read_events()  # after the runs, so that the event of each is known
         for seen in list(self.runs.values()):
             if seen.is_open:
                 await self._look_at(seen)
@@ -130,20 +130,19 @@ class Board:
         for seen in reversed(new):  # the oldest first
             self.runs[seen.id] = seen
 
-    def _first_sight(self, run: dict[str, Any]) -> Seen:
+    @staticmethod
+    def _first_sight(run: dict[str, Any]) -> Seen:
         event = run["event"]
         identity = (event["source"], event["id"])
-        known = self.events.get(identity, {})
-        created_at = moment(run["created_at"])
-        return Seen(run["id"], run["agent"], event["type"], identity, known.get("subject") or "", created_at or 0.0)
+        return Seen(run["id"], run["agent"], event["type"], identity, moment(run["created_at"]) or 0.0)
 
     async def _look_at(self, seen: Seen) -> None:
         run = await self._reader.run(seen.id)
         if run is None:
             return
-        seen.subject = seen.subject or self.events.get(seen.identity, {}).get("subject") or ""
-        seen.attempts = run["attempts"]
+        seen.subject = self.events[seen.identity]["subject"] or ""
         seen.crashes = run["crashes"]
+        seen.tries = max(run["attempts"] + run["crashes"], int(run["started_at"] is not None))
         seen.due_at = moment(run["due_at"])
         seen.finished_at = moment(run["finished_at"])
         seen.error = run["error"]["message"] if run["error"] else None

@@ -19,27 +19,36 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Item = TypeVar("Item", bound="Identified")
 
 VARIABLE = "WAKEFUL_DEMO_COUNTER"
 
-Key = tuple[str, str]  # the step's name, and what it was about: the first argument
+Key = tuple[str, str]  # the step's name, and what it was about: the id of its first argument
 Ending = Literal["finished", "failed", "stopped"]
 
 
-def counted(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+class Identified(Protocol):
+    """Something with an id."""
+
+    id: str
+
+
+def counted(
+    function: Callable[Concatenate[Item, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Item, P], Coroutine[Any, Any, T]]:
     """Make a step's body write down when it begins and how it ends. Without a director nothing is written."""
     name = function.__name__
 
     @functools.wraps(function)
-    async def body(*args: P.args, **kwargs: P.kwargs) -> T:
-        subject = str(args[0])
+    async def body(item: Item, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        subject = item.id
         write(name, subject, "began")
         try:
-            result = await function(*args, **kwargs)
+            result = await function(item, *args, **kwargs)
         except asyncio.CancelledError:
             write(name, subject, "stopped")
             raise
@@ -135,7 +144,9 @@ class Counter:
 
     def _begin(self, key: Key, execution: Execution) -> None:
         earlier = self.executions.setdefault(key, [])
-        if any(one.ended == "finished" and (one.worker == execution.worker or key in self._recorded) for one in earlier):
+        if any(
+            one.ended == "finished" and (one.worker == execution.worker or key in self._recorded) for one in earlier
+        ):
             self.repeated.append(key)
         elif earlier and earlier[-1].ended == "failed":
             self.retries += 1

@@ -58,21 +58,21 @@ class Feeder:
                 number = next(self._tickets)
                 ticket = f"T-{number}"
                 text = TEXTS[number % len(TEXTS)]
-                await self._send(Incoming("ticket.created", ticket, {"ticket": ticket, "text": text}, ticket))
+                await self._send(Incoming("ticket.created", ticket, {"id": ticket, "text": text}, ticket))
             case "host":
                 number = next(self._hosts)
                 await self._host(f"{HOSTS[number % len(HOSTS)]}-{number}", shaky=number % 2 == 1)
 
     async def payment(self) -> None:
         number = next(self._payments)
-        data = {"payment": f"P-{number}", "invoice": number, "amount": f"{number % 80 + 20}.50", "currency": "EUR"}
+        data = {"id": f"P-{number}", "invoice": number, "amount": f"{number % 80 + 20}.50", "currency": "EUR"}
         self._last_payment = Incoming("payment.received", f"P-{number}", data, f"P-{number}")
         await self._send(self._last_payment)
 
     async def poison(self) -> None:
         """Data that does not fit the agent's model."""
         payment = f"P-{next(self._payments)}"
-        data = {"payment": payment, "invoice": 7, "amount": "plenty", "currency": "EUR"}
+        data = {"id": payment, "invoice": 7, "amount": "plenty", "currency": "EUR"}
         await self._send(Incoming("payment.received", payment, data, payment))
 
     async def unknown_host(self) -> None:
@@ -82,7 +82,7 @@ class Feeder:
     async def unmatched(self) -> str:
         """An event that no agent handles."""
         number = next(self._others)
-        await self._send(Incoming("backup.finished", f"B-{number}", {"backup": number}, f"B-{number}"))
+        await self._send(Incoming("backup.finished", f"B-{number}", {"id": f"B-{number}"}, f"B-{number}"))
         return "backup.finished"
 
     async def again(self) -> str | None:
@@ -94,7 +94,7 @@ class Feeder:
 
     async def _host(self, host: str, *, shaky: bool) -> None:
         event = f"H-{next(self._others)}"
-        await self._send(Incoming("host.added", host, {"host": host, "shaky": shaky}, event))
+        await self._send(Incoming("host.added", host, {"id": host, "shaky": shaky}, event))
 
     async def _send(self, event: Incoming) -> Receipt:
         receipt = await self._app.emit(event.type, event.data, id=event.id, subject=event.subject)
@@ -103,4 +103,3 @@ class Feeder:
         else:
             self.receipts.append(receipt)
         return receipt
-

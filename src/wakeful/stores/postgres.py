@@ -30,6 +30,15 @@ CHANNEL = "wakeful"
 COMMAND_TIMEOUT = 15.0
 CONNECT_TIMEOUT = 5.0
 LISTEN_AGAIN_AFTER = 0.5
+# Every statement of the journal finds its rows by key. A planner that has no statistics yet, as right after a migration,
+# would rather read a whole small table, and go on doing so with a cached plan when it has grown.
+ONLY_POINT_LOOKUPS = {
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
 MIGRATION_LOCK = 0x77616B65  # any number that others are unlikely to use
 OLDEST_VERSION = 15
 DEADLOCK_TRIES = 5
@@ -55,7 +64,9 @@ class PostgresBackend:
         self._dsn = dsn
         self._clock = clock
         self._asyncpg = driver()
-        self._queries = {name: query.sql for name, query in load_queries("postgres").items()}
+        queries = load_queries("postgres")
+        self._queries = {name: query.sql for name, query in queries.items()}
+        self._bulk = {name: "now" in query.parameters for name, query in queries.items() if query.bulk}
         self._connection: asyncpg.Connection[Any] | None = None
         self._pool: asyncpg.Pool[Any] | None = None
         self._pool_lock = asyncio.Lock()
@@ -145,10 +156,17 @@ class PostgresBackend:
                     message = "run.transaction on PostgreSQL has a connection of its own"
                     raise TypeError(message)
                 name, rows = operation
-                if len(rows) == 1:
+                if not rows:
+                    reply = []
+                elif name in self._bulk:
+                    columns: list[Any] = list(zip(*rows, strict=True))
+                    if self._bulk[name]:
+                        columns[0] = rows[0][0]  # `now`, the same for all
+                    reply = await connection.fetch(queries[name], *columns)
+                elif len(rows) == 1:
                     reply = await connection.fetch(queries[name], *rows[0])
                 else:
-                    reply = await connection.fetchmany(queries[name], rows) if rows else []
+                    reply = await connection.fetchmany(queries[name], rows)
                 operation = generator.send(reply)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]  # a generator's return value is not typed at run time
@@ -243,22 +261,23 @@ class PostgresBackend:
 
     # connections
 
-    async def _connect(self) -> Any:
+    async def _connect(self, **settings: str) -> Any:
         try:
-            return await self._asyncpg.connect(self._dsn, **self._options())
+            return await self._asyncpg.connect(self._dsn, **self._options(**settings))
         except self._gone as error:
             raise self._unavailable(error) from error
 
-    def _options(self) -> dict[str, Any]:
+    @staticmethod
+    def _options(**settings: str) -> dict[str, Any]:
         return {
             "timeout": CONNECT_TIMEOUT,
             "command_timeout": COMMAND_TIMEOUT,
-            "server_settings": {"application_name": "wakeful", "jit": "off"},
+            "server_settings": {"application_name": "wakeful", "jit": "off", **settings},
         }
 
     async def _journal_connection(self) -> Any:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await self._connect()
+            self._connection = await self._connect(**ONLY_POINT_LOOKUPS)
         return self._connection
 
     @contextlib.asynccontextmanager

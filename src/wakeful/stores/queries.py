@@ -3,6 +3,9 @@
     -- name(first, second) --          a heading: the name, and the parameters in the order they are handed over
     -- why it exists                   comments for people
     select … where x = :first          `:first` becomes ?1 on SQLite and $1 on PostgreSQL; {slots} are filled by dialect
+
+A heading that ends in `bulk --` (PostgreSQL only) takes all rows in one statement, each parameter as an array of its
+column; only `now` stays a single value.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Literal
 
 Dialect = Literal["sqlite", "postgres"]
 
-_HEADING = re.compile(r"^-- (\w+)\(([^)]*)\) --$", re.MULTILINE)
+_HEADING = re.compile(r"^-- (\w+)\(([^)]*)\)( bulk)? --$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 # statement_timestamp() and not clock_timestamp(): the planner may use a stable value to enter an index, a volatile one
 # it must compute per row, and a claim would then walk over every run that sleeps.
@@ -33,6 +36,7 @@ class Query:
     name: str
     parameters: tuple[str, ...]
     sql: str
+    bulk: bool = False
 
 
 @cache
@@ -51,12 +55,12 @@ def parse(text: str, dialect: Dialect) -> list[Query]:
     """The queries of one file."""
     pieces = _HEADING.split(text)[1:]
     return [
-        _shape(name, tuple(word.strip() for word in declared.split(",") if word.strip()), body, dialect)
-        for name, declared, body in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True)
+        _shape(name, tuple(word.strip() for word in declared.split(",") if word.strip()), body, dialect, bulk=bool(bulk))
+        for name, declared, bulk, body in zip(pieces[::4], pieces[1::4], pieces[2::4], pieces[3::4], strict=True)
     ]
 
 
-def _shape(name: str, declared: tuple[str, ...], body: str, dialect: Dialect) -> Query:
+def _shape(name: str, declared: tuple[str, ...], body: str, dialect: Dialect, *, bulk: bool) -> Query:
     sql = "\n".join(line for line in body.splitlines() if line.strip() and not line.lstrip().startswith("--"))
     for slot, filling in _SLOTS[dialect].items():
         sql = sql.replace(slot, filling)
@@ -66,4 +70,4 @@ def _shape(name: str, declared: tuple[str, ...], body: str, dialect: Dialect) ->
         raise ValueError(message)
     mark = "?" if dialect == "sqlite" else "$"
     numbers = {parameter: f"{mark}{number}" for number, parameter in enumerate(declared, start=1)}
-    return Query(name, declared, _PARAMETER.sub(lambda match: numbers[match[1]], sql))
+    return Query(name, declared, _PARAMETER.sub(lambda match: numbers[match[1]], sql), bulk)

@@ -291,7 +291,9 @@ class SqliteBackend:
     def _connect(self, *, reading: bool = False) -> apsw.Connection:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = apsw.Connection(str(self.path))
+            # NOMUTEX: every connection here is used by one thread at a time, so SQLite need not lock for us
+            flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
+            connection = apsw.Connection(str(self.path), flags=flags)
             connection.set_busy_timeout(self._busy_timeout)
             connection.execute("pragma journal_mode = wal")
             connection.execute("pragma synchronous = full")

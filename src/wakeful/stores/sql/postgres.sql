@@ -31,6 +31,70 @@ where seq = any(array(
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
   (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq)
 
+-- save_step(run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) bulk --
+-- differs: all rows in one statement; one at a time each costs the server 20 µs and more before it does anything. Only a
+-- running run has an owner: asking for that instead of the state keeps the planner from joining through the index of all
+-- running runs, and makes it look up each row by its seq.
+insert into wakeful_step
+  (run_seq, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
+select given.run_seq, given.key, given.name, given.state, given.position, given.tries, given.attempt, given.arguments,
+  given.result, given.error, given.started_at, given.finished_at
+from unnest(
+  cast(:run_seq as bigint[]), cast(:token as bigint[]), cast(:key as text[]), cast(:name as text[]),
+  cast(:state as text[]), cast(:position as bigint[]), cast(:tries as bigint[]), cast(:attempt as bigint[]),
+  cast(:arguments as text[]), cast(:result as text[]), cast(:error as text[]), cast(:started_at as bigint[]),
+  cast(:finished_at as bigint[])
+) as given (run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
+join wakeful_run run on run.seq = given.run_seq and run.token = given.token and run.owner is not null
+on conflict (run_seq, key) do update
+set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, result = excluded.result,
+    error = excluded.error, finished_at = excluded.finished_at
+returning run_seq, key
+
+-- insert_event(now, key, app, source, id, type, subject, state, reason, content, envelope) bulk --
+-- differs: as save_step. The rows come sorted by key, so that two processes never wait for each other in a circle.
+insert into wakeful_event (key, app, source, id, type, subject, state, reason, content, envelope, accepted_at)
+select given.*, {now}
+from unnest(
+  cast(:key as text[]), cast(:app as text[]), cast(:source as text[]), cast(:id as text[]), cast(:type as text[]),
+  cast(:subject as text[]), cast(:state as text[]), cast(:reason as text[]), cast(:content as text[]),
+  cast(:envelope as text[])
+) as given
+on conflict (key) do nothing
+returning key, seq
+
+-- insert_admission(event_seq, agent, state, run_id, reason) bulk --
+-- differs: as save_step.
+insert into wakeful_admission (event_seq, agent, state, run_id, reason)
+select given.*
+from unnest(
+  cast(:event_seq as bigint[]), cast(:agent as text[]), cast(:state as text[]), cast(:run_id as text[]),
+  cast(:reason as text[])
+) as given
+on conflict (event_seq, agent) do nothing
+
+-- insert_run(now, id, root, app, agent, event_seq, expires_at) bulk --
+-- differs: as save_step.
+insert into wakeful_run (id, root, app, agent, event_seq, expires_at, state, due_at, created_at)
+select given.*, 'ready', {now}, {now}
+from unnest(
+  cast(:id as text[]), cast(:root as text[]), cast(:app as text[]), cast(:agent as text[]),
+  cast(:event_seq as bigint[]), cast(:expires_at as bigint[])
+) as given
+on conflict (id) do nothing
+
+-- finish_run(now, seq, token, state, reason, output, error, outcome, failed) bulk --
+-- differs: as save_step.
+update wakeful_run run
+set state = given.state, reason = given.reason, owner = null, due_at = null, output = given.output,
+    error = given.error, outcome = given.outcome, attempts = attempts + given.failed, finished_at = {now}
+from unnest(
+  cast(:seq as bigint[]), cast(:token as bigint[]), cast(:state as text[]), cast(:reason as text[]),
+  cast(:output as text[]), cast(:error as text[]), cast(:outcome as text[]), cast(:failed as bigint[])
+) as given (seq, token, state, reason, output, error, outcome, failed)
+where run.seq = given.seq and run.token = given.token and run.owner is not null
+returning run.seq
+
 -- notify(payload) --
 -- differs: exists only here. One per transaction that made runs ready which nobody in it claimed.
 select pg_notify('wakeful', :payload)

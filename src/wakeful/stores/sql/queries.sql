@@ -45,11 +45,16 @@ select event_seq, run_id from wakeful_admission where event_seq = :event_seq and
 -- find_idempotency(app, key) --
 select request, response from wakeful_idempotency where app = :app and key = :key
 
--- insert_idempotency(now, app, key, request, response) --
+-- insert_idempotency(now, app, key, request) --
+-- Take a key. No row comes back when it is taken; PostgreSQL waits for whoever is just taking it.
 insert into wakeful_idempotency (app, key, request, response, created_at)
-values (:app, :key, :request, :response, {now})
+values (:app, :key, :request, '[]', {now})
 on conflict (app, key) do nothing
 returning key
+
+-- answer_idempotency(app, key, response) --
+-- What the request that took the key is answered.
+update wakeful_idempotency set response = :response where app = :app and key = :key
 
 -- claim_runs(now, app, agent, most, process) --
 -- The oldest due runs of one agent, now owned by this process under a new token.

@@ -15,15 +15,16 @@ Result = list[Receipt] | Exception
 
 
 def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transaction[list[Result]]:
-    """1. Answer requests whose idempotency key is known. 2. Save the checkpoints that go with events from inside runs;
-    a lost claim stores no event. 3. Insert the events; those that come back are new. 4. Insert what the new ones
-    become. 5. Count the others as duplicates, and keep what conflicts. 6. Remember the idempotency keys.
+    """1. Take the idempotency keys; a request whose key was taken before is answered or refused, and stores nothing.
+    2. Save the checkpoints that go with events from inside runs; a lost claim stores no event. 3. Insert the events;
+    those that come back are new. 4. Insert what the new ones become. 5. Count the others as duplicates, and keep what
+    conflicts. 6. Write the answers beside the keys.
     """
     results: list[Result | None] = [None] * len(requests)
-    yield from _answer_known_keys(requests, results)
+    repeats = yield from _take_keys(now, requests, results)
     yield from _save_checkpoints(now, requests, results)
 
-    pending = [number for number, result in enumerate(results) if result is None]
+    pending = [number for number, result in enumerate(results) if result is None and number not in repeats]
     rows = [_event_row(now, requests[number].app, arrival) for number in pending for arrival in requests[number].arrivals]
     rows.sort(key=lambda row: row[1])  # in order of key, so that two processes never wait for each other in a circle
     inserted = yield "insert_event", rows
@@ -46,7 +47,9 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     yield from _insert_consequences(now, fresh)
     if known:
         yield from _count_duplicates(now, known)
-    yield from _remember_keys(now, requests, results)
+    yield from _write_answers([(requests[number], results[number]) for number in pending])
+    for number, first in repeats.items():
+        results[number] = results[first]
     return [result if result is not None else [] for result in results]
 
 
@@ -127,34 +130,49 @@ def _save_checkpoints(
             results[number] = outcome
 
 
-def _answer_known_keys(requests: Sequence[AcceptEvents], results: list[Result | None]) -> Transaction[None]:
-    for number, request in enumerate(requests):
-        if request.idempotency is None:
-            continue
-        key, digest = request.idempotency
-        rows = yield "find_idempotency", [(request.app, key)]
-        if rows:
-            results[number] = _answer_again(rows[0][0] == digest, rows[0][1], key)
-
-
-def _answer_again(same: bool, response: str, key: str) -> Result:  # noqa: FBT001 a fact, not a switch
-    if not same:
-        return IdempotencyConflict(
-            f"Idempotency-Key {key!r} was used before for a request with other content: use a new key for a new request"
-        )
-    return [Receipt(one["source"], one["id"], one["status"], one["runs"]) for one in from_json(response)]
-
-
-def _remember_keys(
+def _take_keys(
     now: int | None, requests: Sequence[AcceptEvents], results: list[Result | None]
-) -> Transaction[None]:
-    for number, request in enumerate(requests):
-        receipts = results[number]
-        if request.idempotency is None or not isinstance(receipts, list):
-            continue
-        key, digest = request.idempotency
-        response = to_json([receipt.to_json() for receipt in receipts]).decode()
-        rows = yield "insert_idempotency", [(now, request.app, key, digest, response)]
-        if not rows:  # another request with this key was stored in the meantime: its answer stands
-            found = yield "find_idempotency", [(request.app, key)]
-            results[number] = _answer_again(found[0][0] == digest, found[0][1], key)
+) -> Transaction[dict[int, int]]:
+    """Before anything else is stored, so that a refused request leaves nothing behind. Where another process is just
+    storing a request with the same key, the insert waits for its end. Returns which requests repeat which other one of
+    this very transaction.
+    """
+    keyed = [(request.app, request.idempotency, number) for number, request in enumerate(requests) if request.idempotency]
+    takers: dict[tuple[str, str], int] = {}
+    repeats: dict[int, int] = {}
+    for app, (key, digest), number in sorted(keyed, key=lambda one: (one[0], one[1][0], one[2])):
+        taker = takers.get((app, key))
+        if taker is not None:
+            if requests[taker].idempotency == (key, digest):
+                repeats[number] = taker
+            else:
+                results[number] = _refuse_key(key)
+        elif (yield "insert_idempotency", [(now, app, key, digest)]):
+            takers[app, key] = number
+        else:
+            found = yield "find_idempotency", [(app, key)]
+            results[number] = _answer_again(found[0][1]) if found[0][0] == digest else _refuse_key(key)
+    return repeats
+
+
+def _refuse_key(key: str) -> IdempotencyConflict:
+    return IdempotencyConflict(
+        f"Idempotency-Key {key!r} was used before for a request with other content: use a new key for a new request"
+    )
+
+
+def _answer_again(response: str) -> list[Receipt]:
+    return [
+        Receipt(one["source"], one["id"], one["status"], one["runs"], one.get("conflict", False))
+        for one in from_json(response)
+    ]
+
+
+def _write_answers(stored: list[tuple[AcceptEvents, Result | None]]) -> Transaction[None]:
+    answers = [
+        (request.app, request.idempotency[0], to_json([receipt.to_json() for receipt in receipts]).decode())
+        for request, receipts in stored
+        if request.idempotency is not None and isinstance(receipts, list)
+    ]
+    if answers:
+        yield "answer_idempotency", answers

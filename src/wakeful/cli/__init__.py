@@ -1,0 +1,146 @@
+"""The command line. This file knows the commands by name; what one needs is loaded when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+# name: (the module in this package that has `<name>_command`, one line of help). The order is the order of --help.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("init", "make a small project that runs at once"),
+    "demo": ("demo", "watch agents at work: retries, a dead letter, a kill and a resume"),
+    "dev": ("dev", "serve an app, and load it again whenever its code changes"),
+    "serve": ("serve", "take events over HTTP and work on them"),
+    "worker": ("serve", "work without HTTP; any number of workers may share a store"),
+    "once": ("once", "work until nothing is due any more, then exit"),
+    "check": ("check", "say what is declared, and what is wrong with it, without running it"),
+    "run": ("run", "run an agent now"),
+    "emit": ("emit", "send an event"),
+    "events": ("listings", "list events, the newest first"),
+    "runs": ("listings", "list runs, the newest first"),
+    "trace": ("trace", "show a run: steps, arguments, results, attempts, errors, times"),
+    "why": ("why", "tell the whole story of an event or a run"),
+    "alarms": ("listings", "list alarms, the latest first"),
+    "doctor": ("doctor", "look at the store, its schema, the clock, permissions and versions"),
+    "migrate": ("migrate", "bring a store's schema up to date"),
+    "bench": ("bench", "measure speed and cost (in a checkout of Wakeful)"),
+}
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns its exit code. 0: fine. 1: it went wrong. 2: it was called the wrong way."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    forgive_encodings()
+    try:
+        code = dispatch(words)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        silence_stdout()
+        code = BROKEN_PIPE
+    except SystemExit as leaving:  # argparse after --help
+        code = leaving.code if isinstance(leaving.code, int) else 0
+    except Exception as error:
+        code = explain(error)
+    if argv is None:
+        do_not_hang(code)
+    return code
+
+
+def dispatch(words: list[str]) -> int:
+    """Find the command and hand it the rest."""
+    if words and words[0] == "help":
+        words = [*words[1:2], "--help"]
+    if not words or words[0] in {"-h", "--help"}:
+        print(overview())
+        return 0
+    if words[0] in {"-V", "--version"}:
+        from wakeful import __version__
+
+        print(f"wakeful {__version__}")
+        return 0
+    name, *rest = words
+    if name not in COMMANDS:
+        from wakeful.cli.arguments import UsageError
+        from wakeful.errors import did_you_mean
+
+        what = "option" if name.startswith("-") else "command"
+        hint = did_you_mean(name, COMMANDS)
+        message = f'there is no {what} "{name}".' + (hint if "Did" in hint else " See wakeful --help.")
+        raise UsageError(message)
+    module = import_module(f"wakeful.cli.{COMMANDS[name][0]}")
+    command = getattr(module, f"{name}_command")
+    code: int = command.call(name, COMMANDS[name][1], rest)
+    return code
+
+
+def overview() -> str:
+    lines = [f"  {name:<9} {summary}" for name, (_, summary) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "wakeful runs the agents that nobody is watching.",
+            "",
+            "usage: wakeful COMMAND …          wakeful COMMAND --help tells more",
+            "",
+            *lines,
+            "",
+            "APP is file.py, file.py:name or module:name.",
+            "The store is --store URL, else WAKEFUL_STORE, else sqlite:///wakeful.db.",
+        ]
+    )
+
+
+def explain(error: Exception) -> int:
+    """One line on stderr: what went wrong. The traceback only for those who ask for it."""
+    from wakeful.cli.arguments import UsageError
+    from wakeful.errors import WakefulError
+
+    if os.environ.get("WAKEFUL_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    text = " ".join(str(error).split())
+    if not isinstance(error, WakefulError):
+        kind = type(error).__name__
+        text = f"unexpected {kind}: {text or kind} (WAKEFUL_DEBUG=1 shows where)"
+    try:
+        sys.stdout.flush()
+        print(f"wakeful: {text}", file=sys.stderr, flush=True)
+    except OSError:
+        silence_stdout()
+    return 2 if isinstance(error, UsageError) else 1
+
+
+def forgive_encodings() -> None:
+    """A terminal that cannot show a ✓ gets a question mark instead of a crash."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def silence_stdout() -> None:
+    """Whoever read our output has gone (`| head`): what is left goes nowhere."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        pass
+
+
+def do_not_hang(code: int) -> None:
+    """Python waits for threads before it exits, and a user's function may hang in one for ever. It gets two seconds."""
+    threading = sys.modules.get("threading")
+    if threading is None or threading.active_count() == 1:
+        return
+
+    def leave() -> None:
+        import time
+
+        time.sleep(2)
+        os._exit(code)
+
+    threading.Thread(target=leave, daemon=True).start()

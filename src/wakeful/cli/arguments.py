@@ -1,0 +1,194 @@
+"""Arguments: a parser that says "did you mean", a command, and the options that many commands share."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from wakeful.errors import WakefulError, did_you_mean
+
+DEFAULT_LIMIT = 50
+LARGEST_LIMIT = 500
+APP_HELP = "file.py, file.py:name or module:name"
+
+
+class UsageError(WakefulError):
+    """A command that was called the wrong way; the exit code is 2."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises instead of exiting, and guesses what was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        command = self.prog.removeprefix("wakeful ")
+        missing = message.removeprefix("the following arguments are required: ")
+        if missing != message:
+            message = f"{missing} is missing: {self.format_usage().removeprefix('usage: ').strip()}"
+            raise UsageError(message)
+        raise UsageError(f"{command}: {message.removeprefix('argument ')}")
+
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """The arguments; unknown ones are refused with a guess."""
+        arguments, unknown = self.parse_known_args(list(words))
+        if unknown:
+            command = self.prog.removeprefix("wakeful ")
+            first = unknown[0]
+            if not first.startswith("-"):
+                raise UsageError(f'{command}: "{first}" is one argument too many; see {self.prog} --help')
+            known = [option for action in self._actions for option in action.option_strings]
+            hint = did_you_mean(first.partition("=")[0], known)
+            raise UsageError(f'{command}: there is no option "{first}".{hint}')
+        return arguments
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: what it takes, and what it does."""
+
+    declare: Callable[[Parser], None]
+    execute: Callable[[argparse.Namespace], int]
+    more: str = ""
+    usage: str | None = None
+
+    def call(self, name: str, summary: str, words: Sequence[str]) -> int:
+        parser = Parser(
+            prog=f"wakeful {name}",
+            usage=None if self.usage is None else f"wakeful {name} {self.usage}",
+            description=f"{summary[:1].upper()}{summary[1:]}.",
+            epilog=self.more or None,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        self.declare(parser)
+        return self.execute(parser.read(words))
+
+
+# options that several commands share
+
+
+def add_app(parser: Parser, *, optional: bool = False) -> None:
+    parser.add_argument("app", metavar="APP", nargs="?" if optional else None, help=APP_HELP)
+
+
+def add_store(parser: Parser) -> None:
+    parser.add_argument(
+        "--store", metavar="URL", help="sqlite:///file.db or postgresql://…; else WAKEFUL_STORE, else sqlite:///wakeful.db"
+    )
+
+
+def add_operator(parser: Parser) -> None:
+    parser.add_argument("--as", dest="operator", metavar="NAME", help="who does this, for the record; else the login name")
+
+
+def add_json(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="print what the HTTP API would answer")
+
+
+def add_limit(parser: Parser) -> None:
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=whole_number(1, LARGEST_LIMIT),
+        default=DEFAULT_LIMIT,
+        help=f"at most so many, up to {LARGEST_LIMIT} (default {DEFAULT_LIMIT})",
+    )
+
+
+def add_logs(parser: Parser) -> None:
+    parser.add_argument(
+        "--log-level", metavar="LEVEL", help="debug, info, warning or error; else WAKEFUL_LOG, else info"
+    )
+    parser.add_argument(
+        "--log-format",
+        metavar="FORMAT",
+        type=one_of(("json", "text"), what="format"),
+        help="json or text (default: text on a terminal, else json)",
+    )
+
+
+def add_data(parser: Parser) -> None:
+    parser.add_argument("--data", metavar="JSON", help="the event's data: JSON, @file, or - to read it from standard input")
+
+
+# values
+
+
+def one_of(known: Iterable[str], *, what: str) -> Callable[[str], str]:
+    """A value out of a few."""
+    names = tuple(known)
+
+    def read(text: str) -> str:
+        if text not in names:
+            message = f'no {what} "{text}".{did_you_mean(text, names)}'
+            raise argparse.ArgumentTypeError(message)
+        return text
+
+    return read
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least or (most is not None and number > most):
+            reach = f"from {least} up" if most is None else f"from {least} to {most}"
+            message = f'"{text}" is not a whole number {reach}'
+            raise argparse.ArgumentTypeError(message)
+        return number
+
+    return read
+
+
+def seconds(text: str) -> float:
+    """A duration: "10s", "2m", or a plain number of seconds."""
+    from wakeful.clock import SECOND, duration
+
+    try:
+        value = duration(float(text)) if text.replace(".", "", 1).isdigit() else duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return value / SECOND
+
+
+def read_data(text: str | None) -> Any:
+    """The value of --data."""
+    if text is None:
+        return None
+    from wakeful.errors import InvalidEvent
+    from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
+
+    try:
+        if text == "-":
+            raw = sys.stdin.buffer.read()
+        elif text.startswith("@"):
+            raw = Path(text[1:]).read_bytes()
+        else:
+            raw = text.encode()
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UsageError(f"--data {text}: {reason}") from None
+    try:
+        return read_json(raw, depth=DEPTH_LIMIT, inside=("data",))
+    except InvalidEvent as error:
+        hint = f""" Text needs quotes: --data '"{text}"'""" if text.isalnum() else ""
+        raise UsageError(f"--data: {error}{hint}") from None
+
+
+def operator_of(arguments: argparse.Namespace) -> str:
+    """Who does this: --as, else the login name."""
+    given: str | None = arguments.operator
+    if given:
+        return given
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # an id without a name, as in many containers
+        return f"uid {os.getuid()}"

@@ -1,0 +1,209 @@
+"""Listings: runs, events, alarms. `--json` prints the objects of the HTTP API."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, get_args
+
+from rich.text import Text
+
+from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_limit, add_store, one_of
+from wakeful.cli.opening import chosen_store, read
+from wakeful.cli.terminal import (
+    ago,
+    is_piped,
+    now,
+    plain,
+    print_json,
+    short,
+    state,
+    table,
+    terminal,
+    took,
+)
+from wakeful.model import EVENT_STATES, RUN_STATES, AlarmState
+from wakeful.stores.reading import Reader
+
+NARROW = 100
+
+
+# runs
+
+
+def declare_runs(parser: Parser) -> None:
+    parser.add_argument("--agent", metavar="NAME", help="only runs of this agent")
+    parser.add_argument(
+        "--state", metavar="STATE", type=one_of(sorted(RUN_STATES), what="state"), help=", ".join(sorted(RUN_STATES))
+    )
+    parser.add_argument("--event", metavar="ID", help="only runs of this event, by its id or key")
+    add_listing(parser)
+
+
+def show_runs(arguments: argparse.Namespace) -> int:
+    async def ask(reader: Reader) -> tuple[dict[str, Any], int]:
+        page = await paged(
+            reader.runs(
+                agent=arguments.agent,
+                state=arguments.state,
+                event=arguments.event,
+                limit=arguments.limit,
+                after=arguments.after,
+            )
+        )
+        total = 0 if page["runs"] else sum((await reader.counts()).values())
+        return page, total
+
+    page, total = read(chosen_store(arguments), ask)
+    if arguments.json:
+        print_json(page)
+        return 0
+    if not page["runs"]:
+        nothing(
+            "runs",
+            total,
+            "Send an event with `wakeful emit APP TYPE`, or run an agent with `wakeful run APP AGENT`.",
+        )
+        return 0
+    out, present = terminal(), now()
+    wide = out.width >= NARROW
+    listing = table("run", "agent", "state", "tries", "took", "event", "made", *(["note"] if wide else []))
+    for run in page["runs"]:
+        note = run["reason"] or ""
+        if run["crashes"]:
+            note = f"{run['crashes']} crashed; {note}".rstrip("; ")
+        listing.add_row(
+            short(run["id"], out),
+            plain(run["agent"]),
+            state(run["state"]),
+            str(run["attempts"]),
+            took(run["started_at"], run["finished_at"]),
+            plain(f"{run['event']['type']} {run['event']['id']}"),
+            ago(run["created_at"], present),
+            *([Text(plain(note), style="dim")] if wide else []),
+        )
+    out.print(listing)
+    say_more(page, "runs")
+    return 0
+
+
+runs_command = Command(declare_runs, show_runs, "wakeful trace RUN shows one of them, wakeful why RUN tells its story.")
+
+
+# events
+
+
+def declare_events(parser: Parser) -> None:
+    known = sorted(EVENT_STATES - {"duplicate"})
+    parser.add_argument("--type", metavar="TYPE", help="only events of this type")
+    parser.add_argument("--state", metavar="STATE", type=one_of(known, what="state"), help=", ".join(known))
+    parser.add_argument("--event", "--id", dest="event", metavar="ID", help="only events with this id")
+    add_listing(parser)
+
+
+def show_events(arguments: argparse.Namespace) -> int:
+    async def ask(reader: Reader) -> tuple[dict[str, Any], int]:
+        page = await paged(
+            reader.events(
+                type=arguments.type,
+                state=arguments.state,
+                id=arguments.event,
+                limit=arguments.limit,
+                after=arguments.after,
+            )
+        )
+        total = 0 if page["events"] else len((await reader.events(limit=1))["events"])
+        return page, total
+
+    page, total = read(chosen_store(arguments), ask)
+    if arguments.json:
+        print_json(page)
+        return 0
+    if not page["events"]:
+        nothing("events", total, "Send one with `wakeful emit APP TYPE`, or POST it to /v1/events of `wakeful serve APP`.")
+        return 0
+    out, present = terminal(), now()
+    wide = out.width >= NARROW
+    listing = table("event", "type", "state", "came", *(["source"] if wide else []), "note")
+    for event in page["events"]:
+        again = event["duplicates"]
+        note = f"came {again + 1} times" if again else ""
+        note = "; ".join(part for part in (event["reason"], note) if part)
+        listing.add_row(
+            plain(event["id"]),
+            plain(event["type"]),
+            state(event["state"]),
+            ago(event["accepted_at"], present),
+            *([plain(event["source"])] if wide else []),
+            Text(plain(note), style="dim"),
+        )
+    out.print(listing)
+    say_more(page, "events")
+    return 0
+
+
+events_command = Command(declare_events, show_events, "wakeful why EVENT tells what became of one of them.")
+
+
+# alarms
+
+
+def declare_alarms(parser: Parser) -> None:
+    known = get_args(AlarmState)
+    parser.add_argument("--state", metavar="STATE", type=one_of(known, what="state"), help=", ".join(known))
+    add_limit(parser)
+    add_json(parser)
+    add_store(parser)
+
+
+def show_alarms(arguments: argparse.Namespace) -> int:
+    answer = read(chosen_store(arguments), lambda reader: reader.alarms(state=arguments.state))
+    answer["alarms"] = answer["alarms"][: arguments.limit]
+    if arguments.json:
+        print_json(answer)
+        return 0
+    if not answer["alarms"]:
+        print("no alarms" + (f" in state {arguments.state}" if arguments.state else ""))
+        return 0
+    out, present = terminal(), now()
+    for alarm in answer["alarms"]:
+        head = Text.assemble(
+            state(alarm["state"]),
+            "  ",
+            (plain(alarm["key"]), "bold"),
+            f"  {alarm['count']}×, last {ago(alarm['last_at'], present)}, first {ago(alarm['opened_at'], present)}",
+        )
+        out.print(head)
+        out.print(Text(f"  {plain(alarm['text'])}"), soft_wrap=is_piped(out))
+    return 0
+
+
+alarms_command = Command(declare_alarms, show_alarms)
+
+
+# what they share
+
+
+def add_listing(parser: Parser) -> None:
+    add_limit(parser)
+    parser.add_argument("--after", metavar="CURSOR", help='go on after an earlier page: its "next"')
+    add_json(parser)
+    add_store(parser)
+
+
+async def paged(page: Any) -> dict[str, Any]:
+    """A page, or a word about a cursor that is none."""
+    try:
+        answer: dict[str, Any] = await page
+    except ValueError:
+        message = '--after: not a cursor of this listing; it is the "next" of an earlier page'
+        raise UsageError(message) from None
+    return answer
+
+
+def nothing(what: str, others: int, remedy: str) -> None:
+    print(f"no {what} like that" if others else f"no {what} yet. {remedy}")
+
+
+def say_more(page: dict[str, Any], what: str) -> None:
+    if page["next"] is not None:
+        print(f"more {what}: --after {page['next']}")

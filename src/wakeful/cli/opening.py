@@ -1,0 +1,81 @@
+"""Opening a store for a command: which one, and never making one just to look at it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from wakeful.clock import SystemClock
+from wakeful.errors import NotFound, StoreUnavailable
+from wakeful.settings import shown_store, sqlite_path, store_url
+from wakeful.stores.reading import Reader
+
+if TYPE_CHECKING:
+    from wakeful.app import App
+
+R = TypeVar("R")
+
+
+def chosen_store(arguments: argparse.Namespace, app: App | None = None) -> str:
+    """--store, else the one the app names, else WAKEFUL_STORE, else the default."""
+    return store_url(arguments.store or (app.store if app is not None else None))
+
+
+def read(url: str, question: Callable[[Reader], Coroutine[None, None, R]]) -> R:
+    """Ask a reader of this store one thing."""
+
+    async def ask() -> R:
+        async with reading(url) as reader:
+            return await question(reader)
+
+    return asyncio.run(ask())
+
+
+@contextlib.asynccontextmanager
+async def reading(url: str) -> AsyncIterator[Reader]:
+    """A reader of a store that exists and has the right schema."""
+    from wakeful.runtime import open_database
+
+    refuse_missing(url)
+    database = open_database(url, SystemClock())
+    try:
+        reader = Reader(database)
+        await reader.health()
+        yield reader
+    finally:
+        await database.close()
+
+
+def refuse_missing(url: str) -> None:
+    """Looking at a SQLite file that is not there would make one, and looking at somebody else's would change it."""
+    path = sqlite_path(url)
+    if path is None:
+        return
+    if not path.exists():
+        message = (
+            f"there is no store at {shown_store(url)} yet: the first `wakeful serve APP`, `emit` or `run` makes it; "
+            "another one is named by --store or WAKEFUL_STORE"
+        )
+        raise NotFound(message)
+    if not is_store(path):
+        message = f"{path} is not a store of Wakeful: name another one with --store or WAKEFUL_STORE"
+        raise NotFound(message)
+
+
+def is_store(path: Path) -> bool:
+    """Does this file have our tables? Asked without write access, so that nothing in it changes."""
+    import apsw
+
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        with contextlib.closing(connection):
+            return bool(connection.execute("select 1 from sqlite_master where name = 'wakeful_migration'").get)
+    except apsw.NotADBError:
+        return False
+    except apsw.Error as error:
+        message = f"cannot open {path}: {error}. May this user read it, and its folder?"
+        raise StoreUnavailable(message) from None

@@ -1,0 +1,161 @@
+"""What people see: colours on a terminal, plain text elsewhere, and nothing that came from outside steers the terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+from pydantic_core import to_json
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from wakeful.clock import SECOND, Microseconds, readable
+
+SHOWN_OF_AN_ID = 10
+UNLIMITED = 10_000
+CUT_WHEN_PIPED = 2_000
+STYLES = {
+    "done": "green",
+    "accepted": "green",
+    "started": "green",
+    "running": "cyan",
+    "ready": "cyan",
+    "waiting": "yellow",
+    "retrying": "yellow",
+    "held": "yellow",
+    "parked": "yellow",
+    "unmatched": "yellow",
+    "skipped": "dim",
+    "dead": "red",
+    "failed": "red",
+    "denied": "magenta",
+    "cancelled": "dim",
+    "expired": "dim",
+    "open": "red",
+    "acknowledged": "yellow",
+    "resolved": "green",
+}
+
+
+class Terminal(Console):
+    """A console whose reader may leave (`| head`): main() says nothing about it."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
+
+
+def terminal() -> Terminal:
+    """Standard output. What is piped is not cut to a width, unless COLUMNS asks for one."""
+    out = Terminal(highlight=False, markup=False, emoji=False, soft_wrap=False)
+    if not out.is_terminal and not os.environ.get("COLUMNS"):
+        out.width = UNLIMITED
+    return out
+
+
+def is_piped(out: Console) -> bool:
+    return out.width >= UNLIMITED
+
+
+def print_json(value: Any) -> None:
+    """The same objects that the HTTP API answers with."""
+    sys.stdout.write(to_json(value, indent=2, inf_nan_mode="null").decode() + "\n")
+
+
+def say(text: str) -> None:
+    """A line for the person at the terminal, apart from the command's output."""
+    try:
+        print(f"wakeful: {text}", file=sys.stderr, flush=True)
+    except OSError:
+        pass
+
+
+def table(*columns: str) -> Table:
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        made.add_column(column, no_wrap=True, overflow="ellipsis")
+    return made
+
+
+def state(name: str) -> Text:
+    return Text(name, style=STYLES.get(name, ""))
+
+
+def plain(text: Any) -> str:
+    """Text on one line, with everything that is not printable escaped."""
+    whole = str(text)
+    return whole if whole.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in whole)
+
+
+def plain_lines(text: str) -> str:
+    """As `plain`, but line ends stay."""
+    return "\n".join(plain(line) for line in text.splitlines())
+
+
+def value(thing: Any, room: int | None = None) -> str:
+    """A stored value as JSON on one line, cut to what there is room for."""
+    text = plain(to_json(thing, inf_nan_mode="strings").decode())
+    return text if room is None else cut(text, room)
+
+
+def cut(text: str, room: int) -> str:
+    room = max(room, 10)
+    return text if len(text) <= room else f"{text[: room - 1]}…"
+
+
+def short(identifier: str, out: Console) -> str:
+    """The beginning of a run's id, which every command takes; all of it when nobody looks."""
+    return identifier if is_piped(out) else identifier[:SHOWN_OF_AN_ID]
+
+
+# time
+
+
+def moment(text: str | None) -> Microseconds | None:
+    """A time of the API as microseconds."""
+    if text is None:
+        return None
+    return round(datetime.fromisoformat(text).timestamp() * SECOND)
+
+
+def now() -> Microseconds:
+    return round(datetime.now(UTC).timestamp() * SECOND)
+
+
+def ago(text: str | None, present: Microseconds) -> str:
+    """How long ago, roughly: "now", "12 s ago", "3 h ago"; or "in 5 m"."""
+    then = moment(text)
+    if then is None:
+        return "–"
+    span = present - then
+    words = roughly(abs(span))
+    if words == "0 s":
+        return "now"
+    return f"{words} ago" if span > 0 else f"in {words}"
+
+
+def roughly(span: Microseconds) -> str:
+    whole = span // SECOND
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} m"
+    if whole < 48 * 3600:
+        return f"{whole // 3600} h"
+    return f"{whole // 86400} d"
+
+
+def took(start: str | None, end: str | None) -> str:
+    first, last = moment(start), moment(end)
+    return "–" if first is None or last is None else readable(max(0, last - first))
+
+
+def clock_time(text: str | None) -> str:
+    """The time of day in UTC, with the date if it is not today's."""
+    if text is None:
+        return "–"
+    at = datetime.fromisoformat(text).astimezone(UTC)
+    shape = "%H:%M:%S" if at.date() == datetime.now(UTC).date() else "%Y-%m-%d %H:%M:%S"
+    return f"{at.strftime(shape)} UTC"

@@ -1,0 +1,1 @@
+"""Hears everything: logs today."""

@@ -1,0 +1,161 @@
+"""Logs: one line per thing that happened, on stderr; JSON for machines, words for people.
+
+    structlog (Wakeful, run.log) ──┐
+                                   ├──► the same processors ──► JSON line, or readable line ──► stderr
+    logging (uvicorn, libraries) ──┘
+
+The executor binds `run`, `agent` and `trace` as context variables, so every line that is written inside a run has them,
+whoever writes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO, cast
+
+import structlog
+from structlog.typing import EventDict, Processor
+
+from wakeful.errors import ConfigError, did_you_mean
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+SHOWN_OF_AN_ID = 10
+_TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+def configure_logs(
+    json: bool | None = None, *, level: str | None = None, stream: TextIO | None = None
+) -> None:
+    """Send structlog and logging to stderr. `json` None: JSON unless stderr is a terminal. `level` None: WAKEFUL_LOG, or info."""
+    out = ForgivingStream(sys.stderr if stream is None else stream)
+    threshold = read_level(level)
+    as_json = not out.isatty() if json is None else json
+    shared = _shared(as_json=as_json)
+    renderer = _json_renderer() if as_json else _readable_renderer(out)
+    structlog.configure(
+        processors=[*shared, *renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", out)),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    # Libraries talk a lot at info: what they say below a warning is shown only to those who ask for debug.
+    root.setLevel(threshold if threshold <= logging.DEBUG else max(threshold, logging.WARNING))
+
+
+class ForgivingStream:
+    """Where log lines go. One that cannot be written (a closed terminal, a full disk) is lost: it must not stop the work."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            return self._stream.write(text)
+        return 0
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+
+def read_level(given: str | None = None, environment: Mapping[str, str] | None = None) -> int:
+    """The lowest level that is shown: what was given, else WAKEFUL_LOG, else info."""
+    surroundings = os.environ if environment is None else environment
+    name = (given or surroundings.get("WAKEFUL_LOG") or "info").lower()
+    if name not in LEVELS:
+        where = "--log-level" if given else "WAKEFUL_LOG"
+        message = f'{where}: no level "{name}".{did_you_mean(name, LEVELS)}'
+        raise ConfigError(message)
+    return LEVELS[name]
+
+
+def trace_id(traceparent: str | None) -> str | None:
+    """The trace id of a W3C traceparent; what is not one is shown as it is."""
+    match = _TRACEPARENT.match(traceparent) if traceparent else None
+    return match[1] if match else traceparent
+
+
+def _shared(*, as_json: bool) -> list[Processor]:
+    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True) if as_json else structlog.processors.TimeStamper("%H:%M:%S", utc=False)
+    return [
+        structlog.contextvars.merge_contextvars,
+        _name_trace,
+        structlog.processors.add_log_level,
+        stamp,
+    ]
+
+
+def _name_trace(_logger: Any, _method: str, line: EventDict) -> EventDict:
+    """`trace` is bound as the whole traceparent: every line gets the trace id out of it, if there is one."""
+    if "trace" in line:
+        found = trace_id(line.pop("trace"))
+        if found is not None:
+            line["trace_id"] = found
+    return line
+
+
+def _json_renderer() -> list[Processor]:
+    return [
+        structlog.processors.format_exc_info,
+        _put_first,
+        structlog.processors.JSONRenderer(serializer=_to_json),
+    ]
+
+
+def _put_first(_logger: Any, _method: str, line: EventDict) -> EventDict:
+    """When, how bad, what; then the rest."""
+    first = {"time": line.pop("timestamp"), "level": line.pop("level"), "message": line.pop("event")}
+    return {**first, **{f"{name}_" if name in first else name: value for name, value in line.items()}}
+
+
+def _to_json(value: Any, **_: Any) -> str:
+    from pydantic_core import to_json
+
+    return to_json(value, fallback=repr, inf_nan_mode="null").decode()
+
+
+def _readable_renderer(out: ForgivingStream) -> list[Processor]:
+    colors = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return [
+        _shorten_ids,
+        _escape,
+        structlog.dev.ConsoleRenderer(
+            colors=colors, pad_event_to=0, pad_level=True, exception_formatter=structlog.dev.plain_traceback
+        ),
+    ]
+
+
+def _shorten_ids(_logger: Any, _method: str, line: EventDict) -> EventDict:
+    """People need the beginning of a run's id; every command takes that."""
+    for name in ("run", "process"):
+        value = line.get(name)
+        if isinstance(value, str):
+            line[name] = value[:SHOWN_OF_AN_ID]
+    if (trace := line.get("trace_id")) is not None:
+        line["trace_id"] = str(trace)[:SHOWN_OF_AN_ID]
+    return line
+
+
+def _escape(_logger: Any, _method: str, line: EventDict) -> EventDict:
+    """What came from outside must not steer the terminal."""
+    for name, value in line.items():
+        if isinstance(value, str) and not value.isprintable() and name != "exception":
+            line[name] = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in value)
+    return line

@@ -1,0 +1,43 @@
+"""What a test tells a child to do, as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+
+@dataclass
+class Plan:
+    store: str
+    counter: str
+    # At the n-th boundary of a commit: die by SIGKILL, or stop by SIGSTOP.
+    crash_at: int | None = None
+    stop_at: int | None = None
+    # Events to send: type, id, data. What gets no answer is sent again.
+    emit: list[tuple[str, str, Any]] = field(default_factory=list)
+    die_when_accepted: bool = False
+    # Leave when so many runs are done; None: when told to, by SIGTERM.
+    done: int | None = None
+    lease: float = 1.0
+    grace: float = 10.0
+    in_flight: int = 64
+    gate: str | None = None
+    slow_to_cancel: float = 0.0
+    # Ceilings: of the database (SQLite, in pages), and of any file (bytes; lifted when the file `lift` is there).
+    pages: int | None = None
+    file_size: int | None = None
+    lift: str | None = None
+    # PostgreSQL: how long to wait for an answer, and how long the server waits for the next word of a transaction.
+    command_timeout: float | None = None
+    idle_limit: float | None = None
+    port: int | None = None
+
+    def to_text(self) -> str:
+        return to_json(asdict(self)).decode()
+
+    @classmethod
+    def from_text(cls, text: str) -> Plan:
+        given = from_json(text)
+        return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given})

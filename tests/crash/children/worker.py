@@ -1,0 +1,144 @@
+"""A process that works on the crash app, as its plan says; see plan.py.
+
+    python -m crash.children.worker PLAN       one process, one plan
+    python -m crash.children.worker --nursery  reads plans, a line each, and lets a process of its own carry out each:
+                                               a fork takes milliseconds, while starting Python takes a second
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+from pydantic_core import to_json
+
+from crash.children.plan import Plan
+from crash.children.workload import Counter, build, say
+from wakeful.clock import SECOND
+from wakeful.errors import StoreUnavailable
+from wakeful.runtime import Runtime
+from wakeful.stores import postgres
+
+
+class Boundaries:
+    """The probe: counts the boundaries of commits, and ends or stops the process at the one that was asked for."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._crash_at = plan.crash_at
+        self._stop_at = plan.stop_at
+        self.count = 0
+
+    def __call__(self, point: str, requests: Sequence[Any]) -> None:
+        self.count += 1
+        if self.count in {self._crash_at, self._stop_at}:
+            say("at the boundary", number=self.count, point=point, requests=[type(one).__name__ for one in requests])
+        if self.count == self._crash_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.count == self._stop_at:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def make_runtime(plan: Plan, probe: Boundaries | None = None) -> Runtime:
+    gate = None if plan.gate is None else Path(plan.gate)
+    app = build(
+        plan.store,
+        Counter(Path(plan.counter)),
+        in_flight=plan.in_flight,
+        gate=gate,
+        slow_to_cancel=plan.slow_to_cancel,
+    )
+    runtime = Runtime(app, lease=round(plan.lease * SECOND), probe=probe, grace=plan.grace)
+    app.runtime = runtime
+    database: Any = runtime.database
+    if plan.pages is not None:
+        database.max_page_count = plan.pages
+    if plan.command_timeout is not None:
+        postgres.COMMAND_TIMEOUT = plan.command_timeout
+    if plan.idle_limit is not None:
+        postgres.IDLE_IN_TRANSACTION_LIMIT = plan.idle_limit
+    return runtime
+
+
+async def send(runtime: Runtime, kind: str, identifier: str, data: Any) -> None:
+    """Send an event until there is an answer. Sending it again is safe, because it has an id."""
+    while True:
+        try:
+            receipt = await runtime.app.emit(kind, data, id=identifier)
+        except StoreUnavailable as error:
+            say("unavailable", id=identifier, error=str(error))
+            await asyncio.sleep(0.05)
+        else:
+            say("accepted", id=identifier, status=receipt.status, runs=receipt.runs)
+            return
+
+
+async def work(plan: Plan) -> None:
+    probe = Boundaries(plan)
+    runtime = make_runtime(plan, probe)
+    told_to_stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told_to_stop.set)
+    await runtime.open()
+    await runtime.start()
+    say("working", process=runtime.membership.process)
+    for kind, identifier, data in plan.emit:
+        await send(runtime, kind, identifier, data)
+        if plan.die_when_accepted:
+            os.kill(os.getpid(), signal.SIGKILL)
+    if plan.done is None:
+        await told_to_stop.wait()
+    else:
+        while (await runtime.reader.counts()).get("done", 0) < plan.done:
+            await asyncio.sleep(0.02)
+    await runtime.stop()
+    say("stopped", boundaries=probe.count)
+
+
+def main(plan: Plan) -> None:
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(serializer=lambda value, **_: to_json(value, fallback=repr).decode()),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+    )
+    if plan.file_size is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (plan.file_size, resource.RLIM_INFINITY))
+    asyncio.run(work(plan))
+
+
+def nursery() -> None:
+    for line in sys.stdin:
+        plan = Plan.from_text(line)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                main(plan)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        _, status = os.waitpid(pid, 0)
+        say("ended", pid=pid, code=os.waitstatus_to_exitcode(status))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--nursery":
+        nursery()
+    else:
+        main(Plan.from_text(sys.argv[1]))

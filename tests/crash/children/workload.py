@@ -1,0 +1,202 @@
+"""The app that the crash tests put to work: two agents that use everything a run can do between two commits.
+
+Whatever a step's body does is counted in a file outside of every database and process, with O_APPEND and fsync, so that
+the count survives whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import to_json
+
+from wakeful import App, Backoff, Run, Transient, on, step
+
+APP = "crash"
+SOURCE = f"/{APP}"
+QUICKLY = Backoff(first="20ms", cap="20ms")
+
+
+def say(what: str, **more: Any) -> None:
+    """One line for the test that started this process."""
+    os.write(sys.stdout.fileno(), to_json({"says": what, **more}) + b"\n")
+
+
+class Counter:
+    """Lines `event step pid`, one for each time that a body ran."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def note(self, event: str, name: str) -> None:
+        line = f"{event} {name} {os.getpid()}\n".encode()
+        handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(handle, line)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def lines(self) -> list[tuple[str, str, int]]:
+        if not self._path.exists():
+            return []
+        return [(event, name, int(pid)) for event, name, pid in map(str.split, self._path.read_text().splitlines())]
+
+
+def build(
+    url: str,
+    counter: Counter,
+    *,
+    in_flight: int = 64,
+    gate: Path | None = None,
+    slow_to_cancel: float = 0.0,
+) -> App:
+    """The app. `gate`: the step of that name waits until the file is there."""
+    app = App(APP, store=url, in_flight=in_flight)
+    book = book_on_sqlite if url.startswith("sqlite") else book_on_postgres
+
+    @app.agent(on("order.placed"), backoff=QUICKLY)
+    async def order(run: Run, data: dict[str, Any]) -> dict[str, Any]:
+        number = data["number"]
+        event = run.event.id
+        moment = run.now()
+
+        @step
+        def fetch(number: int) -> int:  # sync on purpose: it runs in a thread
+            counter.note(event, "fetch")
+            return number * 10
+
+        @step
+        async def left(base: int) -> int:
+            counter.note(event, "left")
+            return base + 1
+
+        @step
+        async def right(base: int) -> int:
+            counter.note(event, "right")
+            return base + 2
+
+        @step
+        async def price(item: int) -> int:
+            counter.note(event, f"price.{item}")
+            return item * item
+
+        @step(attempts=3, backoff=QUICKLY)
+        async def flaky(number: int) -> str:
+            counter.note(event, "flaky")
+            if sum(one == event and name == "flaky" for one, name, _ in counter.lines()) == 1:
+                raise Transient("the first try always fails")
+            return f"ok {number}"
+
+        @step
+        async def close(total: int) -> int:
+            counter.note(event, "close")
+            return total + 1
+
+        base = await run.step(fetch, number)
+        both = await asyncio.gather(run.step(left, base), run.step(right, base))
+        squares = await run.map(price, [1, 2, 3], limit=2)
+        lucky = await run.step(flaky, number)
+        total = sum(both) + sum(squares)
+        counter.note(event, "before-booking")
+        booked = await run.transaction(book, event, total)
+        await run.emit("order.booked", {"number": number, "total": total})
+        closed = await run.step(close, total)
+        return {"closed": closed, "lucky": lucky, "booked": booked, "moment": moment.isoformat()}
+
+    @app.agent(on("order.booked"), backoff=QUICKLY)
+    async def ship(run: Run, data: dict[str, Any]) -> int:
+        event = str(run.event.causationid)
+
+        @step
+        async def pack(total: int) -> int:
+            counter.note(event, "pack")
+            return total * 2
+
+        return await run.step(pack, data["total"])
+
+    @app.agent(on("gate.reached"), backoff=QUICKLY)
+    async def wait(run: Run) -> str:
+        event = run.event.id
+
+        @step
+        async def before() -> str:
+            counter.note(event, "before")
+            return "before"
+
+        @step
+        async def held() -> str:
+            counter.note(event, "held")
+            if gate is not None:
+                say("at the gate", pid=os.getpid(), run=run.id)
+                try:
+                    await until(gate.exists)
+                except asyncio.CancelledError:
+                    await asyncio.sleep(slow_to_cancel)  # cleaning up may take its time
+                    raise
+            return "held"
+
+        @step
+        async def after() -> str:
+            counter.note(event, "after")
+            return "after"
+
+        return " ".join([await run.step(before), await run.step(held), await run.step(after)])
+
+    @app.agent(on("poison.*"), backoff=QUICKLY, concurrency=8)
+    async def taste(run: Run) -> str:
+        event = run.event.id
+        counter.note(event, "start")
+        if run.event.type == "poison.bad":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        @step
+        async def sip() -> str:
+            counter.note(event, "sip")
+            return "sipped"
+
+        value = await run.step(sip)
+        counter.note(event, "end")
+        return value
+
+    return app
+
+
+BOOKED = "create table if not exists booked (event text not null, total bigint not null)"
+
+
+def book_on_sqlite(database: Any, event: str, total: int) -> int:
+    database.execute("insert into booked (event, total) values (?, ?)", (event, total))
+    return total
+
+
+async def book_on_postgres(database: Any, event: str, total: int) -> int:
+    await database.execute("insert into booked (event, total) values ($1, $2)", event, total)
+    return total
+
+
+STEPS = ("fetch", "left", "right", "price.1", "price.2", "price.3", "flaky", "close", "pack")
+
+
+def expected(number: int) -> tuple[dict[str, Any], int]:
+    """What the two runs of one order return, but for the moment."""
+    total = (number * 10 + 1) + (number * 10 + 2) + 14
+    return {"closed": total + 1, "lucky": f"ok {number}", "booked": total}, total * 2
+
+
+async def until(holds: Callable[[], Any], *, within: float = 120.0) -> Any:
+    """Wait for something that nobody tells of."""
+    deadline = time.monotonic() + within
+    while not (value := holds()):
+        if time.monotonic() > deadline:
+            message = f"not within {within:g} s"
+            raise TimeoutError(message)
+        await asyncio.sleep(0.01)
+    return value

@@ -1,0 +1,264 @@
+"""Real processes for the crash tests, and a look at what they leave behind.
+
+Children print JSON lines, `{"says": "accepted", ...}`; a test waits for a line, for a row, or for the end of a process,
+never for time to pass. Each child is ended by its own id when the test is over, however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import apsw
+import asyncpg
+from pydantic_core import from_json
+
+from crash.children.plan import Plan
+from wakeful.clock import SystemClock
+from wakeful.runtime import open_database
+from wakeful.settings import sqlite_path
+from wakeful.stores.reading import Reader
+
+PATIENCE = 90.0
+TESTS = Path(__file__).parents[1]
+
+
+class Child:
+    """A process that was started with a plan."""
+
+    def __init__(self, *arguments: str, log: Path) -> None:
+        self._arguments = arguments
+        self._log = log
+        self._lines: list[dict[str, Any]] = []
+        self._heard = asyncio.Condition()
+        self._over = False
+        self._process: asyncio.subprocess.Process
+        self._reading: asyncio.Task[None]
+
+    async def __aenter__(self) -> Self:
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                *self._arguments,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": str(TESTS), "PYTHONWARNINGS": "default"},
+                start_new_session=True,
+            )
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.returncode is None:
+            # The whole group: a nursery may have a child of its own.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+        await self._reading
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """What it wrote to its log."""
+        return self._log.read_text(errors="replace")
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return list(self._lines)
+
+    def said(self, what: str) -> list[dict[str, Any]]:
+        """All lines of this kind so far."""
+        return [line for line in self._lines if line["says"] == what]
+
+    async def says(self, what: str, *, times: int = 1, within: float = PATIENCE) -> dict[str, Any]:
+        """Wait until it has said this, so many times in all; the last of those lines."""
+        try:
+            async with asyncio.timeout(within), self._heard:
+                await self._heard.wait_for(lambda: len(self.said(what)) >= times or self._over)
+        except TimeoutError:
+            pytest_fail(f"it did not say {what!r} within {within:g} s", self)
+        found = self.said(what)
+        if len(found) < times:
+            pytest_fail(f"it ended without saying {what!r}", self)
+        return found[times - 1]
+
+    async def tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line.encode() + b"\n")
+        await self._process.stdin.drain()
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    async def is_stopped(self, *, within: float = PATIENCE) -> None:
+        """Wait until SIGSTOP has taken hold of it."""
+        await until(lambda: state_of(self.pid) == "T", within=within)
+
+    async def ends(self, *, within: float = PATIENCE) -> int:
+        """Wait for its end; the exit code, negative for a signal."""
+        try:
+            async with asyncio.timeout(within):
+                code = await self._process.wait()
+        except TimeoutError:
+            pytest_fail(f"it did not end within {within:g} s", self)
+        await self._reading
+        return code
+
+    async def stops(self) -> None:
+        """Ask it to stop in an orderly way, and wait until it has."""
+        self.signal(signal.SIGTERM)
+        code = await self.ends()
+        if code != 0:
+            pytest_fail(f"it ended with {code} when asked to stop", self)
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            async with self._heard:
+                self._lines.append(from_json(line))
+                self._heard.notify_all()
+        async with self._heard:
+            self._over = True
+            self._heard.notify_all()
+
+
+def worker(plan: Plan, log: Path) -> Child:
+    return Child("crash.children.worker", plan.to_text(), log=log)
+
+
+class Nursery:
+    """Carries out one plan after the other, each in a process of its own."""
+
+    def __init__(self, log: Path) -> None:
+        self.child = Child("crash.children.worker", "--nursery", log=log)
+        self._ended = 0
+
+    async def __aenter__(self) -> Self:
+        await self.child.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.child.__aexit__(kind, error, trace)
+
+    async def carry_out(self, plan: Plan) -> tuple[int, list[dict[str, Any]]]:
+        """The exit code of the process, and what it said."""
+        before = len(self.child.lines)
+        await self.child.tell(plan.to_text())
+        self._ended += 1
+        ended = await self.child.says("ended", times=self._ended)
+        return ended["code"], self.child.lines[before:]
+
+
+def state_of(pid: int) -> str:
+    """R, S, T, Z, as in /proc."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def pytest_fail(message: str, child: Child) -> None:
+    tail = "\n".join(child.log.splitlines()[-25:])
+    raise AssertionError(f"{message}\nit said: {child.lines[-8:]}\nits log ends:\n{tail}")
+
+
+async def until(holds: Callable[[], Any], *, within: float = PATIENCE) -> Any:
+    """Wait until something holds that nobody tells of: a row, a file, the state of a process."""
+    async with asyncio.timeout(within):
+        while True:
+            value = holds()
+            if isinstance(value, Awaitable):
+                value = await value
+            if value:
+                return value
+            await asyncio.sleep(0.01)
+
+
+class Place:
+    """A store under test: its address, and what is in it."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
+        self.counter = folder / "counter"
+
+    @property
+    def dialect(self) -> str:
+        return "sqlite" if self.url.startswith("sqlite") else "postgres"
+
+    def plan(self, **more: Any) -> Plan:
+        return Plan(self.url, str(self.counter), **more)
+
+    @contextlib.asynccontextmanager
+    async def reading(self) -> AsyncIterator[Reader]:
+        """A reader of what is stored. SQLite is read from a copy: looking must not repair what a crash left."""
+        path = sqlite_path(self.url)
+        with tempfile.TemporaryDirectory(dir=self.folder) as copies:
+            url = self.url
+            if path is not None:
+                for file in (path, path.with_name(path.name + "-wal")):
+                    if file.exists():
+                        shutil.copy(file, copies)
+                url = f"sqlite:///{copies}/{path.name}"
+            database = open_database(url, SystemClock())
+            await database.open(migrate=False)
+            try:
+                yield Reader(database)
+            finally:
+                await database.close()
+
+    async def runs(self, state: str | None = None) -> list[dict[str, Any]]:
+        """All runs with their steps."""
+        async with self.reading() as reader:
+            found: list[dict[str, Any]] = []
+            after = None
+            while True:
+                page = await reader.runs(state=state, limit=500, after=after)
+                found += [run for one in page["runs"] if (run := await reader.run(one["id"])) is not None]
+                after = page["next"]
+                if after is None:
+                    return found
+
+    async def counts(self) -> dict[str, int]:
+        async with self.reading() as reader:
+            return await reader.counts()
+
+    async def query(self, sql: str) -> list[tuple[Any, ...]]:
+        path = sqlite_path(self.url)
+        if path is not None:
+            connection = apsw.Connection(str(path))
+            connection.set_busy_timeout(10_000)
+            try:
+                return list(connection.execute(sql))
+            finally:
+                connection.close()
+        postgres = await asyncpg.connect(self.url)
+        try:
+            return [tuple(row) for row in await postgres.fetch(sql)]
+        finally:
+            await postgres.close()
+
+    async def everything(self, *, but: tuple[str, ...] = ()) -> dict[str, list[tuple[Any, ...]]]:
+        """All rows of all tables."""
+        if self.dialect == "sqlite":
+            tables = await self.query("select name from sqlite_master where type = 'table' and name not like 'sqlite%'")
+        else:
+            tables = await self.query("select tablename from pg_tables where schemaname = 'public'")
+        return {
+            name: sorted(await self.query(f"select * from {name}"), key=repr) for (name,) in tables if name not in but
+        }

@@ -1,0 +1,27 @@
+"""Seeing that somebody waits: how a test forces an order between two transactions on PostgreSQL without sleeping."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+
+PATIENCE = 20.0
+
+
+async def waiting_for_a_lock(url: str, *, like: str = "%", sessions: int = 1) -> None:
+    """Returns once this many sessions of the database wait for a lock in a statement like this."""
+    connection = await asyncpg.connect(url)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while (
+                await connection.fetchval(
+                    "select count(*) from pg_stat_activity where datname = current_database() "
+                    "and wait_event_type = 'Lock' and query like $1",
+                    like,
+                )
+                < sessions
+            ):
+                await asyncio.sleep(0)
+    finally:
+        await connection.close()

@@ -1,0 +1,296 @@
+"""Fixtures that run a test twice, over SQLite and over PostgreSQL, and the words to say what a store is asked.
+
+    store_url    a new, empty store with its schema: one file, or one database
+    stores       opens stores on it, as many as a test wants; each stands for one process's way to the database
+    clock        a virtual clock that they all share
+
+A `Member` is a process at work on a store: it claims, and everything it writes carries its claims.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import apsw
+import asyncpg
+import pytest
+
+from wakeful.clock import Clock, Duration, VirtualClock, duration, from_datetime
+from wakeful.intake.cloudevents import content_digest, to_envelope
+from wakeful.model import (
+    Admission,
+    AdmissionState,
+    Arrival,
+    Claim,
+    Decision,
+    Event,
+    EventState,
+    Outcome,
+    Receipt,
+    Step,
+    StepState,
+    event_key,
+    run_id,
+)
+from wakeful.runtime import open_database
+from wakeful.settings import sqlite_path
+from wakeful.stores.base import (
+    AcceptEvents,
+    BuryProcess,
+    Claimed,
+    ClaimRuns,
+    FinishRun,
+    ForgetRuns,
+    LeaveRun,
+    RegisterProcess,
+    SaveSteps,
+)
+from wakeful.stores.journal import Probe
+from wakeful.stores.postgres import PostgresBackend
+from wakeful.stores.reading import Reader
+from wakeful.stores.store import DatabaseStore
+from wakeful.testing.postgres_server import PostgresServer
+
+APP = "app"
+AGENT = "agent"
+
+Row = Sequence[Any]
+OpenStore = Callable[..., Awaitable[DatabaseStore]]
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: PostgresServer) -> str:
+    """A database with the schema and nothing else, to be copied."""
+
+    async def make() -> str:
+        name = await postgres_server.create_database()
+        backend = PostgresBackend(postgres_server.dsn(name), VirtualClock())
+        try:
+            await backend.migrate()
+        finally:
+            await backend.close()
+        return name
+
+    return asyncio.run(make())
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def dialect(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture
+def store_url(dialect: str, request: pytest.FixtureRequest) -> str:
+    url: str = request.getfixturevalue(f"{dialect}_url")
+    return url
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer, postgres_template: str) -> Iterator[str]:
+    """For tests of what only PostgreSQL has."""
+    database = asyncio.run(postgres_server.create_database(template=postgres_template))
+    yield postgres_server.dsn(database)
+    asyncio.run(postgres_server.drop_database(database))
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """For tests of what only SQLite has."""
+    return f"sqlite:///{tmp_path / 'wakeful.db'}"
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+async def stores(clock: VirtualClock) -> AsyncIterator[OpenStore]:
+    """Opens stores by their address, and closes them after the test."""
+    opened: list[DatabaseStore] = []
+
+    async def open_store(url: str, *, clock: Clock = clock, probe: Probe | None = None) -> DatabaseStore:
+        store = DatabaseStore(open_database(url, clock), probe=probe)
+        opened.append(store)
+        await store.open(migrate=store.dialect == "sqlite")
+        return store
+
+    yield open_store
+    for store in opened:
+        await store.close()
+
+
+@pytest.fixture
+async def store(stores: OpenStore, store_url: str) -> DatabaseStore:
+    return await stores(store_url)
+
+
+@pytest.fixture
+async def member(store: DatabaseStore) -> Member:
+    return await join(store, "first")
+
+
+def an_event(
+    identifier: str = "1",
+    *,
+    source: str = "/test",
+    type: str = "thing.happened",  # noqa: A002 the field's own name
+    data: Any = None,
+) -> Event:
+    return Event(source, identifier, type, data)
+
+
+def an_arrival(
+    identifier: str = "1",
+    *,
+    app: str = APP,
+    agents: Sequence[str] = (AGENT,),
+    state: EventState = "accepted",
+    admission: AdmissionState = "started",
+    reason: str | None = None,
+    event: Event | None = None,
+    data: Any = None,
+    decision: Decision | None = None,
+) -> Arrival:
+    """An event on its way into the store, with what intake decided: a run for each agent unless told otherwise."""
+    event = event or an_event(identifier, data=data)
+    expires_at = None if event.expirytime is None else from_datetime(event.expirytime)
+    return Arrival(
+        event_key(app, event.source, event.id),
+        event.source,
+        event.id,
+        event.type,
+        event.subject,
+        state,
+        content_digest(event),
+        to_envelope(event),
+        reason,
+        expires_at,
+        [
+            Admission(
+                agent,
+                admission,
+                run_id=run_id(app, agent, event.source, event.id) if admission == "started" else None,
+                reason=reason,
+            )
+            for agent in agents
+        ],
+        [(agent, decision) for agent in agents] if decision is not None else [],
+    )
+
+
+async def accept(store: DatabaseStore, *arrivals: Arrival, app: str = APP, **more: Any) -> list[Receipt]:
+    return await store.accept(AcceptEvents(app, list(arrivals), **more))
+
+
+def a_step(
+    key: str = "fetch:", *, state: StepState = "done", result: str | None = '"value"', error: str | None = None, **more: Any
+) -> Step:
+    return Step(key=key, name=key.partition(":")[0], state=state, result=result, error=error, **more)
+
+
+_numbers = itertools.count(1)
+
+
+async def join(store: DatabaseStore, name: str = "process", *, lease: Duration = "15s") -> Member:
+    """A new process at a store."""
+    process = f"{name}-{next(_numbers)}"
+    await store.register(RegisterProcess(process, "host", 1, duration(lease)))
+    return Member(store, process)
+
+
+@dataclass
+class Member:
+    """A process at a store, which claims and writes as a worker does."""
+
+    store: DatabaseStore
+    process: str
+    known: set[str] = field(default_factory=set)
+
+    def wanting(self, *agents: str, most: int = 10, alone: bool = True, app: str = APP) -> ClaimRuns:
+        wanted = [(agent, most) for agent in agents or (AGENT,)]
+        return ClaimRuns(app, self.process, lambda: wanted, lambda: alone)
+
+    async def ask(self, *agents: str, **more: Any) -> Claimed:
+        return await self.store.claim(self.wanting(*agents, **more), now=True)
+
+    async def claim(self, *agents: str, **more: Any) -> list[Claim]:
+        return (await self.ask(*agents, **more)).claims
+
+    async def claim_one(self, *agents: str) -> Claim:
+        (claim,) = await self.claim(*agents, most=1)
+        return claim
+
+    async def save(self, claim: Claim, *steps: Step) -> None:
+        await self.store.save_steps(SaveSteps(claim, list(steps)))
+
+    async def finish(self, claim: Claim, state: Literal["done", "dead", "denied", "cancelled"] = "done", **more: Any) -> None:
+        more.setdefault("outcome", Outcome("ok" if state == "done" else "failed"))
+        await self.store.finish(FinishRun(claim, state, **more))
+
+    async def leave(self, claim: Claim, state: Literal["ready", "waiting"] = "ready", **more: Any) -> None:
+        more.setdefault("outcome", "released" if state == "ready" else "waited")
+        await self.store.leave(LeaveRun(claim, state, **more))
+
+    async def forget(self, *known: str) -> int:
+        return await self.store.forget(ForgetRuns(self.process, frozenset(known)))
+
+    def renew(self, lease: Duration = "15s") -> bool:
+        renewer = self.store.database.renewer()
+        try:
+            return renewer.renew(self.process, duration(lease))
+        finally:
+            renewer.close()
+
+    async def renew_in_thread(self, lease: Duration = "15s") -> bool:
+        """As the lease keeper does it, which has a thread of its own."""
+        return await asyncio.to_thread(self.renew, lease)
+
+    async def bury(self, other: Member, *, certain: bool = True) -> int:
+        return await self.store.bury(BuryProcess(other.process, certain=certain))
+
+
+def reader(store: DatabaseStore) -> Reader:
+    return Reader(store.database)
+
+
+async def state_of(store: DatabaseStore, run: str) -> dict[str, Any]:
+    found = await reader(store).run(run)
+    assert found is not None, f"run {run} is gone"
+    return found
+
+
+async def steps_of(store: DatabaseStore, run: str) -> dict[str, Any]:
+    return {step["key"]: step["result"] for step in (await state_of(store, run))["steps"]}
+
+
+async def query(url: str, sql: str, *parameters: Any) -> list[Row]:
+    """Look at, or reach into, a store from outside, on a connection of its own. Parameters are $1, $2, …"""
+    path = sqlite_path(url)
+    if path is None:
+        connection = await asyncpg.connect(url)
+        try:
+            return [tuple(row) for row in await connection.fetch(sql, *parameters)]
+        finally:
+            await connection.close()
+
+    def look() -> list[Row]:
+        connection = apsw.Connection(str(path))
+        try:
+            connection.set_busy_timeout(10_000)
+            return list(connection.execute(sql.replace("$", "?"), parameters or None))
+        finally:
+            connection.close()
+
+    return await asyncio.to_thread(look)
+
+
+async def count(url: str, table: str) -> int:
+    rows = await query(url, f"select count(*) from {table}")
+    return int(rows[0][0])
