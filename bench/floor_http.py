@@ -10,7 +10,6 @@ binds a free port on loopback, prints it on one line once it takes connections, 
 """
 
 import argparse
-import asyncio
 import contextlib
 import importlib
 import json
@@ -29,9 +28,9 @@ from starlette.routing import Route
 from bench import load_http
 
 Event = TypeVar("Event")
-Parse = Callable[[Mapping[str, str], bytes], Event]
+Parsing = Callable[[Mapping[str, str], bytes], Event]
 """Makes an event out of headers and body. Synchronous, as parsing is."""
-Answer = Callable[[Event], bytes]
+Routing = Callable[[Event], bytes]
 """Finds out who handles an event and words the answer: the JSON body that goes with 202."""
 
 _BACKLOG = 128
@@ -52,7 +51,7 @@ def route_nowhere(event: dict[str, Any]) -> bytes:
     return json.dumps({"events": [accepted]}, separators=(",", ":")).encode()
 
 
-def make_app(parse: Parse[Event], route: Answer[Event], path: str = "/v1/events") -> Starlette:
+def make_app(parse: Parsing[Event], route: Routing[Event], path: str = "/v1/events") -> Starlette:
     """Make the server that parses and routes, and then forgets."""
 
     async def accept(request: Request) -> Response:
@@ -111,9 +110,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.measure:
         report = measure(options.seconds, parse=options.parse, route=options.route)
-        print(
-            f"HTTP, not storing: {report.requests_per_second:,.0f} requests/s, p50 {report.p50:.2f} ms, p99 {report.p99:.2f} ms"
-        )
+        throughput = f"{report.requests_per_second:,.0f} requests/s"
+        print(f"HTTP, not storing: {throughput}, p50 {report.p50:.2f} ms, p99 {report.p99:.2f} ms")
     else:
         serve(make_app(_named(options.parse), _named(options.route)))
 

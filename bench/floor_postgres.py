@@ -62,8 +62,8 @@ create table step (
     primary key (run_id, key)
 );
 """
-# A round is one statement over arrays. `executemany` and `fetchmany` of one-row statements were slower here: 3,900 runs/s
-# against 5,800, medians of six rounds in turn. uvloop instead of asyncio's own loop adds a further 8 %.
+# A round is one statement over arrays. `executemany` and `fetchmany` of one-row statements were slower: 3,900 runs/s
+# against 5,800, medians of six rounds in turn. uvloop instead of asyncio's own loop added a further 8 %.
 _ACCEPT_EVENTS = """
 insert into event (key, agent, state, accepted_at, envelope)
 select input.key, $3, 'accepted', $4, input.envelope from unnest($1::text[], $2::text[]) as input (key, envelope)
@@ -102,7 +102,7 @@ class FenceError(Exception):
 
 
 class NotDurableError(Exception):
-    """The server does not wait for its disk, so its figures say nothing. Start it with fsync and synchronous_commit on."""
+    """The server does not wait for its disk, so its figures say nothing. Turn fsync and synchronous_commit on."""
 
 
 async def measure(dsn: str, seconds: float = 5, in_flight: int = 64, keys: Keys = "digest") -> float:

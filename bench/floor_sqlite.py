@@ -68,7 +68,8 @@ insert into step (run_id, key, result, saved_at)
 select id, ?, ?, ? from run where id = ? and token = ? and state = 'running'
 """
 _FINISH = """
-update run set state = 'done', owner = null, finished_at = ?, output = ? where id = ? and token = ? and state = 'running'
+update run set state = 'done', owner = null, finished_at = ?, output = ?
+where id = ? and token = ? and state = 'running'
 """
 
 

@@ -90,6 +90,7 @@ class Caller(asyncio.Protocol):
         self._load = load
         self._received = b""
         self._sent_at = 0.0
+        self._finished = False
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -113,7 +114,9 @@ class Caller(asyncio.Protocol):
         self._send_next()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
-        """Count down; the last one out ends the measurement."""
+        """Count down; the last one out ends the measurement. A request that is cut off was not accepted."""
+        if not self._finished:
+            self._load.refused += 1
         self._load.open_connections -= 1
         if not self._load.open_connections:
             self._load.drained.set()
@@ -121,6 +124,7 @@ class Caller(asyncio.Protocol):
     def _send_next(self) -> None:
         request = self._load.next_request()
         if request is None:
+            self._finished = True
             self._transport.close()
             return
         self._sent_at = time.perf_counter()
@@ -218,7 +222,7 @@ def main() -> None:
 
 def _event_loop() -> asyncio.AbstractEventLoop:
     try:
-        import uvloop  # comes with uvicorn's extra, and is not there on every platform
+        import uvloop  # comes with uvicorn's extra, not on every platform
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()

@@ -71,34 +71,36 @@ async def measure(dsn: str, seconds: float, in_flight: int, samples: int) -> Rep
     """Start DBOS in a new database and measure it. Once per process: what it registers is global."""
     from dbos import DBOS  # optional, and slow to import
 
-    # Declared in here because the decorators need the import. They register globally, and before the launch.
-    @DBOS.step()
-    async def increase(number: int) -> int:
+    loop = asyncio.get_running_loop()
+    starts: asyncio.Queue[float] = asyncio.Queue()
+
+    async def add_one(number: int) -> int:
         return number + 1
 
-    @DBOS.workflow()
     async def count_up(number: int) -> int:
         for _ in range(_STEPS):
             number = await increase(number)
         return number
 
-    loop = asyncio.get_running_loop()
-    starts: asyncio.Queue[float] = asyncio.Queue()
-
-    # Says so itself: to poll for its result would load the very thing that is measured.
-    @DBOS.workflow()
     async def tell_start() -> None:
+        # Says so itself: to poll for its result would load the very thing that is measured.
         loop.call_soon_threadsafe(starts.put_nowait, time.perf_counter())
 
+    # Registered globally, which must come before the launch. Called and not written as decorators, so that the types
+    # also hold where DBOS is not installed and its names are unknown.
+    increase = DBOS.step()(add_one)
+    counting = DBOS.workflow()(count_up)
+    telling = DBOS.workflow()(tell_start)
+
     async def finish_one() -> None:
-        handle = await DBOS.start_workflow_async(count_up, 0)
+        handle = await DBOS.start_workflow_async(counting, 0)
         result = await handle.get_result()
         if result != _STEPS:
             raise WrongResultError(result)
 
     async def dispatch_one() -> float:
         enqueued = time.perf_counter()
-        await DBOS.enqueue_workflow_async(_QUEUE, tell_start)
+        await DBOS.enqueue_workflow_async(_QUEUE, telling)
         return await starts.get() - enqueued
 
     async with _launched(dsn):

@@ -25,7 +25,7 @@ OUTPUT = '{"verdict":"looks fine","score":0.93,"comment":"nothing to do"}'
 WARM_UP_CYCLES = 20
 """Cycles before the clock starts, so that statements are prepared and files have their first pages."""
 LEAST_CYCLES = 20
-"""Cycles that are measured even when the time is up, so that a short measurement on a slow disk still means something."""
+"""Cycles that are measured even when the time is up, so that a short measurement on a slow disk means something."""
 
 _ENVELOPE = (
     '{"specversion":"1.0","source":"/bench/floor","id":"%s","type":"bench.ticket.created","subject":"ticket/42",'

@@ -29,7 +29,9 @@ async def prepare(url: str, folder: Path) -> None:
     database = open_database(url, SystemClock())
     await database.open(migrate=True)
     await database.close()
-    await Place(url, folder).query(BOOKED)
+    place = Place(url, folder)
+    await place.query(BOOKED)
+    await place.close()
 
 
 @pytest.fixture
@@ -50,18 +52,20 @@ async def new_sqlite_place(tmp_path: Path) -> NewPlace:
 async def new_postgres_place(postgres_server: PostgresServer, tmp_path: Path) -> AsyncIterator[NewPlace]:
     template = await postgres_server.create_database()
     await prepare(postgres_server.dsn(template), tmp_path)
-    made: list[str] = [template]
+    made: dict[str, Place] = {}
 
     async def make() -> Place:
         name = await postgres_server.create_database(template=template)
-        made.append(name)
         folder = tmp_path / name
         folder.mkdir()
-        return Place(postgres_server.dsn(name), folder)
+        made[name] = Place(postgres_server.dsn(name), folder)
+        return made[name]
 
     yield make
-    for name in made:
+    for name, place in made.items():
+        await place.close()
         await postgres_server.drop_database(name)
+    await postgres_server.drop_database(template)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -13,7 +13,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,10 +24,7 @@ import asyncpg
 from pydantic_core import from_json
 
 from crash.children.plan import Plan
-from wakeful.clock import SystemClock
-from wakeful.runtime import open_database
 from wakeful.settings import sqlite_path
-from wakeful.stores.reading import Reader
 
 PATIENCE = 90.0
 TESTS = Path(__file__).parents[1]
@@ -189,6 +187,43 @@ async def until(holds: Callable[[], Any], *, within: float = PATIENCE) -> Any:
             await asyncio.sleep(0.01)
 
 
+def query_sqlite(path: Path, sql: str) -> list[tuple[Any, ...]]:
+    connection = apsw.Connection(str(path))
+    try:
+        connection.set_busy_timeout(10_000)
+        return list(connection.execute(sql))
+    finally:
+        connection.close()
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    id: str
+    agent: str
+    state: str
+    reason: str | None
+    attempts: int
+    crashes: int
+    envelope: str
+    output_text: str | None
+    error_text: str | None
+    owner: str | None
+
+    @property
+    def cause(self) -> str:
+        """The id of the event from outside that it goes back to."""
+        event = from_json(self.envelope)
+        return str(event.get("causationid") or event["id"])
+
+    @property
+    def output(self) -> Any:
+        return None if self.output_text is None else from_json(self.output_text)
+
+    @property
+    def error(self) -> Any:
+        return None if self.error_text is None else from_json(self.error_text)
+
+
 class Place:
     """A store under test: its address, and what is in it."""
 
@@ -196,6 +231,7 @@ class Place:
         self.url = url
         self.folder = folder
         self.counter = folder / "counter"
+        self._connection: asyncpg.Connection[Any] | None = None
 
     @property
     def dialect(self) -> str:
@@ -204,54 +240,57 @@ class Place:
     def plan(self, **more: Any) -> Plan:
         return Plan(self.url, str(self.counter), **more)
 
-    @contextlib.asynccontextmanager
-    async def reading(self) -> AsyncIterator[Reader]:
-        """A reader of what is stored. SQLite is read from a copy: looking must not repair what a crash left."""
+    async def query(self, sql: str, *, after_a_crash: bool = False) -> list[tuple[Any, ...]]:
+        """Rows. `after_a_crash`: nobody is connected, and looking must not repair what was left, so SQLite is copied."""
         path = sqlite_path(self.url)
+        if path is None:
+            return await self._query_postgres(sql)
+        if not after_a_crash:
+            return query_sqlite(path, sql)
         with tempfile.TemporaryDirectory(dir=self.folder) as copies:
-            url = self.url
-            if path is not None:
-                for file in (path, path.with_name(path.name + "-wal")):
-                    if file.exists():
-                        shutil.copy(file, copies)
-                url = f"sqlite:///{copies}/{path.name}"
-            database = open_database(url, SystemClock())
-            await database.open(migrate=False)
-            try:
-                yield Reader(database)
-            finally:
-                await database.close()
+            for file in (path, path.with_name(path.name + "-wal")):
+                if file.exists():
+                    shutil.copy(file, copies)
+            return query_sqlite(Path(copies) / path.name, sql)
 
-    async def runs(self, state: str | None = None) -> list[dict[str, Any]]:
-        """All runs with their steps."""
-        async with self.reading() as reader:
-            found: list[dict[str, Any]] = []
-            after = None
-            while True:
-                page = await reader.runs(state=state, limit=500, after=after)
-                found += [run for one in page["runs"] if (run := await reader.run(one["id"])) is not None]
-                after = page["next"]
-                if after is None:
-                    return found
+    async def _query_postgres(self, sql: str) -> list[tuple[Any, ...]]:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await asyncpg.connect(self.url)
+        return [tuple(row) for row in await self._connection.fetch(sql)]
 
-    async def counts(self) -> dict[str, int]:
-        async with self.reading() as reader:
-            return await reader.counts()
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
 
-    async def query(self, sql: str) -> list[tuple[Any, ...]]:
-        path = sqlite_path(self.url)
-        if path is not None:
-            connection = apsw.Connection(str(path))
-            connection.set_busy_timeout(10_000)
-            try:
-                return list(connection.execute(sql))
-            finally:
-                connection.close()
-        postgres = await asyncpg.connect(self.url)
-        try:
-            return [tuple(row) for row in await postgres.fetch(sql)]
-        finally:
-            await postgres.close()
+    async def runs(self, **how: Any) -> list[StoredRun]:
+        rows = await self.query(
+            "select run.id, agent, run.state, run.reason, attempts, crashes, envelope, output, error, owner "
+            "from wakeful_run run join wakeful_event event on event.seq = run.event_seq order by run.seq",
+            **how,
+        )
+        return [StoredRun(*row) for row in rows]
+
+    async def steps(self, **how: Any) -> list[tuple[StoredRun, str, str, list[Any]]]:
+        """Each step: its run, its name without a number, its state and arguments."""
+        runs = {run.id: run for run in await self.runs(**how)}
+        rows = await self.query(
+            "select run.id, name, step.state, arguments from wakeful_step step join wakeful_run run on run.seq = run_seq",
+            **how,
+        )
+        return [
+            (runs[run], name.partition("#")[0], state, from_json(arguments or "[]")) for run, name, state, arguments in rows
+        ]
+
+    async def states(self) -> dict[str, int]:
+        """How many runs are in which state."""
+        return dict(await self.query("select state, count(*) from wakeful_run group by state"))  # type: ignore[arg-type]
+
+    async def alarms(self) -> list[tuple[str, str, int]]:
+        return await self.query("select key, text, count from wakeful_alarm order by key")  # type: ignore[return-value]
+
+    async def processes(self) -> dict[str, str]:
+        """Each process and its state."""
+        return dict(await self.query("select id, state from wakeful_process"))  # type: ignore[arg-type]
 
     async def everything(self, *, but: tuple[str, ...] = ()) -> dict[str, list[tuple[Any, ...]]]:
         """All rows of all tables."""

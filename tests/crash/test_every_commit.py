@@ -101,30 +101,26 @@ async def crash(
 
 async def recorded_steps(place: Place) -> set[tuple[str, str]]:
     """(event of the order, step) of everything that is recorded as done."""
-    found = set()
-    for run in await place.runs():
-        event = run["event"]["id"] if run["agent"] == "order" else run["event"]["causation"]
-        for one in run["steps"]:
-            if one["state"] == "done":
-                name = one["name"].partition("#")[0]
-                found.add((event, f"price.{one['arguments'][0]}" if name == "price" else name))
-    return found
+    return {
+        (run.cause, f"price.{arguments[0]}" if name == "price" else name)
+        for run, name, state, arguments in await place.steps(after_a_crash=True)
+        if state == "done"
+    }
 
 
 async def check(place: Place, numbers: list[int], *, kills: int) -> None:
     """Each order is done once, by both agents, with the right outputs, and booked once."""
     runs = await place.runs()
-    assert {run["state"] for run in runs} == {"done"}
-    assert Tally(run["agent"] for run in runs) == {"order": len(numbers), "ship": len(numbers)}
-    outputs = {run["event"]["id"]: run["output"] for run in runs if run["agent"] == "order"}
-    shipped = sorted(run["output"] for run in runs if run["agent"] == "ship")
+    assert {run.state for run in runs} == {"done"}
+    assert Tally(run.agent for run in runs) == {"order": len(numbers), "ship": len(numbers)}
+    outputs = {(run.agent, run.cause): run.output for run in runs}
     for number in numbers:
-        assert {**outputs[f"order-{number}"], "moment": None} == {**expected(number)[0], "moment": None}
-    assert shipped == sorted(expected(number)[1] for number in numbers)
-    for run in runs:
-        assert run["attempts"] == 1, "crashes are counted apart from attempts"
-        assert run["crashes"] <= kills
-        assert {one["state"] for one in run["steps"]} <= {"done"}
+        ordered, shipped = expected(number)
+        assert {**outputs["order", f"order-{number}"], "moment": None} == {**ordered, "moment": None}
+        assert outputs["ship", f"order-{number}"] == shipped
+    assert {run.attempts for run in runs} == {0}, "crashes are counted apart from failures"
+    assert max(run.crashes for run in runs) <= kills
+    assert {state for _, _, state, _ in await place.steps()} <= {"done", "fact"}
     booked = await place.query("select event, total from booked order by event")
     assert booked == sorted((f"order-{number}", expected(number)[0]["booked"]) for number in numbers)
     ran = Tally((event, name) for event, name, _ in Counter(place.counter).lines())
@@ -133,5 +129,4 @@ async def check(place: Place, numbers: list[int], *, kills: int) -> None:
             at_least, at_most = (2, 2 + kills) if name == "flaky" else (1, 1 + kills)
             assert at_least <= ran[f"order-{number}", name] <= at_most, (name, ran)
     if place.dialect == "sqlite":  # on PostgreSQL a lease may outlive this look
-        async with place.reading() as reader:
-            assert "alive" not in {process["state"] for process in await reader.processes()}
+        assert "alive" not in (await place.processes()).values()

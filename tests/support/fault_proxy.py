@@ -9,6 +9,7 @@ Faults are set and taken back while connections are open:
 
     latency = 0.05      every chunk is that late, in both directions
     blackhole()         connections stay, and new ones are taken, but nothing passes until pass_through()
+    stall()             the same for the connections of this moment only; new ones work
     reset()             live connections end with a reset; new ones are welcome
     refuse()            new connections are refused until pass_through(); live ones stay
     cut(pattern)        the connection is reset when the client sends the pattern, before or after the server got it
@@ -63,6 +64,8 @@ class _Link:
         self.server = server
         self.searches: dict[Cut, _Search] = {}
         self.awaiting_answer: tuple[Cut, _Search] | None = None
+        self.open = asyncio.Event()
+        self.open.set()
 
     def reset(self) -> None:
         _reset(self.client)
@@ -104,11 +107,17 @@ class FaultProxy:
         self.latency = 0.0
         self._cut = None
         self._open.set()
+        for link in self._links:
+            link.open.set()
         if self._listener is None:
             self._listener = await asyncio.start_server(self._take, "127.0.0.1", self._port, limit=_CHUNK)
 
     def blackhole(self) -> None:
         self._open.clear()
+
+    def stall(self) -> None:
+        for link in self._links:
+            link.open.clear()
 
     def reset(self) -> None:
         for link in list(self._links):
@@ -168,7 +177,7 @@ class FaultProxy:
 
     async def _upwards(self, link: _Link, reader: asyncio.StreamReader) -> None:
         while chunk := await reader.read(_CHUNK):
-            await self._weather()
+            await self._weather(link)
             cut = self._cut
             if cut and self._hits(cut, link, chunk):
                 self._cut = None
@@ -190,15 +199,16 @@ class FaultProxy:
                     link.reset()
                     cut.done.set()
                     return
-            await self._weather()
+            await self._weather(link)
             link.client.write(chunk)
             await link.client.drain()
         _end(link.client)
 
-    async def _weather(self) -> None:
+    async def _weather(self, link: _Link) -> None:
         if self.latency:
             await asyncio.sleep(self.latency)
         await self._open.wait()
+        await link.open.wait()
 
     @staticmethod
     def _hits(cut: Cut, link: _Link, chunk: bytes) -> bool:

@@ -7,6 +7,10 @@ import asyncio
 import asyncpg
 
 PATIENCE = 20.0
+WAITING = """
+select count(*) from pg_stat_activity
+where datname = current_database() and wait_event_type = 'Lock' and query like $1
+"""
 
 
 async def waiting_for_a_lock(url: str, *, like: str = "%", sessions: int = 1) -> None:
@@ -14,14 +18,7 @@ async def waiting_for_a_lock(url: str, *, like: str = "%", sessions: int = 1) ->
     connection = await asyncpg.connect(url)
     try:
         async with asyncio.timeout(PATIENCE):
-            while (
-                await connection.fetchval(
-                    "select count(*) from pg_stat_activity where datname = current_database() "
-                    "and wait_event_type = 'Lock' and query like $1",
-                    like,
-                )
-                < sessions
-            ):
-                await asyncio.sleep(0)
+            while await connection.fetchval(WAITING, like) < sessions:
+                pass
     finally:
         await connection.close()

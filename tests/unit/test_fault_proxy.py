@@ -128,6 +128,18 @@ async def test_blackhole_passes_nothing_until_it_is_taken_back(client: Client, p
     late.close()
 
 
+async def test_stall_holds_the_connections_of_the_moment_only(client: Client, proxy: FaultProxy, echo: EchoServer):
+    await client.ask(b"one")
+    proxy.stall()
+    held = asyncio.create_task(client.ask(b"two"))
+    other = await Client.connect(proxy)
+    assert await other.ask(b"three") == b"three"
+    assert not held.done()
+    await proxy.pass_through()
+    assert await held == b"two"
+    other.close()
+
+
 async def test_a_server_that_is_away_looks_like_a_reset(echo: EchoServer):
     async with FaultProxy("127.0.0.1", 1) as proxy:
         client = await Client.connect(proxy)

@@ -16,6 +16,7 @@ from wakeful.stores.reading import Reader
 
 if TYPE_CHECKING:
     from wakeful.app import App
+    from wakeful.runtime import Runtime
 
 R = TypeVar("R")
 
@@ -79,3 +80,12 @@ def is_store(path: Path) -> bool:
     except apsw.Error as error:
         message = f"cannot open {path}: {error}. May this user read it, and its folder?"
         raise StoreUnavailable(message) from None
+
+
+@contextlib.asynccontextmanager
+async def sending(app: App, store: str | None) -> AsyncIterator[Runtime]:
+    """A runtime that is connected to its store, for a command that puts something in."""
+    from wakeful.runtime import running
+
+    async with running(app, worker=False, store=store) as runtime:
+        yield runtime

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 def main(seconds: float | None = None, *, keep: bool = False) -> int:
     """Run it for so many seconds, or until Ctrl-C; 0 if every promise held, 1 if one did not."""
-    from wakeful.demo.director import direct  # the child imports this package too, and needs none of that
+    try:
+        from wakeful.demo.director import direct  # the worker imports this package too, and needs none of that
 
-    return direct(seconds, keep=keep)
+        return direct(seconds, keep=keep)
+    except KeyboardInterrupt:  # before or after the part that ends cleanly on it
+        return 130

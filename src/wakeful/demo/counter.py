@@ -92,7 +92,7 @@ class Counter:
         self._recorded: set[Key] = set()
         self.executions: dict[Key, list[Execution]] = {}
         self.finished = 0
-        self.retries = 0
+        self.retried: list[Key] = []
         self.cut_off = 0
         self.unsaved = 0
         self.repeated: list[Key] = []
@@ -149,7 +149,7 @@ class Counter:
         ):
             self.repeated.append(key)
         elif earlier and earlier[-1].ended == "failed":
-            self.retries += 1
+            self.retried.append(key)
         earlier.append(execution)
 
     def _end(self, key: Key, worker: int, ending: Ending) -> None:

@@ -32,9 +32,9 @@ from wakeful.demo.child import Child
 from wakeful.demo.counter import Counter
 from wakeful.demo.feeder import Feeder
 from wakeful.demo.pace import pace_for
-from wakeful.demo.scene import Message, Scene, reason_of, row_of
+from wakeful.demo.scene import Message, Scene, clock, reason_of, row_of
 from wakeful.demo.summary import Kill, close_the_books, counted_noun, print_account
-from wakeful.demo.view import View, choose_view, clock
+from wakeful.demo.view import View, choose_view
 from wakeful.runtime import Runtime
 
 PAINT_EVERY = 0.125
@@ -69,8 +69,6 @@ def direct(seconds: float | None, *, keep: bool) -> int:
     except WorkerDied as death:
         console.print(str(death), style="bold red", markup=False, soft_wrap=True)
         return 1
-    except KeyboardInterrupt:  # before or after the part that handles it
-        return 130
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -103,9 +101,10 @@ class Director:
         self._messages: list[Message] = []
         self._headline = Message(0.0, "")
         self._child: Child | None = None
+        self._working: int | None = None  # the worker that has joined
         self._kills: list[Kill] = []
         self._told: set[str] = set()
-        self._told_retries: set[tuple[str, str]] = set()
+        self._told_retries = 0
         self._begun = time.monotonic()
         self._asked_to_stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -162,7 +161,7 @@ class Director:
         self._say("Events come in and no worker runs yet. Accepted means: it is on disk.")
         await self._at(0.8)
         await self._start_worker()
-        self._say(f"Worker {self._pid} is at work: {len(STEPS)} agents, and every step is a checkpoint.")
+        self._say(f"Worker {self._working} is at work: {len(STEPS)} agents, and every step is a checkpoint.")
         number = 0
         while self._has_time_to_kill(number):
             await self._at(number * ROUND + KILL_AT)
@@ -192,6 +191,7 @@ class Director:
         child, self._child = self._child, None
         if child is None:
             return
+        self._working = None
         await child.kill()
         await self._look()
         struck = self._left_behind()
@@ -208,6 +208,7 @@ class Director:
             "bold yellow",
         )
         await asyncio.sleep(WITHOUT_WORKER * self._pace / 2)
+        self._say("Another worker is started on the same file.")
         await self._start_worker()
         joined_at = await self._joined_at()
         await self._until(lambda: self._gone_on(struck) is not None, at_most=OVERRUN)
@@ -215,7 +216,7 @@ class Director:
         if first is not None and joined_at is not None:
             kill.resumed_after = max(0.0, first - joined_at)
         self._say(
-            f"Worker {self._pid} took over at once: {counted_noun(len(struck), 'run')} go on with their next step.",
+            f"Worker {self._working} took over at once: {counted_noun(len(struck), 'run')} go on with their next step.",
             "bold green",
         )
         await self._until(lambda: not any(seen.is_open for seen in struck), at_most=OVERRUN)
@@ -241,15 +242,11 @@ class Director:
             for (_, subject), executions in self._counter.executions.items()
             if subject in subjects
             for execution in executions
-            if execution.worker == self._pid
+            if execution.worker == self._working
         ]
         return min(began, default=None)
 
     # the worker
-
-    @property
-    def _pid(self) -> int | None:
-        return self._child.pid if self._child is not None else None
 
     async def _start_worker(self) -> None:
         child = await Child.start(
@@ -260,10 +257,11 @@ class Director:
         )
         self._child = child
         await child.at_work(self._runtime.reader)
+        self._working = child.pid
 
     async def _joined_at(self) -> float | None:
         for one in await self._runtime.reader.processes():
-            if one["pid"] == self._pid and one["state"] == "alive":
+            if one["pid"] == self._working and one["state"] == "alive":
                 return moment(one["started_at"])
         return None
 
@@ -279,7 +277,7 @@ class Director:
         if not stopping.done():
             await child.kill()
         await dropped(stopping, hurry)
-        self._child = None
+        self._child = self._working = None
 
     def _check_worker(self) -> None:
         if self._child is not None and self._child.died_by_itself:
@@ -356,12 +354,10 @@ class Director:
                 self._say(f"Dead letter: {seen.agent}, {seen.subject}: {reason_of(seen)}", "red", minor=True)
 
     def _tell_retries(self) -> None:
-        for seen in self._board.open_runs():
-            key = seen.next_key()
-            last = self._counter.last(key) if key is not None else None
-            if key is not None and last is not None and last.ended == "failed" and key not in self._told_retries:
-                self._told_retries.add(key)
-                self._say(f"Step {key[0]} failed for {key[1]}: transient, so it is tried again.", "yellow", minor=True)
+        for step, subject in self._counter.retried[self._told_retries :]:
+            if self._counter.retried.index((step, subject)) >= self._told_retries:  # the first of this step
+                self._say(f"Step {step} failed for {subject}, which may pass: it is tried again.", "yellow", minor=True)
+        self._told_retries = len(self._counter.retried)
 
     def _scene(self) -> Scene:
         board, counter = self._board, self._counter
@@ -374,19 +370,24 @@ class Director:
             keep=self._keep,
             now=self._headline,
             messages=self._messages,
-            worker=f"{self._pid} at work" if self._pid is not None else "none",
+            worker=self._worker_in_words(),
             counts={
                 "events accepted": len(board.events),
                 "runs done": board.count("done"),
                 "runs open": len(board.open_runs()),
                 "steps finished": counter.finished,
-                "retries": counter.retries,
+                "retries": len(counter.retried),
                 "dead letters": board.count("dead"),
                 "runs resumed": sum(seen.kept is not None and seen.crashes > 0 for seen in board.runs.values()),
                 "steps executed twice": len(counter.repeated),
             },
-            rows=[row_of(seen, counter, self._pid, now) for seen in newest],
+            rows=[row_of(seen, counter, self._working, now) for seen in newest],
         )
+
+    def _worker_in_words(self) -> str:
+        if self._child is None:
+            return "none"
+        return f"{self._child.pid} at work" if self._working is not None else f"{self._child.pid} starts"
 
     def _say(self, text: str, style: str = "", *, minor: bool = False) -> None:
         """Note what happened. The headline changes for what matters, and for the rest only when it has been read."""

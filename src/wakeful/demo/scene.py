@@ -78,11 +78,11 @@ def note_of(seen: Seen, marks: list[Mark], worker: int | None, now: float) -> st
     if "cut" in marks:
         return f"killed in step {step}"
     if "again" in marks:
-        return f"step {step} failed, retrying"
+        return "last try failed"
     if seen.kept is not None and seen.crashes:
         return f"resumed at step {seen.kept + 1}" if seen.kept else "began again"
     if seen.state == "ready" and worker is None:
-        return "waits for a worker"
+        return "no worker yet"
     return ""
 
 
@@ -90,3 +90,8 @@ def reason_of(seen: Seen) -> str:
     """Why a run is dead, as short as it can be said."""
     error = seen.error or "unknown"
     return error.partition(f"does not fit agent {seen.agent}: ")[2] or error
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

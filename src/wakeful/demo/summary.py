@@ -84,7 +84,7 @@ def close_the_books(board: Board, counter: Counter, feeder: Feeder) -> Account:
     account.recorded = len(recorded)
     account.uncounted = len(recorded - counter.finished_keys())
     account.cut_off, account.unsaved = counter.cut_off, counter.unsaved
-    account.retries, account.repeated = counter.retries, len(counter.repeated)
+    account.retries, account.repeated = len(counter.retried), len(counter.repeated)
     account.dead.sort(key=lambda seen: seen.created_at)
     account.open.sort(key=lambda seen: seen.created_at)
     return account
@@ -125,12 +125,13 @@ def print_account(
 
 def _print_events(out: Printer, account: Account) -> None:
     within = f", {account.from_within} of them emitted by runs" if account.from_within else ""
-    again = f"; {account.duplicates} delivered twice, and run once" if account.duplicates else ""
-    out.line("accepted", f"{account.accepted} events{within}{again}")
+    out.line("accepted", f"{counted_noun(account.accepted, 'event')}{within}")
+    if account.duplicates:
+        out.line("", f"{account.duplicates} more delivered a second time: no second run")
     out.line("done", f"{account.done}")
     out.line("dead", f"{len(account.dead)}", "red" if account.dead else "")
     for seen in account.dead[:LISTED]:
-        out.line("", f"{seen.agent}, {seen.type} {seen.subject}: {reason_of(seen)}")
+        out.line("", f"{seen.agent} {seen.subject}: {reason_of(seen)}")
     if len(account.dead) > LISTED:
         out.line("", f"and {len(account.dead) - LISTED} more like these")
     kinds = ", ".join(sorted(set(account.unmatched)))
@@ -139,7 +140,7 @@ def _print_events(out: Printer, account: Account) -> None:
     )
     out.line("open", f"{len(account.open)}" + (" (they go on when a worker starts)" if account.open else ""))
     for seen in account.open[:LISTED]:
-        out.line("", f"{seen.agent}, {seen.type} {seen.subject}: {seen.state}, {len(seen.recorded)} steps recorded")
+        out.line("", f"{seen.agent} {seen.subject}: {seen.state}, {counted_noun(len(seen.recorded), 'step')} finished")
     if len(account.open) > LISTED:
         out.line("", f"and {len(account.open) - LISTED} more")
     columns = f"{account.done} done + {len(account.dead)} dead + {len(account.unmatched)} unmatched + {len(account.open)} open"
@@ -151,16 +152,13 @@ def _print_events(out: Printer, account: Account) -> None:
 
 
 def _print_steps(out: Printer, account: Account) -> None:
-    out.line(
-        "steps",
-        f"{account.finished} executed to their end, counted outside of the worker; {account.recorded} in the store",
-    )
+    out.line("steps", f"{account.finished} ran to their end (counted in a file), {account.recorded} are in the store")
     if account.retries:
         out.line("", f"{account.retries} tried again after a failure")
     if account.cut_off:
-        out.line("", f"{account.cut_off} cut off in the middle by a kill: not finished, so they began again")
+        out.line("", f"{account.cut_off} cut off by a kill: not finished, so they began again")
     if account.unsaved:
-        out.line("", f"{account.unsaved} ended in the very moment of a kill, before the commit: not finished either")
+        out.line("", f"{account.unsaved} ended just before a kill, but not yet on disk: not finished either")
     if account.uncounted:
         out.line("", f"{account.uncounted} are in the store, but the counter never saw them end", "bold red")
     if account.repeated:
@@ -175,7 +173,7 @@ def _print_kill(out: Printer, kill: Kill) -> None:
     if kill.resumed_after is not None:
         out.line(
             "",
-            f"resumed {kill.resumed_after * 1000:.0f} ms after the next worker was up, {kill.kept} finished steps kept",
+            f"resumed {kill.resumed_after * 1000:.0f} ms after the next was up, {counted_noun(kill.kept, 'finished step')} kept",
         )
     elif kill.runs:
         out.line("", "the demonstration ended before the next worker took over")

@@ -69,6 +69,7 @@ class Worker:
         self._idle.set()
         self._log = structlog.get_logger("wakeful").bind(part="worker")
         self.finished = 0
+        self.on_finished: Callable[[], None] = lambda: None
 
     # life
 
@@ -107,6 +108,11 @@ class Worker:
         """The process lost its lease: everything in flight belongs to others now."""
         for run in list(self._runs.values()):
             run.interrupt("lost")
+
+    @property
+    def in_flight(self) -> list[Run]:
+        """What runs now."""
+        return list(self._runs.values())
 
     async def idle(self) -> None:
         """Wait until nothing runs."""
@@ -249,6 +255,7 @@ class Worker:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self.finished += 1
+        self.on_finished()
         if not self._tasks:
             self._alone = False
             self._idle.set()

@@ -58,6 +58,7 @@ class Journal:
         self._resting: list[Waiting] = []
         self._busy = False
         self._closed = False
+        self._in_doubt = False  # a transaction whose answer was lost may still be on its way to its COMMIT
         self._task: asyncio.Task[None] | None = None
         self.on_ready: Callable[[Ready], None] = lambda _: None
         self.transactions = 0
@@ -137,6 +138,7 @@ class Journal:
         try:
             results = await self._transact([waiting.request for waiting in batch])
         except StoreUnavailable as error:
+            self._in_doubt = True
             for waiting in batch:
                 settle(waiting, StoreUnavailable(str(error)))
         except Exception as error:  # noqa: BLE001 whatever it is, it belongs to a caller
@@ -150,15 +152,17 @@ class Journal:
                 settle(waiting, result)
 
     async def _transact(self, requests: list[Any]) -> list[Any]:
-        notifies, probe = self._backend.notifies, self._probe
+        notifies, alone, probe = self._backend.notifies, self._in_doubt, self._probe
         if probe is None:
-            results = await self._backend.transact(lambda now: whole(now, requests, notifies=notifies))
+            results = await self._backend.transact(lambda now: whole(now, requests, notifies=notifies, alone=alone))
         else:
             probe("before", requests)
             results = await self._backend.transact(
-                lambda now: watched(whole(now, requests, notifies=notifies), probe, requests)
+                lambda now: watched(whole(now, requests, notifies=notifies, alone=alone), probe, requests)
             )
             probe("after", requests)
+        if alone and any(getattr(request, "process", None) is not None for request in requests):
+            self._in_doubt = False
         self.transactions += 1
         self.transitions += len(requests)
         return results
@@ -201,14 +205,18 @@ def makes_ready(request: Any) -> Ready | None:
     return None
 
 
-def whole(now: int | None, requests: list[Any], *, notifies: bool) -> Transaction[list[Any]]:
-    """One transaction: the fence, then each verb in the order of VERBS over all requests of its kind."""
+def whole(now: int | None, requests: list[Any], *, notifies: bool, alone: bool = False) -> Transaction[list[Any]]:
+    """One transaction: the fence, then each verb in the order of VERBS over all requests of its kind.
+
+    `alone` is for the first one after an answer was lost: it waits at the fence until no other transaction of this
+    process is under way. So what it reads (which runs do we own? is that step stored?) is the last word.
+    """
     results: list[Any] = [None] * len(requests)
     groups: dict[type, list[int]] = {}
     fenced = {process for request in requests if (process := getattr(request, "process", None)) is not None}
     lease_is_good: dict[str, bool] = {}
     if fenced:
-        rows = yield "fence", [(now, process) for process in sorted(fenced)]
+        rows = yield "fence_alone" if alone else "fence", [(now, process) for process in sorted(fenced)]
         lease_is_good = {row[0]: bool(row[1]) for row in rows}
     for number, request in enumerate(requests):
         process = getattr(request, "process", None)

@@ -109,6 +109,12 @@ class Reader:
             "same_id": len(rows) - 1,
         }
 
+    async def why(self, identifier: str) -> dict[str, Any] | None:
+        """The whole story of an event or a run, or None."""
+        from wakeful.why import why
+
+        return await why(self, identifier)
+
     async def alarms(self, *, state: str | None = None) -> dict[str, Any]:
         """Alarms, the latest first."""
         rows = await self._database.fetch("list_alarms", state, LONGEST_PAGE)

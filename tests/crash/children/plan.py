@@ -15,6 +15,7 @@ class Plan:
     # At the n-th boundary of a commit: die by SIGKILL, or stop by SIGSTOP.
     crash_at: int | None = None
     stop_at: int | None = None
+    say_boundaries: bool = False
     # Events to send: type, id, data. What gets no answer is sent again.
     emit: list[tuple[str, str, Any]] = field(default_factory=list)
     die_when_accepted: bool = False

@@ -35,16 +35,23 @@ class Boundaries:
     def __init__(self, plan: Plan) -> None:
         self._crash_at = plan.crash_at
         self._stop_at = plan.stop_at
+        self._say_all = plan.say_boundaries
         self.count = 0
 
     def __call__(self, point: str, requests: Sequence[Any]) -> None:
         self.count += 1
+        if self._say_all:
+            self._say("passed", point, requests)
         if self.count in {self._crash_at, self._stop_at}:
-            say("at the boundary", number=self.count, point=point, requests=[type(one).__name__ for one in requests])
+            self._say("at the boundary", point, requests)
         if self.count == self._crash_at:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.count == self._stop_at:
             os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _say(self, what: str, point: str, requests: Sequence[Any]) -> None:
+        kinds = [type(one).__name__ for one in requests]
+        say(what, number=self.count, point=point, requests=kinds, pid=os.getpid())
 
 
 def make_runtime(plan: Plan, probe: Boundaries | None = None) -> Runtime:

@@ -1,6 +1,7 @@
 -- The named queries, the same on SQLite and PostgreSQL but for a few slots:
 --   {now}          the time: `:now` on SQLite; on PostgreSQL the database's clock unless a test hands in another
 --   {for_share}    PostgreSQL: lock what a fenced write checks until its commit. SQLite has one writer: nothing to lock
+--   {for_update}   PostgreSQL: the same lock for one alone, which waits until nobody else holds it
 --   {skip_locked}  PostgreSQL: claimants pass over each other's candidates. SQLite has one writer: nothing to pass over
 -- A heading names the query and its parameters, in the order in which they are handed over. What must differ in more
 -- than a slot stands in postgres.sql, which overrules this file by name.
@@ -8,6 +9,10 @@
 -- fence(now, process) --
 -- Is this process alive, and is its lease good? The lock keeps anybody from taking its runs before this transaction ends.
 select id, lease_until > {now} from wakeful_process where id = :process and state = 'alive' {for_share}
+
+-- fence_alone(now, process) --
+-- As fence, and waits for every other transaction of this process: one whose connection was lost may still commit.
+select id, lease_until > {now} from wakeful_process where id = :process and state = 'alive' {for_update}
 
 -- insert_event(now, key, app, source, id, type, subject, state, reason, content, envelope) --
 -- No row comes back when the identity is known already.

@@ -1,0 +1,110 @@
+"""Wakeful on the workload of the floors: events come in by `app.emit`, 64 in flight, three steps each, until time is up.
+
+Runs in a process of its own (`python -m bench.engine_runs --store URL`), so that neither the floor nor the harness
+shares an interpreter with it. A run counts when its end is on disk.
+"""
+
+import argparse
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from bench.workload import LEAST_CYCLES
+from wakeful import App, Run, on
+
+PAYLOAD = {"number": 42, "title": "printer on fire", "severity": 3}
+RESULT = {"verdict": "looks fine", "score": 0.93}
+
+
+async def fetch(number: int) -> dict[str, object]:  # noqa: ARG001 a step has arguments
+    return RESULT
+
+
+async def judge(found: dict[str, object]) -> dict[str, object]:  # noqa: ARG001
+    return RESULT
+
+
+async def summarise(verdict: dict[str, object]) -> dict[str, object]:  # noqa: ARG001
+    return RESULT
+
+
+def make_app(store: str, in_flight: int) -> App:
+    """An app with the one agent of the workload."""
+    app = App("bench", store=store, in_flight=in_flight)
+
+    @app.agent(on("bench.ticket.created"))
+    async def floor(run: Run, data: dict[str, object]) -> dict[str, object]:
+        found = await run.step(fetch, data["number"])
+        verdict = await run.step(judge, found)
+        return {**await run.step(summarise, verdict), "comment": "nothing to do"}
+
+    return app
+
+
+async def measure(store: str, seconds: float, in_flight: int) -> dict[str, float]:
+    """Finished runs per second, and how many transitions a transaction carried."""
+    app = make_app(store, in_flight)
+    async with app.running(migrate=True) as runtime:
+        number = 0
+        finished = asyncio.Semaphore(0)
+        runtime.worker.on_finished = finished.release
+
+        async def emit() -> None:
+            nonlocal number
+            number += 1
+            await app.emit("bench.ticket.created", PAYLOAD, source="/bench", id=f"event-{number:012d}", subject="ticket/42")
+
+        async def refill() -> None:
+            """One new event for each run that ended: always the same number in flight."""
+            await finished.acquire()
+            await emit()
+
+        await asyncio.gather(*(emit() for _ in range(in_flight)))
+        for _ in range(in_flight * 5):  # warm up
+            await refill()
+        loops = [asyncio.create_task(_forever(refill)) for _ in range(in_flight)]
+        await asyncio.sleep(0.2)
+        journal = runtime.store.journal
+        before, began = runtime.worker.finished, time.perf_counter()
+        transitions, transactions, cpu = journal.transitions, journal.transactions, time.process_time()
+        await asyncio.sleep(seconds)
+        while runtime.worker.finished - before < in_flight * LEAST_CYCLES:
+            await asyncio.sleep(0.05)
+        took = time.perf_counter() - began
+        count = runtime.worker.finished - before
+        figures = {
+            "runs_per_second": count / took,
+            "transitions_per_transaction": (journal.transitions - transitions) / (journal.transactions - transactions),
+            "cpu_microseconds_per_run": (time.process_time() - cpu) / count * 1e6,
+        }
+        for loop in loops:
+            loop.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+        await runtime.drain()
+    return figures
+
+
+async def _forever(work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await work()
+
+
+def main() -> None:
+    """Measure one store and print one JSON line."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--store", required=True)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--in-flight", type=int, default=64)
+    options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    import uvloop  # noqa: PLC0415 comes with uvicorn's extra
+
+    print(json.dumps(uvloop.run(measure(options.store, options.seconds, options.in_flight))))
+
+
+if __name__ == "__main__":
+    main()

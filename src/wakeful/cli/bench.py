@@ -1,0 +1,43 @@
+"""bench: the benchmark of a checkout."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from wakeful.cli.arguments import Command, Parser, seconds
+from wakeful.errors import NotFound
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("--smoke", action="store_true", help="only show that everything runs; the figures mean nothing")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--only", metavar="NAME", action="append", default=[], help="only this measurement; may be repeated")
+    parser.add_argument("--seconds", metavar="TIME", type=seconds, help="how long each measurement runs")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    sys.path.insert(0, str(find_checkout()))
+    from bench.main import main
+
+    words = [f"--{name}" for name in ("smoke", "json") if getattr(arguments, name)]
+    for name in arguments.only:
+        words += ["--only", name]
+    if arguments.seconds is not None:
+        words += ["--seconds", f"{arguments.seconds:g}"]
+    code: int | None = main(words)
+    return code or 0
+
+
+bench_command = Command(declare, execute)
+
+
+def find_checkout() -> Path:
+    """Where bench/ is: up from here, or beside the source that is installed for editing."""
+    here = Path.cwd()
+    for folder in (here, *here.parents, Path(__file__).resolve().parents[3]):
+        if (folder / "bench" / "main.py").is_file() and (folder / "src" / "wakeful").is_dir():
+            return folder
+    message = "the benchmark is not part of the package: run it in a checkout of Wakeful, with `make bench`"
+    raise NotFound(message)

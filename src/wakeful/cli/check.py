@@ -1,0 +1,121 @@
+"""check: what an app declares, and what is wrong with it. Nothing runs, and no store is touched."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store
+from wakeful.cli.opening import chosen_store
+from wakeful.cli.terminal import plain, print_json, say, table, terminal
+from wakeful.errors import ConfigError, WakefulError
+from wakeful.settings import shown_store, sqlite_path, token
+
+if TYPE_CHECKING:
+    from wakeful.app import App
+
+
+def declare(parser: Parser) -> None:
+    add_app(parser)
+    add_store(parser)
+    parser.add_argument("--host", metavar="HOST", help="would `serve --host` be allowed here?")
+    parser.add_argument("--port", metavar="PORT", help=argparse.SUPPRESS)
+    add_json(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from wakeful.loading import load_app
+
+    problems: list[str] = []
+    app: App | None = None
+    try:
+        app = load_app(arguments.app)
+    except ConfigError as error:
+        problems.append(str(error))
+    problems += [problem for problem in (store_problem(arguments, app), host_problem(arguments.host)) if problem]
+    found = report(arguments, app, problems)
+    if arguments.json:
+        print_json(found)
+    else:
+        show(found)
+    return 1 if problems else 0
+
+
+check_command = Command(declare, execute)
+
+
+def report(arguments: argparse.Namespace, app: App | None, problems: list[str]) -> dict[str, Any]:
+    return {
+        "app": None if app is None else app.name,
+        "store": shown_store(chosen_store(arguments, app)),
+        "agents": [] if app is None else [agent.describe() for agent in app.agents.values()],
+        "problems": problems,
+        "notes": [] if app is None else notes(app),
+    }
+
+
+def store_problem(arguments: argparse.Namespace, app: App | None) -> str | None:
+    """Could a store of that address be opened at all?"""
+    try:
+        path = sqlite_path(chosen_store(arguments, app))
+        if path is not None:
+            from wakeful.stores.sqlite import refuse_network_file_system
+
+            refuse_network_file_system(path)
+        else:
+            from wakeful.stores.postgres import driver
+
+            driver()
+    except WakefulError as error:
+        return str(error)
+    return None
+
+
+def host_problem(host: str | None) -> str | None:
+    if host is None:
+        return None
+    from wakeful.api.security import ApiSettings, refuse_open_binding
+
+    try:
+        refuse_open_binding(ApiSettings(host=host, token=token()))
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+def notes(app: App) -> list[str]:
+    """What is allowed, and still may not be meant."""
+    if not app.agents:
+        return [f'app {app.name} has no agents: declare one with @app.agent(on("type"))']
+    return [
+        f"agent {agent.name} has no trigger: only `wakeful run` starts it" for agent in app.agents.values() if not agent.triggers
+    ]
+
+
+def show(found: dict[str, Any]) -> None:
+    from wakeful.loading import shorter_paths
+
+    if found["app"] is not None:
+        out = terminal()
+        count = len(found["agents"])
+        out.print(Text(f"app {found['app']}, {count} agent{'' if count == 1 else 's'}, store {found['store']}"))
+        listing = table("agent", "wakes on", "owner", "attempts", "written at")
+        listing.columns[1].no_wrap = False
+        for agent in found["agents"]:
+            listing.add_row(
+                agent["name"],
+                plain(", ".join(agent["triggers"])) or "–",
+                plain(agent["owner"] or "–"),
+                str(agent["attempts"]),
+                Text(shorter_paths(agent["written_at"]), style="dim"),
+            )
+        if count:
+            out.print(listing)
+        for note in found["notes"]:
+            out.print(Text(f"note: {note}", style="yellow"))
+        if not found["problems"]:
+            out.print(Text("no problems", style="green"))
+    for problem in found["problems"]:
+        say(plain(problem))

@@ -1,0 +1,20 @@
+"""demo: the main job, to be watched."""
+
+from __future__ import annotations
+
+import argparse
+
+from wakeful.cli.arguments import Command, Parser, seconds
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("--seconds", metavar="TIME", type=seconds, help="end by itself after so long (default: at Ctrl-C)")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from wakeful.demo import main
+
+    return main(arguments.seconds)
+
+
+demo_command = Command(declare, execute)

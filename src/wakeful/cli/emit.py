@@ -1,0 +1,147 @@
+"""emit: send an event, into a store by way of its app, or to a server that runs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from wakeful.cli.arguments import Command, Parser, UsageError, add_data, add_json, add_operator, add_store, operator_of, read_data
+from wakeful.cli.opening import sending
+from wakeful.cli.terminal import SHOWN_OF_AN_ID, plain, print_json, say
+from wakeful.errors import StoreUnavailable, WakefulError, did_you_mean
+from wakeful.intake.cloudevents import new_event, to_envelope
+from wakeful.model import Event
+from wakeful.stores.base import RecordOperation
+
+if TYPE_CHECKING:
+    from wakeful.app import App
+
+SOURCE = "/cli"
+TIMEOUT = 30.0
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("words", metavar="APP TYPE", nargs="+", help="the app, and the event's type; with --url only the type")
+    add_data(parser)
+    parser.add_argument("--id", metavar="ID", help="its id (default: a new one); the same source and id again is a duplicate")
+    parser.add_argument("--source", metavar="SOURCE", default=SOURCE, help=f"where it comes from (default {SOURCE})")
+    parser.add_argument("--subject", metavar="TEXT", help="what it is about")
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help="a further attribute, like expirytime=2030-01-01T00:00:00Z"
+    )
+    parser.add_argument("--url", metavar="URL", help="send it to this server instead, like http://127.0.0.1:8765")
+    add_store(parser)
+    add_operator(parser)
+    add_json(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    if arguments.url:
+        return _post(arguments)
+    if len(arguments.words) != 2:
+        message = "emit takes APP and TYPE, like: wakeful emit app.py ticket.created; or a TYPE and --url of a server"
+        raise UsageError(message)
+    from wakeful.loading import load_app
+    from wakeful.telemetry.logs import configure_logs
+
+    event = _event(arguments, arguments.words[1])
+    configure_logs(level="error")
+    app = load_app(arguments.words[0])
+    answer, reason, workers = asyncio.run(_emit(app, arguments, event))
+    _show(arguments, answer, reason)
+    if not arguments.json and answer["runs"] and answer["status"] == "accepted" and not workers:
+        say(f"no worker is alive on this store: `wakeful once {arguments.words[0]}` or `wakeful serve {arguments.words[0]}` runs it")
+    if not arguments.json and answer["status"] == "unmatched":
+        types = {trigger.type for agent in app.agents.values() for trigger in agent.triggers}
+        say(f"the event is kept, and nothing ran: {reason}.{did_you_mean(event.type, types)}")
+    return 0
+
+
+emit_command = Command(declare, execute, usage="[options] APP TYPE")
+
+
+async def _emit(app: App, arguments: argparse.Namespace, event: Event) -> tuple[dict[str, Any], str | None, int]:
+    async with sending(app, arguments.store) as runtime:
+        receipt = (await runtime.door.accept([event]))[0]
+        operation = RecordOperation(operator_of(arguments), "emit", app.name, event.id, f"{event.type} from {event.source}: {receipt.status}")
+        await runtime.store.record_operation(operation)
+        workers = sum(one["state"] == "alive" and one["lease_left"] > 0 for one in await runtime.reader.processes())
+        stored = await runtime.reader.event(event.id) if receipt.status == "unmatched" else None
+        return receipt.to_json(), stored["reason"] if stored else None, workers
+
+
+def _event(arguments: argparse.Namespace, kind: str) -> Event:
+    attributes: dict[str, Any] = {}
+    for text in arguments.set:
+        name, found, value = text.partition("=")
+        if not found:
+            raise UsageError(f'--set {text}: write NAME=VALUE, like --set expirytime="2030-01-01T00:00:00Z"')
+        if name in {"id", "source", "type", "subject", "data", "specversion"}:
+            raise UsageError(f"--set {text}: {name} has an option of its own, or is set by itself")
+        attributes[name] = value
+    try:
+        return new_event(
+            kind,
+            read_data(arguments.data),
+            source=arguments.source,
+            id=arguments.id,
+            subject=arguments.subject,
+            **attributes,
+        )
+    except UsageError:
+        raise
+    except WakefulError as error:
+        raise UsageError(f"emit: {error}") from None
+
+
+def _show(arguments: argparse.Namespace, answer: dict[str, Any], _reason: str | None = None) -> None:
+    if arguments.json:
+        print_json({"events": [answer]})
+        return
+    runs = answer["runs"]
+    became = f" → run {', '.join(run[:SHOWN_OF_AN_ID] for run in runs)}" if runs else ""
+    print(f"{answer['status']} {plain(answer['id'])}{became}")
+    if answer.get("conflict"):
+        say(f"this id was used before with other content: the first one stands, see `wakeful why {answer['id']}`")
+
+
+# to a server
+
+
+def _post(arguments: argparse.Namespace) -> int:
+    if len(arguments.words) != 1:
+        raise UsageError("emit --url takes only the TYPE: the server has the app")
+    if arguments.store or arguments.operator:
+        raise UsageError("emit --url takes no --store and no --as: the server has its own store")
+    import httpx2
+
+    from wakeful.settings import token
+
+    event = _event(arguments, arguments.words[0])
+    headers = {"Content-Type": "application/cloudevents+json"}
+    if (secret := token()) is not None:
+        headers["Authorization"] = f"Bearer {secret}"
+    address = arguments.url.rstrip("/") + "/v1/events"
+    try:
+        response = httpx2.post(address, content=to_envelope(event), headers=headers, timeout=TIMEOUT)
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
+        raise UsageError(f"--url {arguments.url}: write it like http://127.0.0.1:8765") from None
+    except httpx2.HTTPError as error:
+        message = f"cannot reach {address} ({error}): does `wakeful serve` run there? Sending it again with the same --id is safe"
+        raise StoreUnavailable(message) from None
+    if response.status_code != 202:
+        raise WakefulError(_refusal(address, response.status_code, response.text))
+    _show(arguments, response.json()["events"][0])
+    return 0
+
+
+def _refusal(address: str, status: int, body: str) -> str:
+    from pydantic_core import from_json
+
+    try:
+        detail = from_json(body).get("detail") or body
+    except (ValueError, AttributeError):
+        detail = body
+    remedy = ". Set WAKEFUL_TOKEN to the server's token" if status == 401 else ""
+    return f"{address} answered {status}: {plain(str(detail)[:300])}{remedy}"

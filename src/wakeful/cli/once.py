@@ -1,0 +1,55 @@
+"""once: work until nothing is due any more, then exit. For cron jobs and for trying things out."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from wakeful.cli.arguments import Command, Parser, add_json
+from wakeful.cli.life import Stopping, live
+from wakeful.cli.terminal import print_json
+from wakeful.cli.working import add_working, close, first_of, make_runtime, prepare, stop_politely
+from wakeful.model import FINAL_RUN_STATES
+
+if TYPE_CHECKING:
+    from wakeful.app import App
+
+
+def declare(parser: Parser) -> None:
+    add_working(parser)
+    add_json(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    app = prepare(arguments, level="warning")
+    return live(lambda stopping: _once(app, arguments, stopping))
+
+
+once_command = Command(declare, execute)
+
+
+async def _once(app: App, arguments: argparse.Namespace, stopping: Stopping) -> int:
+    runtime = make_runtime(app, arguments)
+    try:
+        await runtime.open()
+        before = await runtime.reader.counts()
+        await runtime.start()
+        await first_of(runtime.drain(), stopping.asked.wait())
+        await stop_politely(runtime, stopping, arguments.grace)
+        after = await runtime.reader.counts()
+    finally:
+        await close(runtime)
+    ended = {state: after.get(state, 0) - before.get(state, 0) for state in sorted(FINAL_RUN_STATES)}
+    left = {state: count for state, count in sorted(after.items()) if state not in FINAL_RUN_STATES and count}
+    if arguments.json:
+        print_json({"finished": {state: count for state, count in ended.items() if count > 0}, "left": left})
+    else:
+        print(f"wakeful: {sentence(ended, left)}")
+    return stopping.exit_code or (130 if stopping.asked.is_set() else 0)
+
+
+def sentence(ended: dict[str, int], left: dict[str, int]) -> str:
+    done = ", ".join(f"{count} {state}" for state, count in ended.items() if count > 0)
+    rest = ", ".join(f"{count} {state}" for state, count in left.items())
+    first = f"{done} now" if done else "nothing was due"
+    return f"{first}; {rest} left for later" if rest else first

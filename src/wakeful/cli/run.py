@@ -1,0 +1,142 @@
+"""run: one agent, now. Stored like any event; with --wait its result is printed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from wakeful.cli.arguments import (
+    Command,
+    Parser,
+    add_app,
+    add_data,
+    add_json,
+    add_logs,
+    add_operator,
+    add_store,
+    operator_of,
+    read_data,
+    seconds,
+)
+from wakeful.cli.life import Stopping, live
+from wakeful.cli.opening import sending
+from wakeful.cli.terminal import SHOWN_OF_AN_ID, plain, print_json, say
+from wakeful.cli.working import DEFAULT_GRACE, first_of, prepare, stop_politely
+from wakeful.errors import ConfigError, did_you_mean
+from wakeful.intake.cloudevents import new_event
+from wakeful.model import FINAL_RUN_STATES
+from wakeful.stores.base import RecordOperation
+
+if TYPE_CHECKING:
+    from wakeful.app import App
+    from wakeful.runtime import Runtime
+
+LOOK_EVERY = 0.1
+NOBODY_TOOK_IT_AFTER = 5.0
+
+
+def declare(parser: Parser) -> None:
+    add_app(parser)
+    parser.add_argument("agent", metavar="AGENT", help="the agent's name; its triggers are not asked")
+    add_data(parser)
+    parser.add_argument("--id", metavar="ID", help="the event's id (default: a new one); the same one again is the same run")
+    parser.add_argument("--wait", action="store_true", help="wait for the result and print it; runs here if no worker is alive")
+    parser.add_argument("--here", action="store_true", help="run it in this process, whoever else is alive (implies --wait)")
+    parser.add_argument("--timeout", metavar="TIME", type=seconds, help="wait at most so long, like 5m; the run goes on")
+    add_store(parser)
+    add_operator(parser)
+    add_json(parser)
+    add_logs(parser)
+    parser.set_defaults(in_flight=None)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    data = read_data(arguments.data)
+    app = prepare(arguments, level="warning")
+    if arguments.agent not in app.agents:
+        message = f'app {app.name} has no agent "{arguments.agent}".{did_you_mean(arguments.agent, app.agents)}'
+        raise ConfigError(message)
+    return live(lambda stopping: _run(app, arguments, data, stopping))
+
+
+run_command = Command(declare, execute)
+
+
+async def _run(app: App, arguments: argparse.Namespace, data: Any, stopping: Stopping) -> int:
+    event = new_event("wakeful.run", data, source=f"/{app.name}/run", id=arguments.id)
+    async with sending(app, arguments.store) as runtime:
+        receipt = (await runtime.door.accept([event], agent=arguments.agent))[0]
+        identifier = receipt.runs[0]
+        operation = RecordOperation(operator_of(arguments), "run", app.name, identifier, f"agent {arguments.agent}: {receipt.status}")
+        await runtime.store.record_operation(operation)
+        workers = sum(one["state"] == "alive" and one["lease_left"] > 0 for one in await runtime.reader.processes())
+        if arguments.wait or arguments.here:
+            return await _wait(runtime, identifier, arguments, workers, stopping)
+        run = await runtime.reader.run(identifier)
+    if arguments.json:
+        print_json(run)
+    else:
+        print(f"{receipt.status} {event.id} → run {identifier}")
+        if not workers and (run or {}).get("state") == "ready":
+            say(f"no worker is alive on this store: add --wait to run it here, or start `wakeful serve {arguments.app}`")
+    return 0
+
+
+async def _wait(
+    runtime: Runtime, identifier: str, arguments: argparse.Namespace, workers: int, stopping: Stopping
+) -> int:
+    here = arguments.here or not workers
+    if here:
+        await runtime.start()
+    elif not arguments.json:
+        say(f"waiting for run {identifier[:SHOWN_OF_AN_ID]} (workers alive: {workers}; --here would run it in this process)")
+    try:
+        async with asyncio.timeout(arguments.timeout):
+            finished = asyncio.create_task(_finished(runtime, identifier, here=here))
+            await first_of(asyncio.shield(finished), stopping.asked.wait())
+    except TimeoutError:
+        say(f"not finished after {arguments.timeout:g} s; it goes on: `wakeful trace {identifier[:SHOWN_OF_AN_ID]}`")
+        return 1
+    finally:
+        finished.cancel()
+        if here:
+            await stop_politely(runtime, stopping, DEFAULT_GRACE if stopping.asked.is_set() else 0)
+    if not finished.done() or finished.cancelled():
+        say(f"stopped waiting; the run goes on when a worker takes it: `wakeful trace {identifier[:SHOWN_OF_AN_ID]}`")
+        return 130
+    return _show(finished.result(), arguments)
+
+
+async def _finished(runtime: Runtime, identifier: str, *, here: bool) -> dict[str, Any]:
+    """The run once it has ended. Tells, once for each change, what it waits for."""
+    told: Any = None
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    warned = here
+    while True:
+        run = await runtime.reader.run(identifier)
+        if run is None or run["state"] in FINAL_RUN_STATES:
+            return run or {}
+        standing = (run["state"], run["attempts"], run["due_at"])
+        if run["state"] in {"waiting", "held", "parked"} and standing != told:
+            told = standing
+            error = run["error"] or {}
+            why = f": {plain(error.get('type'))}: {plain(error.get('message'))}" if error else ""
+            say(f"{run['state']}, {run['reason'] or 'no reason given'}{why}")
+        if not warned and run["state"] == "ready" and loop.time() - begun > NOBODY_TOOK_IT_AFTER:
+            warned = True
+            say(f"nobody took it yet: do the workers on this store have app {runtime.app.name}? --here runs it in this process")
+        await asyncio.sleep(LOOK_EVERY)
+
+
+def _show(run: dict[str, Any], arguments: argparse.Namespace) -> int:
+    if arguments.json:
+        print_json(run)
+    elif run["state"] == "done":
+        print_json(run["output"])
+    else:
+        error = run["error"] or {}
+        cause = f"{plain(error.get('type'))}: {plain(error.get('message'))}" if error else plain(run["reason"] or "")
+        say(f"{run['state']}: {cause}; see `wakeful trace {run['id'][:SHOWN_OF_AN_ID]}`")
+    return 0 if run["state"] == "done" else 1

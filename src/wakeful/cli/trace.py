@@ -1,0 +1,153 @@
+"""trace: one run as a tree."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from wakeful.clock import SECOND, readable
+from wakeful.cli.arguments import Command, Parser, add_json, add_store
+from wakeful.cli.opening import chosen_store, read
+from wakeful.cli.terminal import (
+    CUT_WHEN_PIPED,
+    ago,
+    clock_time,
+    cut,
+    is_piped,
+    now,
+    plain,
+    plain_lines,
+    print_json,
+    state,
+    terminal,
+    took,
+    value,
+)
+from wakeful.errors import NotFound
+
+Shown = dict[str, Any]
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run's id, or the beginning of it")
+    parser.add_argument("--full", action="store_true", help="whole values, and the tracebacks of errors")
+    add_json(parser)
+    add_store(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    run = read(chosen_store(arguments), lambda reader: reader.run(arguments.run))
+    if run is None:
+        message = f'there is no run "{plain(arguments.run)}": see `wakeful runs`'
+        raise NotFound(message)
+    if arguments.json:
+        print_json(run)
+        return 0
+    out = terminal()
+    out.print(Drawing(out, full=arguments.full).tree(run), soft_wrap=is_piped(out))
+    return 0
+
+
+trace_command = Command(declare, execute, "wakeful why RUN tells the same in sentences.")
+
+
+class Drawing:
+    """Draws a run. Each line is cut to the terminal's width, unless everything was asked for."""
+
+    def __init__(self, out: Console, *, full: bool) -> None:
+        self._full = full
+        self._width = CUT_WHEN_PIPED if is_piped(out) else out.width
+        self._present = now()
+
+    def tree(self, run: Shown) -> Tree:
+        tree = Tree(self._head(run), guide_style="dim")
+        self._event(tree, run["event"], run["created_at"])
+        final = {"dead", "denied", "cancelled"}
+        for number, attempt in enumerate(run["history"], start=1):
+            if not (attempt["outcome"] in final and attempt is run["history"][-1]):
+                self._attempt(tree, number, attempt)
+        for step in run["steps"]:
+            self._step(tree, step)
+        for decision in run["decisions"]:
+            text = f"decision {decision['answer']} by {decision['rule']}: {decision['reason']}"
+            tree.add(Text(self._fit(plain(text))))
+        self._ending(tree, run)
+        return tree
+
+    def _head(self, run: Shown) -> Text:
+        parts: list[Any] = [("run ", "dim"), (plain(run["id"]), "bold"), "  ", plain(run["agent"]), "  ", state(run["state"])]
+        if run["finished_at"] is not None:
+            parts.append(f" in {took(run['started_at'], run['finished_at'])}")
+        counts = [f"attempt {run['attempts']}"] if run["attempts"] > 1 else []
+        counts += [f"{run['crashes']} crashed"] if run["crashes"] else []
+        parts += [(f"  {', '.join(counts)}", "dim")] if counts else []
+        return Text.assemble(*parts)
+
+    def _event(self, tree: Tree, event: Shown, created: str) -> None:
+        text = f"{event['type']} {event['id']} from {event['source']}, {clock_time(created)} ({ago(created, self._present)})"
+        branch = tree.add(Text.assemble(("event ", "dim"), self._fit(plain(text), 6)))
+        if event["data"] is not None:
+            branch.add(Text(self._value(event["data"], 8)))
+
+    def _attempt(self, tree: Tree, number: int, attempt: Shown) -> None:
+        words = {"retried": "failed", "released": "given back", "waited": "put away", "crashed": "its process died"}
+        line = Text.assemble(
+            (f"attempt {number} ", "dim"),
+            (words.get(attempt["outcome"], attempt["outcome"]), "red" if attempt["outcome"] in {"retried", "crashed"} else "yellow"),
+            f"  {clock_time(attempt['started_at'])}, after {took(attempt['started_at'], attempt['ended_at'])}",
+        )
+        branch = tree.add(line)
+        self._error(branch, attempt["error"])
+
+    def _step(self, tree: Tree, step: Shown) -> None:
+        facts = [readable(round(step["duration"] * SECOND))] if step["state"] != "retrying" else []
+        facts += [f"{step['tries']} tries"] if step["tries"] > 1 else []
+        facts += [f"again {ago(step['due_at'], self._present)}"] if step["due_at"] else []
+        end = f"  {', '.join(facts)}"
+        called = self._fit(plain(f"{step['name']}{arguments_of(step['arguments'])}"), 14 + len(end))
+        branch = tree.add(Text.assemble(("step ", "dim"), called, "  ", state(step["state"]), (end, "dim")))
+        if step["state"] == "done" and step["result"] is not None:
+            branch.add(Text.assemble(("→ ", "dim"), self._value(step["result"], 10)))
+        self._error(branch, step["error"] if step["state"] != "done" else None)
+
+    def _ending(self, tree: Tree, run: Shown) -> None:
+        match run["state"]:
+            case "done":
+                tree.add(Text.assemble(("output ", "dim"), self._value(run["output"], 11)))
+            case "dead" | "denied" | "cancelled":
+                line = Text.assemble(state(run["state"]), f"  {plain(run['reason'] or '')}  ", (clock_time(run["finished_at"]), "dim"))
+                self._error(tree.add(line), run["error"])
+            case _:
+                due = f", due {ago(run['due_at'], self._present)}" if run["due_at"] else ""
+                tree.add(Text.assemble(state(run["state"]), f"  {plain(run['reason'] or '')}{due}"))
+
+    def _error(self, branch: Tree, error: Shown | None) -> None:
+        if not error:
+            return
+        text = f"{error.get('type')}: {error.get('message')}"
+        if self._full and error.get("traceback"):
+            branch.add(Text(plain_lines(str(error["traceback"]).rstrip()), style="red"))
+        else:
+            branch.add(Text(self._fit(plain(text), 8), style="red"))
+
+    def _value(self, thing: Any, taken: int) -> str:
+        return value(thing) if self._full else value(thing, self._width - taken)
+
+    def _fit(self, text: str, taken: int = 4) -> str:
+        return text if self._full else cut(text, self._width - taken - 4)
+
+
+def arguments_of(arguments: Any) -> str:
+    """A call's arguments as one would write them: ("Ada", 3, colour="red")."""
+    if not isinstance(arguments, list):
+        return "" if arguments is None else f"({arguments})"
+    keywords: Shown = {}
+    if arguments and isinstance(arguments[-1], dict) and list(arguments[-1]) == ["**"]:
+        *arguments, last = arguments
+        keywords = last["**"]
+    parts = [value(one) for one in arguments] + [f"{name}={value(one)}" for name, one in keywords.items()]
+    return f"({', '.join(parts)})"

@@ -1,0 +1,35 @@
+"""why: the whole story of an event or a run."""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.text import Text
+
+from wakeful.cli.arguments import Command, Parser, add_json, add_store
+from wakeful.cli.opening import chosen_store, read
+from wakeful.cli.terminal import plain, print_json, terminal
+from wakeful.errors import NotFound
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("identifier", metavar="EVENT|RUN", help="an event's id or key, or a run's id or the beginning of it")
+    add_json(parser)
+    add_store(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    answer = read(chosen_store(arguments), lambda reader: reader.why(arguments.identifier))
+    if answer is None:
+        message = f'there is no event or run "{plain(arguments.identifier)}": see `wakeful events` and `wakeful runs`'
+        raise NotFound(message)
+    if arguments.json:
+        print_json(answer)
+        return 0
+    out = terminal()
+    for sentence in answer["story"]:
+        out.print(Text(plain(sentence)))
+    return 0
+
+
+why_command = Command(declare, execute)

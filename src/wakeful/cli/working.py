@@ -1,0 +1,137 @@
+"""A runtime at work under a command: opened patiently, stopped politely."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+import structlog
+
+from wakeful.cli.arguments import Parser, add_app, add_logs, add_store, seconds, whole_number
+from wakeful.cli.life import Stopping
+from wakeful.cli.terminal import SHOWN_OF_AN_ID, say
+from wakeful.errors import StoreUnavailable
+from wakeful.settings import shown_store
+
+if TYPE_CHECKING:
+    from wakeful.app import App
+    from wakeful.runtime import Runtime
+
+DEFAULT_GRACE = 10.0
+FIRST_WAIT = 0.25
+LONGEST_WAIT = 5.0
+STOPPING_TAKES_AT_MOST = 20.0
+SHOWN_RUNS = 4
+# Why a database refuses us that no waiting will change: better said at once than every five seconds.
+WILL_NOT_PASS = {"InvalidPasswordError", "InvalidAuthorizationSpecificationError", "InvalidCatalogNameError"}
+
+
+def add_working(parser: Parser) -> None:
+    """The options of everything that works."""
+    add_app(parser)
+    add_store(parser)
+    parser.add_argument("--in-flight", metavar="N", type=whole_number(1), help="so many runs at a time (default: the app's)")
+    parser.add_argument(
+        "--grace",
+        metavar="TIME",
+        type=seconds,
+        default=DEFAULT_GRACE,
+        help="how long what runs may go on after Ctrl-C, like 30s (default 10s)",
+    )
+    add_logs(parser)
+
+
+def prepare(arguments: argparse.Namespace, *, level: str = "info") -> App:
+    """Logs, at `level` unless told otherwise; then the app."""
+    from wakeful.loading import load_app
+    from wakeful.telemetry.logs import configure_logs
+
+    wanted = arguments.log_format
+    configure_logs(None if wanted is None else wanted == "json", level=arguments.log_level or os.environ.get("WAKEFUL_LOG") or level)
+    app = load_app(arguments.app)
+    if arguments.in_flight is not None:
+        app.in_flight = arguments.in_flight
+    return app
+
+
+def make_runtime(app: App, arguments: argparse.Namespace) -> Runtime:
+    from wakeful.runtime import Runtime
+
+    runtime = Runtime(app, store=arguments.store, grace=arguments.grace)
+    app.runtime = runtime  # app.emit() inside a handler goes through this one
+    return runtime
+
+
+def describe(runtime: Runtime) -> str:
+    """(sqlite:///wakeful.db, 3 agents)"""
+    count = len(runtime.app.agents)
+    return f"({shown_store(runtime.url)}, {count} agent{'' if count == 1 else 's'})"
+
+
+async def is_open(runtime: Runtime) -> bool:
+    """Try to open the store. False: it is away for now. What waiting cannot mend is raised."""
+    try:
+        await runtime.open()
+    except StoreUnavailable as error:
+        if runtime.database.dialect == "sqlite" or type(error.__cause__).__name__ in WILL_NOT_PASS:
+            raise
+        structlog.get_logger("wakeful").warning("the store is away; waiting for it", store=shown_store(runtime.url), error=str(error))
+        return False
+    return True
+
+
+async def start_patiently(runtime: Runtime, stopping: Stopping, *, opened: bool) -> bool:
+    """Open and start, again and again until the store is there. False when we were asked to stop before."""
+    log = structlog.get_logger("wakeful")
+    wait = FIRST_WAIT
+    while not stopping.asked.is_set():
+        if opened:
+            try:
+                await runtime.start()
+            except StoreUnavailable as error:
+                log.warning("the store is away; waiting for it", store=shown_store(runtime.url), error=str(error))
+                await runtime.membership.leave()
+            else:
+                return True
+        try:
+            await asyncio.wait_for(stopping.asked.wait(), wait)
+        except TimeoutError:
+            wait = min(wait * 2, LONGEST_WAIT)
+        opened = opened or (not stopping.asked.is_set() and await is_open(runtime))
+    return False
+
+
+async def stop_politely(runtime: Runtime, stopping: Stopping, grace: float) -> None:
+    """Let what runs finish, and give it back when the time is over or somebody is in a hurry."""
+    runs = runtime.worker.in_flight
+    if runs:
+        names = ", ".join(f"{run.agent} {run.id[:SHOWN_OF_AN_ID]}" for run in runs[:SHOWN_RUNS])
+        more = f" and {len(runs) - SHOWN_RUNS} more" if len(runs) > SHOWN_RUNS else ""
+        count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+        say(f"stopping; waiting up to {grace:g} s for {count} ({names}{more}); press Ctrl-C again to stop at once")
+    await first_of(runtime.worker.stop(grace), stopping.hurry.wait())
+
+
+async def first_of(*waits: Awaitable[object]) -> None:
+    """Wait until one of these is over."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def close(runtime: Runtime) -> None:
+    """Give back, say goodbye, close. A database that is away cannot keep us for ever."""
+    try:
+        async with asyncio.timeout(STOPPING_TAKES_AT_MOST):
+            await runtime.stop(0)
+    except TimeoutError:
+        say("the store does not answer; what this process held is free when its lease is over")
+    finally:
+        runtime.app.runtime = None

@@ -1,0 +1,270 @@
+"""why: the whole story of an event or a run, in plain sentences, including "did nothing, because".
+
+Works on what a reader gives, the same objects that the HTTP API shows; so the story can never know more than they do.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, Protocol
+
+from wakeful.clock import SECOND, Microseconds, readable
+from wakeful.errors import NotFound
+
+Shown = dict[str, Any]
+
+SHOWN_MESSAGE = 300
+
+
+class Source(Protocol):
+    """What the story is told from."""
+
+    async def run(self, identifier: str, /) -> Shown | None: ...
+    async def event(self, identifier: str, /) -> Shown | None: ...
+    async def processes(self) -> list[Shown]: ...
+    async def time(self) -> Microseconds: ...
+
+
+async def why(reader: Source, identifier: str) -> Shown | None:
+    """What became of an event (by its id or key) or a run (by its id or the beginning of it), and what can be done.
+
+    `{"subject": {"kind", "id"}, "event": …, "admissions": […], "runs": […], "story": [sentences]}`, or None.
+    """
+    event, run = await find(reader, identifier)
+    if event is None:
+        return None
+    if run is not None:
+        runs = [run]
+    else:
+        ids = [admission["run"] for admission in event["admissions"] if admission["run"] is not None]
+        runs = [found for one in ids if (found := await reader.run(one)) is not None]
+    present = await reader.time()
+    alive = [process for process in await reader.processes() if process["state"] == "alive" and process["lease_left"] > 0]
+    story = tell_event(event)
+    of_agent = {one["agent"]: one for one in runs}
+    for admission in event["admissions"]:
+        told = of_agent.get(admission["agent"])
+        if told is not None:
+            story += tell_run(told, present, alive)
+        elif run is None:
+            story += tell_admission(admission)
+    subject = {"kind": "event", "id": event["id"]} if run is None else {"kind": "run", "id": run["id"]}
+    return {
+        "subject": subject,
+        "event": event,
+        "admissions": event["admissions"],
+        "runs": runs,
+        "story": story,
+    }
+
+
+async def find(reader: Source, identifier: str) -> tuple[Shown | None, Shown | None]:
+    """The event, and the run if one was asked for. A whole id goes before the beginning of one."""
+    event = await reader.event(identifier)
+    try:
+        run = await reader.run(identifier)
+    except NotFound:  # the beginning of several runs' ids
+        if event is None:
+            raise
+        run = None
+    if run is not None and (event is None or run["id"] == identifier):
+        return await reader.event(run["event"]["key"]), run
+    return event, None
+
+
+# the event
+
+
+def tell_event(event: Shown) -> list[str]:
+    subject = f" about {event['subject']}" if event["subject"] else ""
+    story = [
+        f"Event {event['id']} of type {event['type']}{subject} came from {event['source']} "
+        f"at {at(event['accepted_at'])} and was stored."
+    ]
+    cause = (event.get("envelope") or {}).get("causationid")
+    if cause:
+        story.append(f"It was caused by event {cause}.")
+    if event["same_id"]:
+        story.append(
+            f"{number(event['same_id'], 'other event')} from elsewhere {'has' if event['same_id'] == 1 else 'have'} "
+            "the same id; this is the newest. Ask by key for another."
+        )
+    if event["duplicates"]:
+        story.append(
+            f"It was delivered {number(event['duplicates'], 'more time')}; that started nothing: one event is one run per agent."
+        )
+    story += [
+        f"At {at(conflict['seen_at'])} it came with other content under the same source and id. The first one stands; "
+        "the other is kept as a conflict. Its sender should use a new id for a new fact."
+        for conflict in event["conflicts"]
+    ]
+    if event["state"] == "expired":
+        story.append(f"Nothing ran, because {event['reason']}.")
+    elif event["state"] == "quarantined":
+        story.append(f"It is quarantined: {event['reason'] or 'no reason was given'}.")
+    elif event["state"] == "unmatched":
+        story.append(f"Nothing ran, because {event['reason']}.")
+        if not event["admissions"]:
+            story.append('To handle such events, give an agent a trigger for them: on("' + event["type"] + '").')
+    return story
+
+
+def tell_admission(admission: Shown) -> list[str]:
+    """What became of the event for an agent that has no run of it."""
+    agent, reason = admission["agent"], admission["reason"] or "no reason was given"
+    match admission["state"]:
+        case "skipped":
+            return [f"Agent {agent} did nothing, because its condition was not met: {reason}."]
+        case "expired":
+            return [f"Agent {agent} did nothing, because the event {reason}."]
+        case "denied":
+            return [f"Agent {agent} did nothing, because policy denied it: {reason}."]
+        case "superseded":
+            return [f"Agent {agent} did nothing, because a newer event took this one's place: {reason}."]
+        case "joined":
+            return [f"Agent {agent} takes it together with others: {reason}."]
+        case other:
+            return [f"Agent {agent}: {other}, {reason}."]
+
+
+# a run
+
+
+def tell_run(run: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
+    story = [f"Agent {run['agent']} took it as run {run['id']}."]
+    story += tell_history(run)
+    story += tell_steps(run)
+    return [*story, *tell_state(run, present, alive)]
+
+
+def tell_history(run: Shown) -> list[str]:
+    """The attempts before the last one; equal ones in a row are told once."""
+    final = {"dead", "denied", "cancelled", "done"}
+    told = []
+    earlier = [one for one in run["history"] if one["outcome"] not in final]
+    for (outcome, problem), group in groupby(earlier, key=lambda one: (one["outcome"], failure(one["error"]))):
+        attempts = list(group)
+        count, last = len(attempts), attempts[-1]
+        times = "" if count == 1 else f" {count} times, the last time"
+        took = span(last["started_at"], last["ended_at"])
+        match outcome:
+            case "retried":
+                told.append(f"It failed{times} at {at(last['ended_at'])} after {took}: {problem}.")
+            case "crashed":
+                told.append(f"Its process {last['process']} died with it{times} at about {at(last['ended_at'])}.")
+            case "released":
+                told.append(f"Its worker stopped and gave it back{times} at {at(last['ended_at'])}.")
+            case "waited" if problem:
+                told.append(f"It was told to wait{times} at {at(last['ended_at'])}: {problem}. That used up no attempt.")
+            case "waited":
+                told.append(f"It was put away to wait{times} at {at(last['ended_at'])}.")
+            case other:
+                told.append(f"An attempt ended as {other}{times} at {at(last['ended_at'])}.")
+    return told
+
+
+def tell_steps(run: Shown) -> list[str]:
+    done = [step["name"] for step in run["steps"] if step["state"] == "done"]
+    told = []
+    if done and run["state"] != "done":
+        told.append(f"{number(len(done), 'step')} of it {'is' if len(done) == 1 else 'are'} finished and will not run again: {listed(done)}.")
+    for step in run["steps"]:
+        if step["state"] == "retrying":
+            told.append(
+                f"Step {step['name']} failed {number(step['tries'], 'time')}, with {failure(step['error'])}; "
+                f"it is tried again at {at(step['due_at'])}."
+            )
+        elif step["state"] == "failed":
+            told.append(f"Step {step['name']} failed for good after {number(step['tries'], 'try')}: {failure(step['error'])}.")
+        elif step["tries"] > 1:
+            told.append(f"Step {step['name']} needed {step['tries']} tries.")
+    return told
+
+
+def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
+    """Where it stands, why, and what to do next."""
+    reason = run["reason"]
+    because = f", because {reason}" if reason else ""
+    problem = failure(run["error"])
+    match run["state"]:
+        case "done":
+            took = span(run["started_at"], run["finished_at"])
+            tries = f", at its {ordinal(run['attempts'])} attempt" if run["attempts"] > 1 else ""
+            return [f"It is done: finished at {at(run['finished_at'])}, {took} after it first started{tries}."]
+        case "running":
+            process = next((one for one in alive if one["id"] == run["owner"]), None)
+            where = f"process {run['owner']}" + (f" (pid {process['pid']} on {process['host']})" if process else "")
+            if process is None:
+                return [f"It is running in {where}, whose lease is over: another worker takes it over soon."]
+            return [f"It is running now, in {where}."]
+        case "ready":
+            return [f"It is ready{because}.", *who_takes_it(alive)]
+        case "waiting":
+            due = moment(run["due_at"])
+            if due is not None and due > present:
+                left = readable(due - present)
+                return [f"It waits until {at(run['due_at'])} ({left} from now){because}.", *who_takes_it(alive)]
+            return [f"It has been due since {at(run['due_at'])}{because}.", *who_takes_it(alive)]
+        case "dead":
+            return [
+                f"It is dead: given up at {at(run['finished_at'])}{because}. The last error was {problem}.",
+                f"Nothing more happens by itself. See where it failed with `wakeful trace {run['id']} --full`, "
+                "mend the cause, and send the event again under a new id.",
+            ]
+        case "denied":
+            return [f"It was denied at {at(run['finished_at'])}: {reason or problem}. That is an answer, not a failure: it is not tried again."]
+        case "cancelled":
+            return [f"It was cancelled at {at(run['finished_at'])}{because}."]
+        case "held":
+            return [f"It is held for a person{because}."]
+        case "parked":
+            return [f"It is parked{because}."]
+        case other:
+            return [f"It is {other}{because}."]
+
+
+def who_takes_it(alive: list[Shown]) -> list[str]:
+    if alive:
+        return [f"{number(len(alive), 'worker')} {'is' if len(alive) == 1 else 'are'} alive on this store; one that has this agent takes it when it is due."]
+    return ["No worker is alive on this store: start one with `wakeful serve APP` or `wakeful worker APP`."]
+
+
+# words
+
+
+def failure(error: Shown | None) -> str:
+    if not error:
+        return ""
+    first = str(error.get("message", "")).strip().split("\n", 1)[0].rstrip(".")
+    cut = first if len(first) <= SHOWN_MESSAGE else first[:SHOWN_MESSAGE] + "…"
+    return f"{error.get('type')}: {cut}" if cut else str(error.get("type"))
+
+
+def moment(text: str | None) -> Microseconds | None:
+    return None if text is None else round(datetime.fromisoformat(text).timestamp() * SECOND)
+
+
+def at(text: str | None) -> str:
+    if text is None:
+        return "an unknown time"
+    return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def span(start: str | None, end: str | None) -> str:
+    first, last = moment(start), moment(end)
+    return "an unknown time" if first is None or last is None else readable(max(0, last - first))
+
+
+def number(count: int, noun: str) -> str:
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"
+
+
+def ordinal(count: int) -> str:
+    ending = "th" if 10 <= count % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
+    return f"{count}{ending}"
+
+
+def listed(names: list[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
