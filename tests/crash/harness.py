@@ -51,7 +51,7 @@ class Child:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": str(TESTS), "PYTHONWARNINGS": "default"},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]), "PYTHONWARNINGS": "default"},
                 start_new_session=True,
             )
         self._reading = asyncio.create_task(self._read())

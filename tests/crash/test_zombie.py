@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -90,14 +90,14 @@ async def test_a_worker_stopped_at_any_boundary_commits_nothing(new_place: NewPl
 
 
 async def boundaries_with_a_run(new_place: NewPlace, pairs: Pairs) -> list[tuple[int, str]]:
-    """The boundaries from the claim of the order on, until both runs are done."""
+    """The boundaries from the acceptance and claim of the order on, until both runs are done."""
     place = await new_place()
     pair = await pairs.get()
     code, said = await pair[0].carry_out(place.plan(emit=[order(7)], done=2, say_boundaries=True))
     pairs.put_nowait(pair)
     assert code == 0
     passed = [line for line in said if line["says"] == "passed"]
-    first = next(line["number"] for line in passed if "ClaimRuns" in line["requests"] and line["point"] == "after")
+    first = next(line["number"] for line in passed if "AcceptEvents" in line["requests"])
     last = max(line["number"] for line in passed if "FinishRun" in line["requests"])
     return [(line["number"], line["point"]) for line in passed if first <= line["number"] < last]
 
@@ -133,3 +133,61 @@ async def stop_at(new_place: NewPlace, pairs: Pairs, boundary: int) -> None:
 def count(nursery: Nursery, until_line: int, what: str, *, since: int = 0) -> int:
     lines = nursery.child.lines[since:] if since else nursery.child.lines[:until_line]
     return sum(line["says"] == what for line in lines)
+
+
+async def test_a_commit_that_arrives_late_is_counted_once_postgres(
+    new_postgres_place: NewPlace, postgres_server: PostgresServer, pairs: Pairs
+):
+    """The network holds a COMMIT back until its sender has given up, connected anew and gone on. Then it arrives."""
+    boundaries = await boundaries_with_a_run(new_postgres_place, pairs)
+    chosen = [number for number, point in boundaries if point == "within"]
+    assert len(chosen) > 5
+    async with asyncio.TaskGroup() as cases:
+        for number in chosen:
+            cases.create_task(hold_back(await new_postgres_place(), postgres_server, pairs, number))
+
+
+async def test_a_claim_whose_commit_arrives_late_is_given_back_postgres(
+    new_postgres_place: NewPlace, postgres_server: PostgresServer, pairs: Pairs
+):
+    """Nobody knows of the run that it claimed, so nobody would ever run it."""
+    place = await new_postgres_place()
+    await emit(place, *order(7))
+    where = await hold_back(place, postgres_server, pairs, 5, orders=[])
+    assert where["requests"] == ["ClaimRuns"]
+
+
+WAITING_FOR_A_LOCK = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+
+
+async def hold_back(
+    place: Place, server: PostgresServer, pairs: Pairs, boundary: int, orders: Sequence[Any] = (order(7),)
+) -> dict[str, Any]:
+    pair = await pairs.get()
+    nursery = pair[0]
+    where: Any = boundary
+    try:
+        async with FaultProxy("127.0.0.1", server.port) as proxy:
+            said, logged = len(nursery.child.lines), len(nursery.child.log)
+            plan = place.plan(
+                emit=list(orders), done=2, stop_at=boundary, lease=60.0, idle_limit=60.0, command_timeout=0.5
+            )
+            plan.store = server.dsn(place.url.rpartition("/")[2], port=proxy.port)
+            working = asyncio.create_task(nursery.carry_out(plan))
+            await nursery.child.says("at the boundary", times=1 + count(nursery, said, "at the boundary"))
+            where = nursery.child.said("at the boundary")[-1]
+            await until(lambda: state_of(where["pid"]) == "T")
+            proxy.stall()
+            os.kill(where["pid"], signal.SIGCONT)
+            await until(lambda: "unavailable" in nursery.child.log[logged:])
+            await until(lambda: place.query(WAITING_FOR_A_LOCK))  # it waits for its own lost transaction
+            await proxy.pass_through()
+            code, lines = await working
+        assert code == 0, lines
+        await check(place, [7], kills=0)
+        return dict(where)
+    except AssertionError as error:
+        error.add_note(f"held back at {where}; the log ends:\n{nursery.child.log[-3000:]}")
+        raise
+    finally:
+        pairs.put_nowait(pair)

@@ -8,10 +8,11 @@ import pty
 import re
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from struct import pack
 
@@ -56,12 +57,11 @@ def workers_in(text):
 
 @contextmanager
 def started(folder, *options, **streams):
-    process = subprocess.Popen(command(*options), env=surroundings(folder), start_new_session=True, **streams)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    with subprocess.Popen(command(*options), env=surroundings(folder), start_new_session=True, **streams) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.slow
@@ -125,6 +125,20 @@ async def read_board(folder):
         await database.close()
 
 
+@pytest.mark.slow
+def test_a_finished_step_that_ran_again_would_be_noticed(tmp_path):
+    """The check has teeth: with its records gone, the next worker must repeat steps, and the demonstration says so."""
+    with started(tmp_path, "--seconds", "10", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        told = read_until(process.stdout, "kill -9: worker")
+        (store,) = tmp_path.glob("wakeful-demo-*/wakeful.db")
+        with closing(sqlite3.connect(store)) as connection:
+            connection.execute("delete from wakeful_step")
+            connection.commit()
+        told += process.communicate(timeout=LONGEST)[0]
+    assert process.returncode == 1, told
+    assert "FINISHED STEPS EXECUTED TWICE: the promise is broken" in told
+
+
 def test_control_c_ends_it_cleanly(tmp_path):
     with started(tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         told = read_until(process.stdout, "is at work")
@@ -156,18 +170,16 @@ def test_a_terminal_is_given_back_as_it_was(tmp_path):
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, pack("HHHH", 24, 80, 0, 0))
     before = termios.tcgetattr(terminal)
 
-    def own_terminal():
-        os.setsid()
-        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-
+    # The first terminal that the leader of a new session opens becomes its own: that is how Ctrl-C finds it.
+    path = os.ttyname(terminal)
     process = subprocess.Popen(
-        command(), env=surroundings(tmp_path, TERM="xterm-256color"), stdin=terminal, stdout=terminal, stderr=terminal,
-        preexec_fn=own_terminal,  # noqa: PLW1509 no threads here, and only a new session can have a terminal
+        ["/bin/sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', path, *command()],
+        env=surroundings(tmp_path, TERM="xterm-256color"), start_new_session=True,
     )  # fmt: skip
     try:
-        shown = read_terminal(leader, lambda text: b"is at work" in text)
+        shown = read_terminal(leader, process, lambda text: b"is at work" in text)
         os.write(leader, b"\x03")
-        shown += read_terminal(leader, lambda text: b"was removed; --keep keeps it" in text)
+        shown += read_terminal(leader, process, lambda text: b"was removed; --keep keeps it" in text)
         assert process.wait(LONGEST) in {0, 130}
         assert termios.tcgetattr(terminal) == before
     finally:
@@ -313,16 +325,15 @@ def read_until(stream, words):
     pytest.fail(f"it ended before it said {words!r}: {''.join(lines)}")
 
 
-def read_terminal(leader, is_enough):
+def read_terminal(leader, process, is_enough):
     shown = b""
     end = time.monotonic() + LONGEST
     while not is_enough(shown):
         assert time.monotonic() < end, shown[-2000:]
-        if select.select([leader], [], [], 0.5)[0]:
-            try:
-                shown += os.read(leader, 65536)
-            except OSError:  # the other side is closed
-                break
+        if select.select([leader], [], [], 0.2)[0]:
+            shown += os.read(leader, 65536)
+        elif process.poll() is not None:
+            break  # it ended, and everything that it said was read
     return shown
 
 

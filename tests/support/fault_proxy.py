@@ -152,6 +152,8 @@ class FaultProxy:
         self._tasks.add(task)
         try:
             await self._serve(reader, writer)
+        except asyncio.CancelledError:
+            pass  # by stop(); asyncio's own callback on this task would make an error of it
         finally:
             _reset(writer)
             self._tasks.discard(task)
@@ -169,7 +171,7 @@ class FaultProxy:
                 directions.create_task(self._downwards(link, server_reader))
             await _close(writer)
             await _close(server_writer)
-        except* ConnectionError:
+        except* OSError:
             pass  # one side was reset: so is the other
         finally:
             _reset(server_writer)

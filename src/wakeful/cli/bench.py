@@ -19,8 +19,11 @@ def declare(parser: Parser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     sys.path.insert(0, str(find_checkout()))
-    from bench.main import main
-
+    try:
+        from bench.main import main
+    except ImportError as error:
+        message = f"the benchmark needs {error.name}: `make bench` installs what it measures against"
+        raise NotFound(message) from None
     words = [f"--{name}" for name in ("smoke", "json") if getattr(arguments, name)]
     for name in arguments.only:
         words += ["--only", name]

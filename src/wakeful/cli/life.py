@@ -46,7 +46,7 @@ class Stopping:
         return 128 + self.signal if self.hurry.is_set() and self.signal else 0
 
 
-def live(main: Callable[[Stopping], Awaitable[int]]) -> int:
+def live(main: Callable[[Stopping], Awaitable[int]], *, fast: bool = True) -> int:
     """Run until `main` is over, on uvloop where there is one. Whatever a user's code left behind cannot keep us."""
     code = 1
 
@@ -57,12 +57,7 @@ def live(main: Callable[[Stopping], Awaitable[int]]) -> int:
             code = await main(stopping)
         return code
 
-    try:
-        import uvloop
-
-        factory: Callable[[], asyncio.AbstractEventLoop] | None = uvloop.new_event_loop
-    except ImportError:
-        factory = None
+    factory = fast_loop() if fast else None
     # The handlers are ours before the runner looks: it then leaves them alone.
     with signals_to(None):
         runner = asyncio.Runner(loop_factory=factory)
@@ -74,6 +69,14 @@ def live(main: Callable[[Stopping], Awaitable[int]]) -> int:
             threading.Thread(target=leave_unless, args=(closed, lambda: code), daemon=True).start()
             runner.close()
             closed.set()
+
+
+def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 def leave_unless(closed: threading.Event, code: Callable[[], int]) -> None:

@@ -123,7 +123,8 @@ async def _serve(
             await server.stop(serving, stopping)
     finally:
         await close(runtime)
-    say("stopped")
+    if lifeline is None:  # else `wakeful dev` has its own words
+        say("stopped")
     return stopping.exit_code
 
 

@@ -47,6 +47,11 @@ class Seen:
         """Started, with something recorded, and something left to do."""
         return self.state == "running" and 0 < len(self.recorded) < len(STEPS[self.agent])
 
+    @property
+    def was_resumed(self) -> bool:
+        """Its worker was killed, and another one has taken it over."""
+        return self.kept is not None and self.crashes > 0
+
     def keys(self) -> Iterator[Key]:
         """Its recorded steps as the counter names them. An event that the run emits has no body to count."""
         return ((name, self.subject) for name in self.recorded if not name.startswith(FROM_WITHIN))

@@ -50,6 +50,12 @@ class Child:
     def died_by_itself(self) -> bool:
         return self._process.returncode is not None and not self.expected_to_end
 
+    @property
+    def ending(self) -> str:
+        """How it ended, in words."""
+        code = self._process.returncode
+        return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+
     async def at_work(self, store: Processes) -> None:
         """Wait until it has joined: its row is in the store."""
         while not self.died_by_itself:

@@ -87,7 +87,7 @@ class Counter:
     """Reads the file as it grows, and judges."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._position = 0
         self._recorded: set[Key] = set()
         self.executions: dict[Key, list[Execution]] = {}
@@ -99,9 +99,9 @@ class Counter:
 
     def read(self) -> None:
         """Take in the lines that were added since the last time."""
-        if not self._path.exists():
+        if not self.path.exists():
             return
-        with self._path.open("rb") as file:
+        with self.path.open("rb") as file:
             file.seek(self._position)
             added = file.read()
         whole = added[: added.rfind(b"\n") + 1]

@@ -79,7 +79,7 @@ def note_of(seen: Seen, marks: list[Mark], worker: int | None, now: float) -> st
         return f"killed in step {step}"
     if "again" in marks:
         return "last try failed"
-    if seen.kept is not None and seen.crashes:
+    if seen.kept is not None and seen.was_resumed:
         return f"resumed at step {seen.kept + 1}" if seen.kept else "began again"
     if seen.state == "ready" and worker is None:
         return "no worker yet"

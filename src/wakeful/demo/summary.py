@@ -26,6 +26,7 @@ class Kill:
     runs: int
     kept: int
     resumed_after: float | None = None  # seconds from the new worker's joining to the first step that it executed
+    stuck: int = 0  # runs that the next worker did not go on with
 
 
 @dataclass(slots=True)
@@ -108,7 +109,7 @@ class Printer:
 
 
 def print_account(
-    console: Console, account: Account, kills: list[Kill], *, elapsed: float, folder: Path, keep: bool
+    console: Console, account: Account, kills: list[Kill], *, elapsed: float, store: str, folder: Path, keep: bool
 ) -> None:
     """The account for people."""
     out = Printer(console)
@@ -120,7 +121,7 @@ def print_account(
     for kill in kills:
         _print_kill(out, kill)
     out.gap()
-    _print_next(out, folder, keep=keep)
+    _print_next(out, store, folder, keep=keep)
 
 
 def _print_events(out: Printer, account: Account) -> None:
@@ -175,11 +176,13 @@ def _print_kill(out: Printer, kill: Kill) -> None:
             "",
             f"resumed {kill.resumed_after * 1000:.0f} ms after the next was up, {counted_noun(kill.kept, 'finished step')} kept",
         )
+    elif kill.stuck:
+        out.line("", f"{counted_noun(kill.stuck, 'run')} did not go on with the next worker", "bold red")
     elif kill.runs:
         out.line("", "the demonstration ended before the next worker took over")
 
 
-def _print_next(out: Printer, folder: Path, *, keep: bool) -> None:
+def _print_next(out: Printer, store: str, folder: Path, *, keep: bool) -> None:
     command = "wakeful"
     if shutil.which(command) is None:
         beside = Path(sys.executable).with_name(command)
@@ -188,7 +191,7 @@ def _print_next(out: Printer, folder: Path, *, keep: bool) -> None:
     out.line("", f"{command} init       a small project that runs at once")
     out.line("", f"{command} --help     everything else")
     if keep:
-        out.line("", f"{command} runs --store sqlite:///{folder}/wakeful.db")
+        out.line("", f"{command} runs --store {store}")
         out.line("kept", f"{folder}")
     else:
         out.line("", f"{folder} was removed; --keep keeps it", "dim")

@@ -15,7 +15,7 @@ import structlog
 from wakeful.demo.app import app
 from wakeful.demo.pace import pace
 
-GRACE = 4.0
+GRACE = 2.5
 
 
 async def run() -> None:

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable
-from wakeful.errors import Transient, describe, restore
+from wakeful.errors import ClaimLost, Transient, describe, restore
 from wakeful.execution.call import call, is_async
 from wakeful.execution.options import StepOptions
 from wakeful.execution.retry import GiveUp, decide
@@ -77,6 +77,8 @@ class Checkpoint:
                     return await self._transact(returns)
                 value = await self._call()
                 step = self.done(value)
+            except ClaimLost:
+                raise  # nothing went wrong with the step: it is somebody else's now
             except Exception as error:  # noqa: BLE001 sorted by class
                 await self._after(error)
                 continue

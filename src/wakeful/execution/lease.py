@@ -84,7 +84,7 @@ class Membership:
         self._thread.start()
 
     async def leave(self) -> None:
-        """Say goodbye. Runs must have been given back before."""
+        """Say goodbye. Runs that were not given back before are given back now."""
         if self._thread is None:
             return
         self._stopping.set()

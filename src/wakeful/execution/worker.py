@@ -57,6 +57,7 @@ class Worker:
         self._hot: dict[str, None] = dict.fromkeys(agents)
         self._running: dict[str, int] = dict.fromkeys(agents, 0)
         self._runs: dict[str, Run] = {}
+        self._owned: set[str] = set()  # from the moment a claim comes back, before its run has begun
         self._tasks: set[asyncio.Task[None]] = set()
         self._alone = False
         self._solo_waiting = False
@@ -102,7 +103,7 @@ class Worker:
                 run.interrupt("released")
             await asyncio.wait(list(self._tasks), timeout=5.0)
         with contextlib.suppress(StoreUnavailable, ClaimLost):
-            await self._store.forget(ForgetRuns(self._process(), frozenset(self._runs)))
+            await self._store.forget(ForgetRuns(self._process(), frozenset(self._owned)))
 
     def drop_all(self) -> None:
         """The process lost its lease: everything in flight belongs to others now."""
@@ -175,8 +176,11 @@ class Worker:
                 claimed = await self._store.claim(
                     ClaimRuns(self._app, self._process(), self._wants, self._may_go_solo), now=bool(self._wants())
                 )
-            except (StoreUnavailable, ClaimLost) as error:
-                self._log.warning("cannot claim; trying again", error=str(error), again_in=AFTER_AN_ERROR)
+            except Exception as error:  # noqa: BLE001 whatever it is, a worker that claims nothing more helps nobody
+                if isinstance(error, StoreUnavailable | ClaimLost):
+                    self._log.warning("cannot claim; trying again", error=str(error), again_in=AFTER_AN_ERROR)
+                else:
+                    self._log.exception("cannot claim; trying again", again_in=AFTER_AN_ERROR)
                 self._orphans_possible = True
                 self.hint(Ready())
                 await asyncio.sleep(AFTER_AN_ERROR)
@@ -186,7 +190,7 @@ class Worker:
 
     async def _forget_orphans(self) -> None:
         """A claim whose answer was lost may have been committed: give back what we own without knowing."""
-        count = await self._store.forget(ForgetRuns(self._process(), frozenset(self._runs)))
+        count = await self._store.forget(ForgetRuns(self._process(), frozenset(self._owned)))
         self._orphans_possible = False
         if count:
             self._log.warning("claims whose answer was lost were given back", runs=count)
@@ -232,6 +236,7 @@ class Worker:
         self._idle.clear()
         self._alone = claim.crashes >= 2  # noqa: PLR2004 two processes died with it: nothing else beside it
         self._running[claim.agent] += 1
+        self._owned.add(claim.id)
         task = asyncio.get_running_loop().create_task(self._execute(claim))
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -243,6 +248,7 @@ class Worker:
                 self._note_delay(ended)
         finally:
             self._runs.pop(claim.id, None)
+            self._owned.discard(claim.id)
             self._running[claim.agent] -= 1
 
     def _enter(self, run: Run) -> None:

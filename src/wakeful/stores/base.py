@@ -272,7 +272,7 @@ class Store(Protocol):
         ...
 
     async def retire(self, request: RetireProcess) -> None:
-        """A process leaves; its runs must have been given back before."""
+        """A process leaves. Runs that it could not give back before are given back now."""
         ...
 
     async def bury(self, request: BuryProcess) -> int:

@@ -17,10 +17,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from wakeful.errors import ClaimLost, StoreUnavailable
-from wakeful.stores.base import AcceptEvents, BuryProcess, Claimed, ClaimRuns, FinishRun, ForgetRuns, LeaveRun, Ready, SaveSteps, Transaction
+from wakeful.stores.base import AcceptEvents, BuryProcess, Claimed, ClaimRuns, FinishRun, ForgetRuns, LeaveRun, Ready, RetireProcess, SaveSteps, Transaction
 from wakeful.stores.verbs import VERBS
 
 R = TypeVar("R")
+
+# A lane leaves the others their part only of more than this: two tiny transactions cost more than one.
+LEAST_SHARE = 16
 
 # Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
 # it. Inert unless a test hands in a probe.
@@ -28,9 +31,14 @@ Probe = Callable[[str, Sequence[Any]], None]
 
 
 class Backend(Protocol):
-    """One database: how a transaction is carried out, and nothing about agents."""
+    """One database: how a transaction is carried out, and nothing about agents.
+
+    `lanes` is how many transactions it can carry out at once: one where there is one writer, more where the next can be
+    put together and sent while the last one is on its way to the disk.
+    """
 
     notifies: bool
+    lanes: int
 
     async def transact(self, transaction: Callable[[int | None], Transaction[R]]) -> R:
         """Run the generator inside one transaction and commit it. StoreUnavailable when the database is gone."""
@@ -56,13 +64,16 @@ class Journal:
         self._probe = probe
         self._waiting: list[Waiting] = []
         self._resting: list[Waiting] = []
-        self._busy = False
         self._closed = False
         self._in_doubt = False  # a transaction whose answer was lost may still be on its way to its COMMIT
-        self._task: asyncio.Task[None] | None = None
+        self._lanes: set[asyncio.Task[None]] = set()
         self.on_ready: Callable[[Ready], None] = lambda _: None
         self.transactions = 0
         self.transitions = 0
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     def submit(self, request: Any) -> asyncio.Future[Any]:
         """Hand in a transition; the future is its result once it is on disk."""
@@ -96,13 +107,14 @@ class Journal:
         for waiting in self._resting:
             waiting.future.cancel()
         self._resting.clear()
-        if self._task is not None:
-            await self._task
+        while self._lanes:
+            await asyncio.wait(self._lanes)
 
     def _go(self) -> None:
-        if not self._busy:
-            self._busy = True
-            self._task = asyncio.get_running_loop().create_task(self._drain(), name="wakeful journal")
+        """Open a lane if one is free. It starts when everybody who can run now has had a turn to hand something in."""
+        if len(self._lanes) < self._backend.lanes:
+            lane = asyncio.get_running_loop().create_task(self._drain(), name="wakeful journal")
+            self._lanes.add(lane)
 
     async def _drain(self) -> None:
         try:
@@ -111,11 +123,17 @@ class Journal:
                 if batch:
                     await self._commit(batch)
         finally:
-            self._busy = False
+            # Here and not in a callback: whoever hands something in before that is called would find no free lane, and
+            # nobody would come for it.
+            self._lanes.discard(asyncio.current_task())  # type: ignore[arg-type]  # it is one of them
 
     def _compose(self) -> list[Waiting]:
         """What goes into the next transaction. Claims are asked now what they want, and rest on if it is nothing."""
-        batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+        free = self._backend.lanes - len(self._lanes) + 1
+        share = min(self._most, max(LEAST_SHARE, -(-len(self._waiting) // free)))
+        batch, self._waiting = self._waiting[:share], self._waiting[share:]
+        if self._waiting:
+            self._go()  # the rest goes by the next lane
         hints = [ready for waiting in batch if (ready := makes_ready(waiting.request)) is not None]
         for ready in hints:
             self.on_ready(ready)
@@ -124,8 +142,8 @@ class Journal:
             self._resting = []
         composed = []
         for waiting in batch:
-            if waiting.future.done():  # its caller gave up
-                continue
+            if waiting.future.done() and type(waiting.request) is not SaveSteps:
+                continue  # its caller gave up; but a step that was done is worth storing even so
             if type(waiting.request) is ClaimRuns:
                 waiting.request.wanted = waiting.request.wants()
                 if not waiting.request.wanted:
@@ -209,13 +227,15 @@ def whole(now: int | None, requests: list[Any], *, notifies: bool, alone: bool =
     """One transaction: the fence, then each verb in the order of VERBS over all requests of its kind.
 
     `alone` is for the first one after an answer was lost: it waits at the fence until no other transaction of this
-    process is under way. So what it reads (which runs do we own? is that step stored?) is the last word.
+    process is under way. So what it reads (which runs do we own? is that step stored?) is the last word. Giving runs
+    back needs that too: a claim of theirs, or a checkpoint of their last step, may still be on its way by another lane.
     """
     results: list[Any] = [None] * len(requests)
     groups: dict[type, list[int]] = {}
     fenced = {process for request in requests if (process := getattr(request, "process", None)) is not None}
     lease_is_good: dict[str, bool] = {}
     if fenced:
+        alone = alone or any(gives_back(request) for request in requests)
         rows = yield "fence_alone" if alone else "fence", [(now, process) for process in sorted(fenced)]
         lease_is_good = {row[0]: bool(row[1]) for row in rows}
     for number, request in enumerate(requests):
@@ -235,6 +255,11 @@ def whole(now: int | None, requests: list[Any], *, notifies: bool, alone: bool =
         if payload is not None:
             yield "notify", [(payload,)]
     return results
+
+
+def gives_back(request: Any) -> bool:
+    kind = type(request)
+    return kind is ForgetRuns or (kind is LeaveRun and request.outcome == "released")
 
 
 def refusal(process: str, *, buried: bool) -> Exception:
@@ -261,7 +286,7 @@ def unclaimed(requests: list[Any], results: list[Any]) -> str | None:
         elif isinstance(request, LeaveRun):
             if request.delay == 0 and request.claim.id not in taken:
                 return ""
-        elif isinstance(request, BuryProcess | ForgetRuns) and result:
+        elif isinstance(request, BuryProcess | ForgetRuns | RetireProcess) and result:
             return ""
     if not agents:
         return None

@@ -1,4 +1,4 @@
-"""PostgreSQL through asyncpg: one connection for the journal, one that listens, a small pool for reading.
+"""PostgreSQL through asyncpg: two connections for the journal, one that listens, a small pool for reading.
 
 A transaction is the same generator as on SQLite; each query goes out once with all its rows (`fetchmany`). Leases,
 due times and waits use the database's clock. When the connection breaks, the transaction's callers are told
@@ -29,6 +29,9 @@ R = TypeVar("R")
 CHANNEL = "wakeful"
 COMMAND_TIMEOUT = 15.0
 CONNECT_TIMEOUT = 5.0
+# How long the server waits for the next word of a transaction that holds locks others need. Without it a process that
+# was stopped or cut off inside a transaction keeps the lock on its lease, and nobody can take its runs over.
+IDLE_IN_TRANSACTION_LIMIT = 5.0
 LISTEN_AGAIN_AFTER = 0.5
 # Every statement of the journal finds its rows by key. A planner that has no statistics yet, as right after a migration,
 # would rather read a whole small table, and go on doing so with a cached plan when it has grown.
@@ -54,11 +57,17 @@ def driver() -> Any:
     return asyncpg
 
 
+def idle_limit() -> str:
+    """IDLE_IN_TRANSACTION_LIMIT as PostgreSQL takes it: milliseconds."""
+    return str(round(IDLE_IN_TRANSACTION_LIMIT * 1000))
+
+
 class PostgresBackend:
     """Carries out transactions on one PostgreSQL database."""
 
     dialect = "postgres"
     notifies = True
+    lanes = 2
 
     def __init__(self, dsn: str, clock: Clock) -> None:
         self._dsn = dsn
@@ -67,7 +76,7 @@ class PostgresBackend:
         queries = load_queries("postgres")
         self._queries = {name: query.sql for name, query in queries.items()}
         self._bulk = {name: "now" in query.parameters for name, query in queries.items() if query.bulk}
-        self._connection: asyncpg.Connection[Any] | None = None
+        self._idle: list[asyncpg.Connection[Any]] = []
         self._pool: asyncpg.Pool[Any] | None = None
         self._pool_lock = asyncio.Lock()
         self._listener: asyncio.Task[None] | None = None
@@ -113,8 +122,8 @@ class PostgresBackend:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._listener
             self._listener = None
-        await self._drop(self._connection)
-        self._connection = None
+        while self._idle:
+            await self._drop(self._idle.pop())
         if self._pool is not None:
             pool, self._pool = self._pool, None
             try:
@@ -125,14 +134,18 @@ class PostgresBackend:
     # writing
 
     async def transact(self, transaction: Callable[[int | None], Transaction[R]]) -> R:
-        """One transaction on the journal's connection."""
+        """One transaction on a connection of the journal's."""
         connection = await self._journal_connection()
         try:
-            return await self._in_transaction(connection, lambda: self.drive(connection, transaction))
+            result = await self._in_transaction(connection, lambda: self.drive(connection, transaction))
         except self._gone as error:
-            self._connection = None
             await self._drop(connection)
             raise self._unavailable(error) from error
+        except BaseException:
+            self._idle.append(connection)
+            raise
+        self._idle.append(connection)
+        return result
 
     async def _in_transaction(self, connection: Any, work: Callable[[], Awaitable[R]]) -> R:
         """Again from the start when the database picked this transaction to break a deadlock."""
@@ -176,6 +189,11 @@ class PostgresBackend:
         """A connection of its own with an open transaction, for run.transaction."""
         async with self._borrowed() as connection, connection.transaction():
             yield connection
+
+    async def conclude(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R:
+        """Run a generator as the end of a user_transaction: from its fence on, the next word must come soon."""
+        await connection.execute(f"set local idle_in_transaction_session_timeout = {idle_limit()}")
+        return await self.drive(connection, transaction)
 
     async def within(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R:
         """Run a generator inside the caller's own transaction: it commits with theirs, or not at all."""
@@ -249,7 +267,7 @@ class PostgresBackend:
                 await connection.add_listener(CHANNEL, self._heard)
                 self.on_ready(Ready())
                 await lost.wait()
-            except self._gone as error:
+            except (StoreUnavailable, *self._gone) as error:
                 self._log.warning("not listening; trying again", error=str(error), again_in=LISTEN_AGAIN_AFTER)
             finally:
                 await self._drop(connection)
@@ -276,9 +294,13 @@ class PostgresBackend:
         }
 
     async def _journal_connection(self) -> Any:
-        if self._connection is None or self._connection.is_closed():
-            self._connection = await self._connect(**ONLY_POINT_LOOKUPS)
-        return self._connection
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        return await self._connect(
+                **ONLY_POINT_LOOKUPS, idle_in_transaction_session_timeout=idle_limit()
+            )
 
     @contextlib.asynccontextmanager
     async def _borrowed(self) -> AsyncIterator[Any]:
@@ -301,7 +323,7 @@ class PostgresBackend:
 
     @staticmethod
     def _unavailable(error: BaseException) -> StoreUnavailable:
-        return StoreUnavailable(f"PostgreSQL is unavailable: {error or type(error).__name__}")
+        return StoreUnavailable(f"PostgreSQL is unavailable: {str(error) or type(error).__name__}")
 
 
 class PostgresRenewer:

@@ -53,6 +53,7 @@ class SqliteBackend:
 
     dialect = "sqlite"
     notifies = False
+    lanes = 1
 
     def __init__(self, path: Path, clock: Clock, *, busy_timeout: int = BUSY_TIMEOUT_MILLISECONDS) -> None:
         self.path = path

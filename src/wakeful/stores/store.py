@@ -58,6 +58,7 @@ class Database(Protocol):
 
     dialect: Dialect
     notifies: bool
+    lanes: int
 
     async def open(self, *, migrate: bool) -> None: ...
     async def close(self) -> None: ...
@@ -77,7 +78,7 @@ class TransactionalDatabase(Database, Protocol):
     """A database that can open a transaction beside the journal's, or work inside the caller's (PostgreSQL)."""
 
     def user_transaction(self) -> AbstractAsyncContextManager[Any]: ...
-    async def drive(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R: ...
+    async def conclude(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R: ...
     async def within(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R: ...
     async def listen(self) -> None: ...
 
@@ -182,7 +183,7 @@ class DatabaseStore:
                     refused = error
                     raise
                 request = SaveTransacted(claim, step)
-                results = await database.drive(connection, lambda now: whole(now, [request], notifies=False))
+                results = await database.conclude(connection, lambda now: whole(now, [request], notifies=False))
                 if isinstance(results[0], Exception):
                     refused = results[0]
                     raise refused
@@ -205,6 +206,8 @@ class DatabaseStore:
             try:
                 rows = await self.database.fetch("load_steps", claim.seq)
             except StoreUnavailable:
+                if self.journal.closed:
+                    raise
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)
                 continue
@@ -262,9 +265,9 @@ class DatabaseStore:
             try:
                 return await self.journal.submit(request)
             except StoreUnavailable as error:
+                if self.journal.closed:
+                    raise
                 self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)
-
-
 

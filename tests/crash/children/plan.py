@@ -26,14 +26,15 @@ class Plan:
     in_flight: int = 64
     gate: str | None = None
     slow_to_cancel: float = 0.0
-    # Ceilings: of the database (SQLite, in pages), and of any file (bytes; lifted when the file `lift` is there).
+    # Ceilings, which SIGUSR1 lifts: of the database (SQLite, in pages), and of any file (bytes).
     pages: int | None = None
     file_size: int | None = None
-    lift: str | None = None
     # PostgreSQL: how long to wait for an answer, and how long the server waits for the next word of a transaction.
     command_timeout: float | None = None
     idle_limit: float | None = None
+    # Serve HTTP there; work=False: and nothing else.
     port: int | None = None
+    work: bool = True
 
     def to_text(self) -> str:
         return to_json(asdict(self)).decode()

@@ -8,21 +8,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import resource
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import structlog
+import uvicorn
 from pydantic_core import to_json
 
 from crash.children.plan import Plan
-from crash.children.workload import Counter, build, say
+from crash.children.workload import Counter, build, say, until
+from wakeful.api.serving import create
+from wakeful.cli.life import fast_loop
 from wakeful.clock import SECOND
 from wakeful.errors import StoreUnavailable
 from wakeful.runtime import Runtime
@@ -88,14 +92,46 @@ async def send(runtime: Runtime, kind: str, identifier: str, data: Any) -> None:
             return
 
 
+async def count_done(runtime: Runtime) -> int:
+    try:
+        return (await runtime.reader.counts()).get("done", 0)
+    except StoreUnavailable:
+        return 0
+
+
+class HttpServer(uvicorn.Server):
+    """Leaves the signals alone."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def make_room(runtime: Runtime) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    database: Any = runtime.database
+    if runtime.database.dialect == "sqlite":
+        await database._job(lambda: database._connection.execute("pragma max_page_count = 1000000").get)
+    say("there is room")
+
+
 async def work(plan: Plan) -> None:
     probe = Boundaries(plan)
     runtime = make_runtime(plan, probe)
     told_to_stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told_to_stop.set)
+    loop = asyncio.get_running_loop()
+    background: set[asyncio.Task[Any]] = set()
+    loop.add_signal_handler(signal.SIGTERM, told_to_stop.set)
+    loop.add_signal_handler(signal.SIGUSR1, lambda: background.add(loop.create_task(make_room(runtime))))
     await runtime.open()
-    await runtime.start()
-    say("working", process=runtime.membership.process)
+    if plan.port is not None:
+        server = HttpServer(uvicorn.Config(create(runtime), port=plan.port, lifespan="off", log_config=None))
+        background.add(loop.create_task(server.serve()))
+        await until(lambda: server.started)
+        say("serving")
+    if plan.work:
+        await runtime.start()
+        say("working", process=runtime.membership.process)
     for kind, identifier, data in plan.emit:
         await send(runtime, kind, identifier, data)
         if plan.die_when_accepted:
@@ -103,9 +139,12 @@ async def work(plan: Plan) -> None:
     if plan.done is None:
         await told_to_stop.wait()
     else:
-        while (await runtime.reader.counts()).get("done", 0) < plan.done:
+        while await count_done(runtime) < plan.done:
             await asyncio.sleep(0.02)
+    if plan.port is not None:
+        server.should_exit = True
     await runtime.stop()
+    await asyncio.gather(*background)
     say("stopped", boundaries=probe.count)
 
 
@@ -123,7 +162,8 @@ def main(plan: Plan) -> None:
     )
     if plan.file_size is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (plan.file_size, resource.RLIM_INFINITY))
-    asyncio.run(work(plan))
+    with asyncio.Runner(loop_factory=fast_loop()) as runner:  # the loop that `wakeful worker` has
+        runner.run(work(plan))
 
 
 def nursery() -> None:

@@ -125,6 +125,7 @@ def build(
     @app.agent(on("gate.reached"), backoff=QUICKLY)
     async def wait(run: Run) -> str:
         event = run.event.id
+        size = (run.event.data or {}).get("size", 0)
 
         @step
         async def before() -> str:
@@ -141,14 +142,18 @@ def build(
                 except asyncio.CancelledError:
                     await asyncio.sleep(slow_to_cancel)  # cleaning up may take its time
                     raise
-            return "held"
+            return "held".ljust(size)
 
         @step
         async def after() -> str:
             counter.note(event, "after")
             return "after"
 
-        return " ".join([await run.step(before), await run.step(held), await run.step(after)])
+        return " ".join([await run.step(before), (await run.step(held)).strip(), await run.step(after)])
+
+    @app.agent(on("note.taken"))
+    async def note(run: Run) -> None:
+        counter.note(run.event.id, "note")
 
     @app.agent(on("poison.*"), backoff=QUICKLY, concurrency=8)
     async def taste(run: Run) -> str:

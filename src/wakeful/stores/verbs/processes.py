@@ -12,9 +12,19 @@ def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> 
     return [None] * len(requests)
 
 
-def retire_processes(now: int | None, requests: Sequence[RetireProcess]) -> Transaction[list[None]]:  # noqa: ARG001
-    yield "retire_process", [(one.id,) for one in requests]
-    return [None] * len(requests)
+def retire_processes(now: int | None, requests: Sequence[RetireProcess]) -> Transaction[list[int]]:
+    """Whatever it still owns goes back without a crash: nobody looks for the runs of a process that has left."""
+    results = []
+    for request in requests:
+        yield "retire_process", [(request.id,)]
+        runs = yield "give_back_runs", [(now, request.id)]
+        if runs:
+            yield (
+                "insert_attempt",
+                [(now, run, token - 1, request.id, "released", None, claimed) for run, token, claimed in runs],
+            )
+        results.append(len(runs))
+    return results
 
 
 def bury_processes(now: int | None, requests: Sequence[BuryProcess]) -> Transaction[list[int]]:

@@ -116,7 +116,8 @@ def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[l
     expired = [(request.claim.seq, request.reason) for request in ended if request.expired]
     if expired:
         yield "expire_admission", expired
-    alarms = [request.alarm for request in ended if request.alarm is not None]
+    just_now = {row[0] for row in finished}  # a repetition after a lost COMMIT has raised its alarm already
+    alarms = [request.alarm for request in ended if request.alarm is not None and request.claim.seq in just_now]
     if alarms:
         yield from open_alarms(now, alarms)
     return [refused.get(request.claim.seq) for request in requests]

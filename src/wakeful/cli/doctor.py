@@ -1,0 +1,264 @@
+"""doctor: is everything as it should be? ✓ good, ! for a person to look at, ✗ broken, each with its remedy."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich.text import Text
+
+from wakeful import __version__
+from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store
+from wakeful.cli.opening import chosen_store, is_store
+from wakeful.cli.terminal import plain, print_json, terminal
+from wakeful.clock import SECOND, SystemClock, readable
+from wakeful.errors import ConfigError, SchemaMismatch, StoreUnavailable, WakefulError
+from wakeful.settings import shown_store, sqlite_path
+from wakeful.stores.reading import Reader
+
+Verdict = Literal["good", "look", "broken"]
+MARKS: dict[Verdict, tuple[str, str]] = {"good": ("✓", "green"), "look": ("!", "yellow"), "broken": ("✗", "red")}
+
+TOLERATED_SKEW = 1 * SECOND
+LEAST_FREE = 100 * 1024 * 1024
+LITTLE_FREE = 1024 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    verdict: Verdict
+    text: str
+    remedy: str | None = None
+
+
+def declare(parser: Parser) -> None:
+    add_app(parser, optional=True)
+    add_store(parser)
+    add_json(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from wakeful.telemetry.logs import configure_logs
+
+    configure_logs(level="error")
+    findings = list(look_around(arguments))
+    if arguments.json:
+        print_json({"findings": [asdict(finding) for finding in findings]})
+    else:
+        show(findings)
+    return 1 if any(finding.verdict == "broken" for finding in findings) else 0
+
+
+doctor_command = Command(declare, execute, "The exit code is 1 if anything is broken (✗).")
+
+
+def show(findings: list[Finding]) -> None:
+    out = terminal()
+    width = max(len(finding.what) for finding in findings)
+    for finding in findings:
+        mark, style = MARKS[finding.verdict]
+        out.print(Text.assemble((mark, style), f" {finding.what:<{width}}  {plain(finding.text)}"))
+        if finding.remedy:
+            out.print(Text(f"{'':{width + 4}}→ {plain(finding.remedy)}", style="dim"))
+
+
+# what is looked at
+
+
+def look_around(arguments: argparse.Namespace) -> Iterator[Finding]:
+    yield from versions()
+    app = None
+    if arguments.app is not None:
+        from wakeful.loading import load_app
+
+        try:
+            app = load_app(arguments.app)
+        except ConfigError as error:
+            yield Finding("app", "broken", str(error), "mend it, then `wakeful check` again")
+        else:
+            yield Finding("app", "good", f"{app.name}, agents: {', '.join(app.agents) or 'none'}")
+    url = chosen_store(arguments, app)
+    try:
+        path = sqlite_path(url)
+    except ConfigError as error:
+        yield Finding("store", "broken", str(error))
+        return
+    if path is not None:
+        yield from file(path)
+        if not path.exists() or not is_ours(path):
+            return
+    yield from asyncio.run(store(url))
+
+
+def versions() -> Iterator[Finding]:
+    import apsw
+
+    yield Finding("wakeful", "good", f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}")
+    yield Finding("sqlite", "good", f"{apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})")
+
+
+def is_ours(path: Path) -> bool:
+    try:
+        return is_store(path)
+    except StoreUnavailable:
+        return False
+
+
+def file(path: Path) -> Iterator[Finding]:
+    """The file of a SQLite store, and the place it is in."""
+    from wakeful.stores.sqlite import refuse_network_file_system
+
+    folder = path.absolute().parent
+    try:
+        refuse_network_file_system(path)
+    except ConfigError as error:
+        yield Finding("file system", "broken", str(error), "move it to a local disk, or use postgresql://…")
+    if not path.exists():
+        yield Finding("file", "look", f"{path} is not there yet", "the first `wakeful serve APP`, `emit` or `run` makes it")
+    elif not os.access(path, os.R_OK | os.W_OK):
+        yield Finding("file", "broken", f"{path} cannot be read and written by this user", f"chown or chmod {path}")
+    elif not is_ours(path):
+        yield Finding("file", "broken", f"{path} is not a store of Wakeful", "name another one with --store or WAKEFUL_STORE")
+    else:
+        yield Finding("file", "good", f"{path}, {in_bytes(path.stat().st_size)}, readable and writable")
+    if not folder.is_dir():
+        yield Finding("folder", "look", f"{folder} is not there yet", "it is made together with the file")
+        return
+    if not os.access(folder, os.W_OK | os.X_OK):
+        yield Finding("folder", "broken", f"{folder} is not writable: SQLite keeps its journal there", f"chown or chmod {folder}")
+    free = shutil.disk_usage(folder).free
+    verdict: Verdict = "broken" if free < LEAST_FREE else "look" if free < LITTLE_FREE else "good"
+    yield Finding("disk", verdict, f"{in_bytes(free)} free", None if verdict == "good" else "make room before it is full")
+
+
+async def store(url: str) -> list[Finding]:
+    """What the store itself says."""
+    from wakeful.runtime import open_database
+
+    findings: list[Finding] = []
+    try:
+        database = open_database(url, SystemClock())
+    except WakefulError as error:
+        return [Finding("store", "broken", str(error))]
+    try:
+        reader = Reader(database)
+        started = time.perf_counter()
+        try:
+            health = await reader.health()
+        except SchemaMismatch as error:
+            findings.append(Finding("store", "good", f"{shown_store(url)} answers"))
+            findings.append(Finding("schema", "broken", str(error), f"wakeful migrate --store {shown_store(url)}"))
+            return findings
+        took = time.perf_counter() - started
+        findings.append(Finding("store", "good", f"{shown_store(url)} answers in {readable(round(took * SECOND))}"))
+        findings.append(Finding("schema", "good", f"up to date ({health['schema']:04})"))
+        if database.dialect == "postgres":
+            findings += await server(url)
+        findings.append(await clock(reader, local=database.dialect == "sqlite"))
+        findings += await processes(reader)
+        findings += await people(reader)
+    except StoreUnavailable as error:
+        findings.append(Finding("store", "broken", str(error), "is the address right, does it run, may this user connect?"))
+    finally:
+        await database.close()
+    return findings
+
+
+async def server(url: str) -> list[Finding]:
+    """PostgreSQL's version, and the settings without which "accepted" would not mean "on disk"."""
+    from wakeful.stores.postgres import OLDEST_VERSION, driver
+
+    asyncpg = driver()
+    connection = await asyncpg.connect(url, timeout=5)
+    try:
+        version = connection.get_server_version()
+        old = version.major < OLDEST_VERSION
+        found = [
+            Finding(
+                "postgresql",
+                "broken" if old else "good",
+                f"{version.major}.{version.minor}",
+                f"Wakeful needs {OLDEST_VERSION} or newer" if old else None,
+            )
+        ]
+        off = [name for name in ("fsync", "synchronous_commit") if await connection.fetchval(f"show {name}") == "off"]
+        if off:
+            found.append(
+                Finding("durability", "broken", f"{' and '.join(off)} off: what was accepted can be lost", f"set {off[0]} = on")
+            )
+        else:
+            found.append(Finding("durability", "good", "fsync and synchronous_commit are on"))
+        return found
+    finally:
+        await connection.close()
+
+
+async def clock(reader: Reader, *, local: bool) -> Finding:
+    if local:
+        return Finding("clock", "good", "this machine's own: a SQLite store has no other")
+    before = time.time_ns() // 1000
+    theirs = await reader.time()
+    ours = (before + time.time_ns() // 1000) // 2
+    skew = abs(theirs - ours)
+    if skew <= TOLERATED_SKEW:
+        return Finding("clock", "good", f"ours and the database's agree within {readable(skew)}")
+    way = "behind" if theirs > ours else "ahead of"
+    text = f"ours is {readable(skew)} {way} the database's"
+    return Finding("clock", "look", text, "leases and due times go by the database's clock; let NTP set both")
+
+
+async def processes(reader: Reader) -> list[Finding]:
+    listed = [one for one in await reader.processes() if one["state"] == "alive"]
+    alive = [one for one in listed if one["lease_left"] > 0]
+    late = [one for one in listed if one["lease_left"] <= 0]
+    found = []
+    if alive:
+        names = ", ".join(f"pid {one['pid']} on {one['host']} (lease {one['lease_left']:.0f} s)" for one in alive[:4])
+        more = f" and {len(alive) - 4} more" if len(alive) > 4 else ""
+        found.append(Finding("workers", "good", f"{len(alive)} alive: {names}{more}"))
+    else:
+        found.append(Finding("workers", "look", "none alive", "start one with `wakeful serve APP` or `wakeful worker APP`"))
+    if late:
+        text = f"{len(late)} ended without a word; their runs wait to be taken back"
+        found.append(Finding("leases", "look", text, "any worker that starts takes them back"))
+    return found
+
+
+async def people(reader: Reader) -> list[Finding]:
+    """What is waiting for a person."""
+    counts = await reader.counts()
+    dead = counts.get("dead", 0)
+    open_alarms = (await reader.alarms(state="open"))["alarms"]
+    summary = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none yet"
+    found = [Finding("runs", "good", summary)]
+    if dead:
+        found.append(Finding("dead letters", "look", str(dead), "wakeful runs --state dead"))
+    else:
+        found.append(Finding("dead letters", "good", "none"))
+    if open_alarms:
+        found.append(Finding("alarms", "look", f"{len(open_alarms)} open", "wakeful alarms"))
+    else:
+        found.append(Finding("alarms", "good", "none open"))
+    return found
+
+
+def in_bytes(count: int) -> str:
+    size: float = count
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+

@@ -1,0 +1,49 @@
+"""init: a small project that runs at once."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import resources
+from pathlib import Path
+
+from wakeful.cli.arguments import Command, Parser
+from wakeful.errors import ConfigError
+
+# Each file of the project, and the one in this package that it is copied from.
+FILES = {"app.py": "app.py.template", "README.md": "README.md.template", "test_app.py": "test_app.py.template"}
+NEXT = """\
+wakeful emit app.py ticket.created --data '{"title": "Printer on fire", "severity": 3}'
+wakeful once app.py
+wakeful runs"""
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("folder", metavar="FOLDER", nargs="?", default=".", help="where to (default: here); made if it is not there")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    folder = Path(arguments.folder)
+    taken = [name for name in FILES if (folder / name).exists()]
+    if taken:
+        message = f"{folder / taken[0]} is there already, and nothing is overwritten: name another folder"
+        raise ConfigError(message)
+    templates = resources.files("wakeful.cli") / "project"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, template in FILES.items():
+            with (folder / name).open("x", encoding="utf-8") as file:
+                file.write((templates / template).read_text(encoding="utf-8"))
+    except OSError as error:
+        message = f"cannot write into {folder}: {error.strerror or error}"
+        raise ConfigError(message) from None
+    print(f"made {', '.join(str(folder / name) for name in FILES)}")
+    print("\nnext:\n")
+    if folder.resolve() != Path.cwd():
+        print(f"  cd {folder}")
+    for line in NEXT.splitlines():
+        print(f"  {line}")
+    print("\nand to keep it running while you change it: wakeful dev app.py")
+    return 0
+
+
+init_command = Command(declare, execute)

@@ -1,0 +1,124 @@
+"""The stage: looks at the store and at the counter, tells what is new in them, and has it drawn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from wakeful.demo.board import Board
+from wakeful.demo.counter import Counter
+from wakeful.demo.scene import Message, Scene, reason_of, row_of
+from wakeful.demo.view import View
+
+PAINT_EVERY = 0.125
+HEADLINE_STAYS = 2.0
+REMEMBERED = 60
+
+
+class Stage:
+    """Everything that is seen and said."""
+
+    def __init__(
+        self, board: Board, counter: Counter, view: View, *, folder: Path, seconds: float | None, keep: bool
+    ) -> None:
+        self.board = board
+        self.counter = counter
+        self.worker: int | None = None  # the one that has joined
+        self.starting: int | None = None
+        self._view = view
+        self._folder = folder
+        self._seconds = seconds
+        self._keep = keep
+        self._begun = time.monotonic()
+        self._looking = asyncio.Lock()
+        self._looked = asyncio.Event()
+        self._messages: list[Message] = []
+        self._headline = Message(0.0, "")
+        self._told_deaths: set[str] = set()
+        self._told_retries = 0
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self._begun
+
+    def say(self, text: str, style: str = "", *, minor: bool = False) -> None:
+        """Tell what happened. The headline changes for what matters, and for the rest only when it has been read."""
+        message = Message(self.elapsed, text, style)
+        self._messages.append(message)
+        del self._messages[:-REMEMBERED]
+        if not minor or message.at - self._headline.at > HEADLINE_STAYS:
+            self._headline = message
+        self._view.tell(message)
+
+    async def look(self) -> None:
+        """Read the store and the counter, whole and one at a time: what was true before this call is in it."""
+        async with self._looking:
+            await self.board.read()
+            self.counter.read()
+        self._tell_deaths()
+        self._tell_retries()
+        self._looked.set()
+        self._looked.clear()
+
+    async def until(self, condition: Callable[[], bool], *, at_most: float) -> bool:
+        """Wait until something is seen, but no longer than so many seconds. Somebody else looks."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(at_most):
+                while not condition():
+                    await self._looked.wait()
+        return condition()
+
+    async def show(self, check: Callable[[], None]) -> None:
+        """Look and paint, again and again."""
+        while True:
+            check()
+            await self.look()
+            self._view.paint(self._scene())
+            await asyncio.sleep(PAINT_EVERY)
+
+    def _tell_deaths(self) -> None:
+        for seen in self.board.runs.values():
+            if seen.state == "dead" and seen.id not in self._told_deaths:
+                self._told_deaths.add(seen.id)
+                self.say(f"Dead letter: {seen.agent}, {seen.subject}: {reason_of(seen)}", "red", minor=True)
+
+    def _tell_retries(self) -> None:
+        retried = self.counter.retried
+        for number in range(self._told_retries, len(retried)):
+            step, subject = retried[number]
+            if retried.index((step, subject)) == number:  # the first retry of this step
+                self.say(f"Step {step} failed for {subject}, which may pass: it is tried again.", "yellow", minor=True)
+        self._told_retries = len(retried)
+
+    def _scene(self) -> Scene:
+        board, counter = self.board, self.counter
+        now = time.time()
+        newest = list(board.runs.values())[-REMEMBERED:]
+        return Scene(
+            elapsed=self.elapsed,
+            seconds=self._seconds,
+            folder=self._folder,
+            keep=self._keep,
+            now=self._headline,
+            messages=self._messages,
+            worker=self._worker_in_words(),
+            counts={
+                "events accepted": len(board.events),
+                "runs done": board.count("done"),
+                "runs open": len(board.open_runs()),
+                "steps finished": counter.finished,
+                "retries": len(counter.retried),
+                "dead letters": board.count("dead"),
+                "runs resumed": sum(seen.was_resumed for seen in board.runs.values()),
+                "steps executed twice": len(counter.repeated),
+            },
+            rows=[row_of(seen, counter, self.worker, now) for seen in newest],
+        )
+
+    def _worker_in_words(self) -> str:
+        if self.worker is not None:
+            return f"{self.worker} at work"
+        return "none" if self.starting is None else f"{self.starting} starts"
