@@ -31,7 +31,7 @@ async def measure(empty: str, full: str, *, finished: int, sleeping: int, sample
         for sample in range(samples + 5):
             for store, taken in ((first, times[0]), (second, times[1])):
                 elapsed = await _claim(store, sample)
-                if sample >= 5:  # noqa: PLR2004 the first ones warm up
+                if sample >= 5:
                     taken.append(elapsed)
         return statistics.median(times[0]), statistics.median(times[1])
 
@@ -54,20 +54,25 @@ async def _fill(store: DatabaseStore, url: str, finished: int, sleeping: int) ->
     if store.dialect == "postgres":
         async with database.user_transaction() as connection:
             series = "from generate_series(cast($1 as bigint), cast($2 as bigint)) n"
-            await connection.execute(f"insert into wakeful_run {COLUMNS} select {done} {series}", 1, finished, timeout=600)  # noqa: S608
             await connection.execute(
-                f"insert into wakeful_run {COLUMNS} select {waiting} {series}", finished + 1, finished + sleeping, timeout=600  # noqa: S608
+                f"insert into wakeful_run {COLUMNS} select {done} {series}", 1, finished, timeout=600
+            )
+            await connection.execute(
+                f"insert into wakeful_run {COLUMNS} select {waiting} {series}",
+                finished + 1,
+                finished + sleeping,
+                timeout=600,
             )
         async with database.user_transaction() as connection:
             await connection.execute("analyze wakeful_run", timeout=600)
         return
-    import apsw  # noqa: PLC0415 only here
+    import apsw
 
     connection = apsw.Connection(str(Path(url.removeprefix("sqlite:///"))))
     series = "with recursive counted(n) as (select ?1 union all select n + 1 from counted where n < ?2)"
     for rows, bounds in ((done, (1, finished)), (waiting, (finished + 1, finished + sleeping))):
         connection.execute("begin immediate")
-        connection.execute(f"{series} insert into wakeful_run {COLUMNS} select {rows} from counted", bounds)  # noqa: S608
+        connection.execute(f"{series} insert into wakeful_run {COLUMNS} select {rows} from counted", bounds)
         connection.execute("commit")
     connection.close()
 
@@ -90,5 +95,13 @@ async def _claim(store: DatabaseStore, sample: int) -> float:
 def _arrival(name: str) -> Arrival:
     run = digest("claim", name)
     return Arrival(
-        digest("event", name), "/bench", name, "bench", None, "accepted", "content", "{}", admissions=[Admission("work", "started", run)]
+        digest("event", name),
+        "/bench",
+        name,
+        "bench",
+        None,
+        "accepted",
+        "content",
+        "{}",
+        admissions=[Admission("work", "started", run)],
     )

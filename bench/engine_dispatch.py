@@ -102,7 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--store", required=True)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    import uvloop  # noqa: PLC0415 comes with uvicorn's extra
+    import uvloop
 
     uvloop.run(work(parser.parse_args().store))
 

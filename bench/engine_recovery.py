@@ -24,7 +24,7 @@ def make_app(store: str) -> App:
     app = App("recovery", store=store)
 
     @app.agent(on("bench.recovery"))
-    async def hang(run: Run) -> None:
+    async def hang(run: Run) -> None:  # noqa: ARG001 a handler takes its run
         print("started", time.time_ns(), os.getpid(), flush=True)
         await asyncio.Event().wait()
 

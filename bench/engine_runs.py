@@ -56,7 +56,9 @@ async def measure(store: str, seconds: float, in_flight: int) -> dict[str, float
         async def emit() -> None:
             nonlocal number
             number += 1
-            await app.emit("bench.ticket.created", PAYLOAD, source="/bench", id=f"event-{number:012d}", subject="ticket/42")
+            await app.emit(
+                "bench.ticket.created", PAYLOAD, source="/bench", id=f"event-{number:012d}", subject="ticket/42"
+            )
 
         async def refill() -> None:
             """One new event for each run that ended: always the same number in flight."""
@@ -73,7 +75,7 @@ async def measure(store: str, seconds: float, in_flight: int) -> dict[str, float
         transitions, transactions, cpu = journal.transitions, journal.transactions, time.process_time()
         await asyncio.sleep(seconds)
         while runtime.worker.finished - before < in_flight * LEAST_CYCLES:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # noqa: ASYNC110 a slow machine: measured until there is enough
         took = time.perf_counter() - began
         count = runtime.worker.finished - before
         figures = {
@@ -101,7 +103,7 @@ def main() -> None:
     parser.add_argument("--in-flight", type=int, default=64)
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    import uvloop  # noqa: PLC0415 comes with uvicorn's extra
+    import uvloop
 
     print(json.dumps(uvloop.run(measure(options.store, options.seconds, options.in_flight))))
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import engine_claim, engine_dispatch, engine_intake, engine_recovery, floor_postgres, floor_sqlite
+from bench.workload import Keys
 from wakeful.clock import SECOND
 from wakeful.testing.postgres_server import PostgresServer
 
@@ -76,13 +77,13 @@ class Bench:
     # 3-step durable runs
 
     def runs_sqlite(self) -> Iterator[Figure]:
-        def floor(keys: floor_sqlite.Keys) -> float:
+        def floor(keys: Keys) -> float:
             return floor_sqlite.measure(self.plan.seconds, IN_FLIGHT, self.folder, keys=keys)
 
         yield from self._runs("SQLite", self.sqlite, floor)
 
     def runs_postgres(self) -> Iterator[Figure]:
-        def floor(keys: floor_postgres.Keys) -> float:
+        def floor(keys: Keys) -> float:
             return asyncio.run(floor_postgres.measure(self.postgres(), self.plan.seconds, IN_FLIGHT, keys=keys))
 
         yield from self._runs("PostgreSQL", self.postgres, floor)
@@ -114,7 +115,9 @@ class Bench:
         )
         mine = self._engine(self.postgres())
         if "missing" in answer:
-            yield Figure("3-step runs against DBOS", f"{mine:,.0f} runs/s", "–", None, "30 ×", "60 ×", None, answer["missing"])
+            yield Figure(
+                "3-step runs against DBOS", f"{mine:,.0f} runs/s", "–", None, "30 ×", "60 ×", None, answer["missing"]
+            )
             return
         theirs = answer["workflows_per_second"]
         yield Figure(
@@ -126,7 +129,9 @@ class Bench:
 
     def dispatch(self) -> Iterator[Figure]:
         samples = self.plan.samples
-        yield self._dispatch("SQLite, one process", asyncio.run(engine_dispatch.within_one_process(self.sqlite(), samples)))
+        yield self._dispatch(
+            "SQLite, one process", asyncio.run(engine_dispatch.within_one_process(self.sqlite(), samples))
+        )
         if self.server is not None:
             within = asyncio.run(engine_dispatch.within_one_process(self.postgres(), samples))
             yield self._dispatch("PostgreSQL, one process", within)
@@ -174,7 +179,9 @@ class Bench:
 
     def recovery(self) -> Iterator[Figure]:
         took = asyncio.run(engine_recovery.measure(self.sqlite(), stand_by=False))
-        yield Figure("resume after kill -9, SQLite", f"{took:.2f} s", "–", None, "at once", "", took < 1, "after its restart")
+        yield Figure(
+            "resume after kill -9, SQLite", f"{took:.2f} s", "–", None, "at once", "", took < 1, "after its restart"
+        )
         if self.server is not None:
             lease = self.plan.lease
             took = asyncio.run(engine_recovery.measure(self.postgres(), stand_by=True, lease=lease))
@@ -199,16 +206,15 @@ def run(only: list[str], plan: Plan, *, say: Callable[[str], None]) -> list[Figu
         for name in only:
             say(f"measuring {name} …")
             began = time.perf_counter()
-            for figure in getattr(bench, name)():
-                figures.append(figure)
+            figures += getattr(bench, name)()
             say(f"measured {name} in {time.perf_counter() - began:.0f} s")
     return figures
 
 
 def show(figures: list[Figure]) -> None:
     """The table for people."""
-    from rich.console import Console  # noqa: PLC0415 only for people
-    from rich.table import Table  # noqa: PLC0415
+    from rich.console import Console
+    from rich.table import Table
 
     table = Table(title="Wakeful, measured in one run", title_justify="left", expand=False)
     for heading in ("what", "measured", "floor", "ratio", "bar", "aim", "", "note"):
@@ -222,7 +228,9 @@ def show(figures: list[Figure]) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Parse, measure, print. A missed bar is told, and is no error: the table is a measurement, not a test."""
-    parser = argparse.ArgumentParser(prog="wakeful bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="wakeful bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--smoke", action="store_true", help="a very short run of everything, to see that it works")
     parser.add_argument("--only", action="append", choices=NAMES, help="measure only this; may be repeated")
     parser.add_argument("--seconds", type=float, help="how long each turn of a throughput measurement takes")

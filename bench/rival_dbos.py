@@ -100,8 +100,12 @@ async def measure(dsn: str, seconds: float, in_flight: int, samples: int) -> Rep
 
     async def dispatch_one() -> float:
         enqueued = time.perf_counter()
-        await DBOS.enqueue_workflow_async(_QUEUE, telling)
-        return await starts.get() - enqueued
+        handle = await DBOS.enqueue_workflow_async(_QUEUE, telling)
+        latency = await starts.get() - enqueued
+        # Its end is not measured but waited for: DBOS retries for ever what it cannot write, so a workflow that is
+        # still being recorded when the database goes would keep this process from ending.
+        await handle.get_result(polling_interval_sec=_PAUSE_SECONDS)
+        return latency
 
     async with _launched(dsn):
         await _finish(finish_one, _WARM_UP_SECONDS, in_flight)

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wakeful.app import App
     from wakeful.clock import SystemClock, VirtualClock
-    from wakeful.errors import (
-        ConfigError,
-        Denied,
-        Failure,
-        NotSent,
-        Persistent,
-        RateLimited,
-        Transient,
-        WakefulError,
-    )
+    from wakeful.errors import ConfigError, Denied, Failure, NotSent, Persistent, RateLimited, Transient, WakefulError
     from wakeful.execution.options import Backoff, step
     from wakeful.execution.run import Outcome, Run
     from wakeful.model import Event, Receipt

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
 from pydantic import TypeAdapter
 
@@ -97,17 +97,19 @@ class App:
                 message = f"{where}: an agent's name is letters, digits, _ . and -, at most 100 of them"
                 raise ConfigError(message)
             if chosen in self.agents:
-                message = f"{where}: app {self.name} has an agent of that name already ({self.agents[chosen].written_at})"
+                message = (
+                    f"{where}: app {self.name} has an agent of that name already ({self.agents[chosen].written_at})"
+                )
                 raise ConfigError(message)
             checked = read_options(AgentOptions, options, where=where)
             takes_data, model = read_signature(function, triggers, where)
             self.agents[chosen] = Agent(chosen, function, triggers, checked, takes_data, model, location(function))
             return function
 
-        for trigger in triggers:
-            if not isinstance(trigger, Trigger):
-                hint = " Write @app.agent() with brackets." if callable(trigger) else ""
-                message = f'app {self.name}: {trigger!r} is not a trigger. Write on("type") or another one.{hint}'
+        for given in cast("tuple[object, ...]", triggers):
+            if not isinstance(given, Trigger):
+                hint = " Write @app.agent() with brackets." if callable(given) else ""
+                message = f'app {self.name}: {given!r} is not a trigger. Write on("type") or another one.{hint}'
                 raise ConfigError(message)
         return declare
 
@@ -126,11 +128,9 @@ class App:
 
         `within` is an asyncpg connection in a transaction of yours: the event is then stored by your commit, or not.
         """
-        from wakeful.intake.cloudevents import new_event  # noqa: PLC0415 keeps declaring light
+        from wakeful.intake.cloudevents import new_event
 
-        event = new_event(
-            type, data, source=source or f"/{self.name}", id=id, subject=subject, **attributes
-        )
+        event = new_event(type, data, source=source or f"/{self.name}", id=id, subject=subject, **attributes)
         if self.runtime is not None:
             return (await self.runtime.door.accept([event], within=within))[0]
         async with self.reached() as runtime:
@@ -138,7 +138,7 @@ class App:
 
     async def start(self, agent: str, data: Any = None, *, id: str | None = None) -> Receipt:  # noqa: A002
         """Run one agent now, whatever its triggers say."""
-        from wakeful.intake.cloudevents import new_event  # noqa: PLC0415
+        from wakeful.intake.cloudevents import new_event
 
         event = new_event("wakeful.run", data, source=f"/{self.name}/run", id=id)
         async with self.reached() as runtime:
@@ -147,19 +147,19 @@ class App:
 
     def running(self, *, worker: bool = True, **options: Any) -> AbstractAsyncContextManager[Runtime]:
         """Run the app inside this program: `async with app.running():`."""
-        from wakeful.runtime import running  # noqa: PLC0415 the one place that knows concrete classes
+        from wakeful.runtime import running
 
         return running(self, worker=worker, **options)
 
     def reached(self) -> AbstractAsyncContextManager[Runtime]:
         """The runtime of this app if it runs here, else its store alone, for as long as the block lasts."""
-        from wakeful.runtime import reached  # noqa: PLC0415
+        from wakeful.runtime import reached
 
         return reached(self)
 
     def asgi(self, **options: Any) -> Starlette:
         """The app's HTTP side, to be served or mounted. Served by itself it also runs the app."""
-        from wakeful.runtime import asgi  # noqa: PLC0415
+        from wakeful.runtime import asgi
 
         return asgi(self, **options)
 
@@ -168,16 +168,18 @@ def read_signature(
     function: Callable[..., Any], triggers: tuple[Trigger, ...], where: str
 ) -> tuple[bool, TypeAdapter[Any] | None]:
     """Does the handler take the data, and as what? Refuses signatures that could not be called."""
-    if not callable(function):
-        message = f"{where}: not a function"
-        raise ConfigError(message)
     parameters = [
         parameter
         for parameter in inspect.signature(function).parameters.values()
         if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
     ]
-    required = [parameter for parameter in inspect.signature(function).parameters.values() if parameter.default is parameter.empty and parameter.kind not in {parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL}]
-    if not parameters or len(required) > 2 or any(one.kind == one.KEYWORD_ONLY for one in required):  # noqa: PLR2004
+    required = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind not in {parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL}
+    ]
+    if not parameters or len(required) > 2 or any(one.kind == one.KEYWORD_ONLY for one in required):
         message = f"{where}: a handler takes (run) or (run, data), not {inspect.signature(function)}"
         raise ConfigError(message)
     if len(parameters) == 1:
@@ -199,5 +201,3 @@ def read_signature(
     except Exception as error:
         message = f"{where}: {data.name}: {annotation!r} cannot be validated: {str(error).splitlines()[0]}"
         raise ConfigError(message) from None
-
-

@@ -15,7 +15,15 @@ from typing import Protocol
 Microseconds = int
 
 SECOND: Microseconds = 1_000_000
-_UNITS = {"us": 1, "ms": 1_000, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND, "d": 86400 * SECOND, "w": 604800 * SECOND}
+_UNITS = {
+    "us": 1,
+    "ms": 1_000,
+    "s": SECOND,
+    "m": 60 * SECOND,
+    "h": 3600 * SECOND,
+    "d": 86400 * SECOND,
+    "w": 604800 * SECOND,
+}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d|w)")
 
 Duration = str | timedelta | int | float

@@ -1,28 +1,29 @@
 """Every error of Wakeful, and the table that sorts other people's errors into classes.
 
-    WakefulError
-    ├── ConfigError            something declared is wrong: what, where, did you mean; refused before anything runs
-    ├── InvalidEvent           an event that cannot be accepted; names the field, and the index in a batch
-    │   └── UnsupportedContentType   (intake/cloudevents.py) a body of a kind that carries no event
-    ├── IdempotencyConflict    an Idempotency-Key that was used before, for another request
-    ├── NotFound               no run, event or agent of that name
-    ├── StoreError
-    │   ├── StoreUnavailable   the database is gone, full or locked: nothing is known to be stored, trying again is safe
-    │   ├── SchemaMismatch     the schema is behind or ahead of this version
-    │   └── ClaimLost          a fenced write was refused: somebody else owns the run now
-    └── Failure                what a step, an action or a handler raises to say how it failed
-        ├── Transient          may work later: retried with backoff
-        │   ├── RateLimited    told to wait: waits as told, uses up no attempt
-        │   ├── NotSent        an action that certainly did nothing
-        │   └── StepTimeout    a step's own time limit ran out
-        ├── Persistent         will not work again: dead at once
-        │   ├── InvalidData         the event's data does not fit the handler's model
-        │   ├── NotSerialisable     an argument or result that is not JSON, or is too large
-        │   ├── UnfinishedCalls     the handler returned while a run.* call was in flight
-        │   ├── DeadlineExceeded    the run's deadline passed
-        │   ├── TooManyCrashes      the run took its process with it too often
-        │   └── StepFailed          a stored error whose own class cannot be found any more
-        └── Denied             policy, or the code itself, says no: no retry, recorded as a policy outcome
+WakefulError
+├── ConfigError            something declared is wrong: what, where, did you mean; refused before anything runs
+├── InvalidEvent           an event that cannot be accepted; names the field, and the index in a batch
+│   └── UnsupportedContentType   (intake/cloudevents.py) a body of a kind that carries no event
+├── IdempotencyConflict    an Idempotency-Key that was used before, for another request
+├── NotFound               no run, event or agent of that name
+├── StoreError
+│   ├── StoreUnavailable   the database is gone, full or locked: nothing is known to be stored, trying again is safe
+│   │   └── StoreFull      its disk is full, or a limit of its size is reached
+│   ├── SchemaMismatch     the schema is behind or ahead of this version
+│   └── ClaimLost          a fenced write was refused: somebody else owns the run now
+└── Failure                what a step, an action or a handler raises to say how it failed
+    ├── Transient          may work later: retried with backoff
+    │   ├── RateLimited    told to wait: waits as told, uses up no attempt
+    │   ├── NotSent        an action that certainly did nothing
+    │   └── StepTimeout    a step's own time limit ran out
+    ├── Persistent         will not work again: dead at once
+    │   ├── InvalidData         the event's data does not fit the handler's model
+    │   ├── NotSerialisable     an argument or result that is not JSON, or is too large
+    │   ├── UnfinishedCalls     the handler returned while a run.* call was in flight
+    │   ├── DeadlineExceeded    the run's deadline passed
+    │   ├── TooManyCrashes      the run took its process with it too often
+    │   └── StepFailed          a stored error whose own class cannot be found any more
+    └── Denied             policy, or the code itself, says no: no retry, recorded as a policy outcome
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from wakeful.clock import Microseconds, duration, Duration
+from wakeful.clock import Duration, Microseconds, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -76,6 +77,10 @@ class StoreError(WakefulError):
 
 class StoreUnavailable(StoreError):
     """The database did not answer, or has no room. The work may or may not be stored; sending it again is safe."""
+
+
+class StoreFull(StoreUnavailable):
+    """The database has no room: a person must make some. Then it goes on by itself."""
 
 
 class SchemaMismatch(StoreError):
@@ -203,7 +208,7 @@ def _http_status(error: BaseException) -> int | None:
     response = getattr(error, "response", None)
     for holder, name in ((response, "status_code"), (error, "status_code"), (error, "status"), (error, "code")):
         status = getattr(holder, name, None)
-        if isinstance(status, int) and 400 <= status <= 599:  # noqa: PLR2004 the range of HTTP errors
+        if isinstance(status, int) and 400 <= status <= 599:
             return int(status)
     return None
 
@@ -212,7 +217,7 @@ def _classify_status(status: int, error: BaseException) -> Verdict:
     wait = _retry_after(error)
     if status == TOO_MANY_REQUESTS or (status == SERVICE_UNAVAILABLE and wait is not None):
         return Verdict("rate_limited" if wait is not None else "transient", wait)
-    if status == REQUEST_TIMEOUT or status >= 500:  # noqa: PLR2004 server errors
+    if status == REQUEST_TIMEOUT or status >= 500:
         return Verdict("transient", wait)
     return Verdict("persistent")
 
@@ -221,7 +226,9 @@ def _retry_after(error: BaseException) -> Microseconds | None:
     """The Retry-After header of an HTTP error: seconds, or a date."""
     headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
     try:
-        text = cast("Mapping[str, str]", headers).get("Retry-After") or cast("Mapping[str, str]", headers).get("retry-after")
+        text = cast("Mapping[str, str]", headers).get("Retry-After") or cast("Mapping[str, str]", headers).get(
+            "retry-after"
+        )
     except (AttributeError, TypeError):
         return None
     if not text:
@@ -234,7 +241,7 @@ def _retry_after(error: BaseException) -> Microseconds | None:
         wait = parsedate_to_datetime(text) - datetime.now(UTC)
     except (TypeError, ValueError):
         return None
-    return max(0, duration(wait if wait > timedelta(0) else timedelta(0)))
+    return max(0, duration(max(timedelta(0), wait)))
 
 
 TRACEBACK_LIMIT = 8_000
@@ -268,7 +275,7 @@ def restore(stored: Mapping[str, Any]) -> Exception:
         return StepFailed(f"{stored.get('type')}: {message}")
     try:
         error = found.__new__(found, message)
-    except Exception:  # noqa: BLE001 a class with a __new__ of its own
+    except Exception:
         return StepFailed(f"{stored.get('type')}: {message}")
     error.args = (message,)
     if isinstance(error, Transient):
@@ -284,5 +291,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         return f' Did you mean "{close[0]}"?'
     if not names:
         return ""
-    shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")  # noqa: PLR2004
+    shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
     return f" Known: {shown}."

@@ -1,9 +1,9 @@
 """The composition root: the one place that knows concrete classes and wires them together.
 
-    store ─ journal ─┬─ door (intake)
-                     ├─ worker ─ executor ─ run
-                     ├─ membership (lease) and reaper
-                     └─ reader ─ HTTP API
+store ─ journal ─┬─ door (intake)
+                 ├─ worker ─ executor ─ run
+                 ├─ membership (lease) and reaper
+                 └─ reader ─ HTTP API
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from wakeful.clock import Clock, Microseconds, SystemClock
-from wakeful.errors import StoreUnavailable
+from wakeful.errors import StoreFull, StoreUnavailable
 from wakeful.execution.executor import Executor
 from wakeful.execution.lease import LEASE, Membership
 from wakeful.execution.reaper import Reaper
@@ -39,14 +40,18 @@ if TYPE_CHECKING:
     from wakeful.app import App
 
 
+FULL_AGAIN_AFTER = 60.0
+LAST_ALARMS_TAKE_AT_MOST = 2.0
+
+
 def open_database(url: str, clock: Clock) -> Database:
     """The database of a store's address."""
     path = sqlite_path(url)
     if path is not None:
-        from wakeful.stores.sqlite import SqliteBackend  # noqa: PLC0415 only what is used is loaded
+        from wakeful.stores.sqlite import SqliteBackend
 
         return SqliteBackend(path, clock)
-    from wakeful.stores.postgres import PostgresBackend  # noqa: PLC0415
+    from wakeful.stores.postgres import PostgresBackend
 
     return PostgresBackend(url, clock)
 
@@ -82,7 +87,7 @@ class Runtime:
             on_conflict=self._note_conflict,
         )
         self.membership = Membership(self.store, self.database.renewer, lease=lease, on_lost=self._lost)
-        surroundings = Surroundings(app.name, self.store, self.door, clock, random.Random())  # noqa: S311 jitter
+        surroundings = Surroundings(app.name, self.store, self.door, clock, random.Random())
         self.worker = Worker(
             app.name,
             app.agents,
@@ -95,6 +100,9 @@ class Runtime:
         self.reaper = Reaper(self.store, lambda: self.membership.process, every=every)
         self._background: set[asyncio.Task[None]] = set()
         self._pending_alarms: dict[str, Alarm] = {}
+        self._storing_alarms: asyncio.Task[None] | None = None
+        self._full_at: float | None = None
+        self.store.hear_trouble(self._note_trouble)
         self._working = False
 
     # life
@@ -114,7 +122,9 @@ class Runtime:
         self._hear_others()
         if hasattr(self.database, "listen"):
             await self.database.listen()
-        self.log.info("working", process=self.membership.process, agents=len(self.app.agents), store=self.database.dialect)
+        self.log.info(
+            "working", process=self.membership.process, agents=len(self.app.agents), store=self.database.dialect
+        )
 
     async def stop(self, grace: float | None = None) -> None:
         """Finish or give back what runs, say goodbye, close."""
@@ -123,6 +133,8 @@ class Runtime:
             await self.reaper.stop()
             await self.worker.stop(self.grace if grace is None else grace)
             await self.membership.leave()
+        if self._storing_alarms is not None:
+            await asyncio.wait([self._storing_alarms], timeout=LAST_ALARMS_TAKE_AT_MOST)
         for task in list(self._background):
             task.cancel()
         await self.store.close()
@@ -167,11 +179,19 @@ class Runtime:
             f"{event.source} sent event {event.id} again with other content: the first one stands, see `wakeful why {event.id}`",
         )
 
+    def _note_trouble(self, error: StoreUnavailable) -> None:
+        """A full disk needs a person. Every transaction is refused then; the alarm is raised at first and now and then."""
+        now = time.monotonic()
+        if isinstance(error, StoreFull) and (self._full_at is None or now - self._full_at > FULL_AGAIN_AFTER):
+            self._full_at = now
+            self.alarm(f"full/{self.app.name}", str(error))
+
     def alarm(self, key: str, text: str) -> None:
         """Open or refresh an alarm and say it in the log. If the store is gone it is stored once that is back."""
         self.log.error("alarm", key=key, text=text)
         self._pending_alarms[key] = Alarm(self.app.name, key, text)
-        self._in_background(self._store_alarms())
+        if self._storing_alarms is None or self._storing_alarms.done():
+            self._storing_alarms = self._in_background(self._store_alarms())
 
     async def _store_alarms(self) -> None:
         while self._pending_alarms:
@@ -184,14 +204,17 @@ class Runtime:
             if self._pending_alarms.get(key) is alarm:
                 del self._pending_alarms[key]
 
-    def _in_background(self, work: Any) -> None:
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
 
 @contextlib.asynccontextmanager
-async def running(app: App, *, worker: bool = True, migrate: bool | None = None, **options: Any) -> AsyncIterator[Runtime]:
+async def running(
+    app: App, *, worker: bool = True, migrate: bool | None = None, **options: Any
+) -> AsyncIterator[Runtime]:
     """An app at work for as long as the block lasts."""
     runtime = Runtime(app, **options)
     await runtime.open(migrate=migrate)
@@ -217,6 +240,6 @@ async def reached(app: App) -> AsyncIterator[Runtime]:
 
 def asgi(app: App, **options: Any) -> Starlette:
     """The HTTP side of an app."""
-    from wakeful.api.serving import serve_app  # noqa: PLC0415
+    from wakeful.api.serving import serve_app
 
     return serve_app(app, **options)

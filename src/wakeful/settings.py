@@ -31,7 +31,7 @@ def sqlite_path(url: str) -> Path | None:
             message = f"store {url!r}: write sqlite:///file.db or postgresql://user@host/database"
             raise ConfigError(message)
         return None
-    if parts.netloc or len(parts.path) < 2:  # noqa: PLR2004 a slash and a name
+    if parts.netloc or len(parts.path) < 2:
         message = f"store {url!r}: write sqlite:///file.db (relative) or sqlite:////folder/file.db (absolute)"
         raise ConfigError(message)
     if ":memory:" in parts.path:

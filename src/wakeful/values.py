@@ -65,7 +65,7 @@ def returns_of(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
         return None
     try:
         return TypeAdapter(annotation)
-    except Exception:  # noqa: BLE001 a type that pydantic does not know: plain JSON then
+    except Exception:
         return None
 
 

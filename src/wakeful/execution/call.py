@@ -85,7 +85,7 @@ async def in_thread(function: Callable[..., Any], arguments: tuple[Any, ...], ke
             value = context.run(function, *arguments, **keywords)
         except StopIteration as stop:  # cannot be set on a future
             error = RuntimeError(f"StopIteration: {stop.value}")
-        except BaseException as caught:  # noqa: BLE001 handed to whoever awaits
+        except BaseException as caught:
             error = caught
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, value, error)

@@ -1,9 +1,9 @@
 """One checkpointed call: read it back, or do it and store it, as often as its settings allow.
 
-    recorded done ────► its value, from storage
-    recorded failed ──► its error, raised again
-    else try ─┬─ worked ─► store, return
-              └─ failed ─► again after a wait (in place, or with the run put away), or store the error and raise it
+recorded done ────► its value, from storage
+recorded failed ──► its error, raised again
+else try ─┬─ worked ─► store, return
+          └─ failed ─► again after a wait (in place, or with the run put away), or store the error and raise it
 """
 
 from __future__ import annotations
@@ -33,7 +33,19 @@ FAILED_STEPS = "__wakeful_failed_steps__"
 class Checkpoint:
     """A call of a run that is done once. `transaction`: its result is stored by the call itself, with the user's rows."""
 
-    __slots__ = ("_arguments", "_function", "_key", "_keywords", "_name", "_options", "_position", "_run", "_started", "_text", "_tries")
+    __slots__ = (
+        "_arguments",
+        "_function",
+        "_key",
+        "_keywords",
+        "_name",
+        "_options",
+        "_position",
+        "_run",
+        "_started",
+        "_text",
+        "_tries",
+    )
 
     def __init__(
         self,
@@ -79,7 +91,7 @@ class Checkpoint:
                 step = self.done(value)
             except ClaimLost:
                 raise  # nothing went wrong with the step: it is somebody else's now
-            except Exception as error:  # noqa: BLE001 sorted by class
+            except Exception as error:
                 await self._after(error)
                 continue
             except asyncio.CancelledError as error:
@@ -131,7 +143,8 @@ class Checkpoint:
             self._tries -= 1
             step.tries = self._tries
         run.log.warning(
-            f"step {self._name} failed; trying again",
+            "a step failed; trying again",
+            step=self._name,
             error=f"{type(error).__name__}: {error}",
             again_in=readable(decision.delay),
             why=decision.reason,

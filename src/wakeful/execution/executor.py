@@ -15,19 +15,13 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from wakeful.clock import Microseconds, readable, seconds, to_text as time_text
-from wakeful.errors import (
-    ClaimLost,
-    DeadlineExceeded,
-    InvalidData,
-    TooManyCrashes,
-    UnfinishedCalls,
-    describe,
-)
+from wakeful.clock import Microseconds, readable, seconds
+from wakeful.clock import to_text as time_text
+from wakeful.errors import ClaimLost, DeadlineExceeded, InvalidData, TooManyCrashes, UnfinishedCalls, describe
 from wakeful.execution.call import call, is_async
+from wakeful.execution.checkpoint import failed_steps
 from wakeful.execution.options import AgentOptions
 from wakeful.execution.retry import Again, decide, signature
-from wakeful.execution.checkpoint import failed_steps
 from wakeful.execution.run import Run, Surroundings
 from wakeful.model import Claim, Event, Outcome, digest
 from wakeful.stores.base import Alarm, FinishRun, LeaveRun
@@ -69,9 +63,7 @@ class Ended:
 class Executor:
     """Executes claims."""
 
-    def __init__(
-        self, store: SettlingStore, surroundings: Surroundings, read_event: Callable[[str], Event]
-    ) -> None:
+    def __init__(self, store: SettlingStore, surroundings: Surroundings, read_event: Callable[[str], Event]) -> None:
         self._store = store
         self._around = surroundings
         self._read_event = read_event
@@ -99,7 +91,9 @@ class Executor:
             reason = f"expired at {time_text(claim.expires_at)}, before it could start"
             return FinishRun(claim, "cancelled", reason=reason, outcome=Outcome("cancelled"), expired=True)
         if claim.crashes >= agent.options.max_crashes:
-            error = TooManyCrashes(f"in flight in {claim.crashes} processes that died, {agent.options.max_crashes} allowed")
+            error = TooManyCrashes(
+                f"in flight in {claim.crashes} processes that died, {agent.options.max_crashes} allowed"
+            )
             return self._dead(claim, error, "crashed too often")
         return None
 
@@ -118,7 +112,7 @@ class Executor:
                     f"agent {agent.name} returned while {run.in_flight} run.* call(s) were in flight: "
                     "await them all, or use run.map or asyncio.gather"
                 )
-                raise UnfinishedCalls(message)  # noqa: TRY301 settled like any failure
+                raise UnfinishedCalls(message)
             text = to_text(output, what=f"the output of agent {agent.name}")
         except asyncio.CancelledError:
             if run.interrupted is None:
@@ -129,7 +123,7 @@ class Executor:
             return await self._settle_interrupted(run, claim, agent)
         except ClaimLost:
             raise
-        except Exception as error:  # noqa: BLE001 sorted by class
+        except Exception as error:
             if run.interrupted is not None:
                 return await self._settle_interrupted(run, claim, agent)
             return await self._settle_failure(claim, agent, error)
@@ -171,12 +165,16 @@ class Executor:
                 delay = max(0, (due or 0) - self._around.clock.now())
                 steps = run.pending_steps
                 await self._store.leave(
-                    LeaveRun(claim, "waiting", "waited", delay=delay, reason="a step waits to be tried again", steps=steps)
+                    LeaveRun(
+                        claim, "waiting", "waited", delay=delay, reason="a step waits to be tried again", steps=steps
+                    )
                 )
                 return Ended(delay)
             case "deadline":
                 limit = readable(agent.options.deadline)
-                error = DeadlineExceeded(f"not finished {limit} after its first start, the deadline of agent {agent.name}")
+                error = DeadlineExceeded(
+                    f"not finished {limit} after its first start, the deadline of agent {agent.name}"
+                )
                 await self._store.finish(self._dead(claim, error, "deadline passed"))
             case "released":
                 steps = run.pending_steps
@@ -233,7 +231,9 @@ class Executor:
         described = describe(error)
         kind = signature(described["type"], described["message"])
         text = f"agent {claim.agent}: run {claim.id} is a dead letter ({kind}); {reason}"
-        self._log.error("dead letter: given up until a person acts", error=f"{described['type']}: {error}", reason=reason)
+        self._log.error(
+            "dead letter: given up until a person acts", error=f"{described['type']}: {error}", reason=reason
+        )
         return FinishRun(
             claim,
             "dead",

@@ -79,7 +79,10 @@ class Membership:
         self._deadline = before + seconds(self._lease)
         self._stopping = threading.Event()
         self._thread = threading.Thread(
-            target=self._keep, args=(self.process, self._stopping, asyncio.get_running_loop()), name="wakeful-lease", daemon=True
+            target=self._keep,
+            args=(self.process, self._stopping, asyncio.get_running_loop()),
+            name="wakeful-lease",
+            daemon=True,
         )
         self._thread.start()
 
@@ -108,7 +111,9 @@ class Membership:
                     continue
                 if not alive:
                     if not stopping.is_set():
-                        self._log.error("this process was declared dead by others; it starts again under a new identity")
+                        self._log.error(
+                            "this process was declared dead by others; it starts again under a new identity"
+                        )
                         with contextlib.suppress(RuntimeError):
                             loop.call_soon_threadsafe(self._on_lost, process)
                     return

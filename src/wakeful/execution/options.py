@@ -136,7 +136,9 @@ def _read(name: str, value: Any, where: str) -> Any:
         return _read_duration(name, value, where)
     if name in {"attempts", "concurrency", "max_crashes"}:
         optional = name == "concurrency"
-        if not ((optional and value is None) or (isinstance(value, int) and not isinstance(value, bool) and value >= 1)):
+        if not (
+            (optional and value is None) or (isinstance(value, int) and not isinstance(value, bool) and value >= 1)
+        ):
             message = f"{where}: {name} must be a whole number from 1 up, not {value!r}"
             raise ConfigError(message)
     if name in {"name", "owner"} and not (value is None or (isinstance(value, str) and value)):

@@ -1,9 +1,9 @@
 """What to do after a failure: pure decisions, carried out by others.
 
-    transient       again, after a random time up to an exponential ceiling (full jitter), or as Retry-After says
-    rate limited    again after the time that was told; uses up no attempt
-    persistent      give up at once
-    denied          give up at once; a policy outcome, not an error
+transient       again, after a random time up to an exponential ceiling (full jitter), or as Retry-After says
+rate limited    again after the time that was told; uses up no attempt
+persistent      give up at once
+denied          give up at once; a policy outcome, not an error
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class GiveUp:
     denied: bool = False
 
 
-def decide(error: BaseException, *, failures: int, attempts: int, backoff: Backoff, chance: random.Random) -> Again | GiveUp:
+def decide(
+    error: BaseException, *, failures: int, attempts: int, backoff: Backoff, chance: random.Random
+) -> Again | GiveUp:
     """After `failures` failures, this one included, of at most `attempts`: again or not?"""
     verdict = classify(error)
     if verdict.failure == "denied":

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import random
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from random import Random
 from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from pydantic_core import from_json, to_json
@@ -69,7 +69,7 @@ class Surroundings:
     store: RunStore
     door: RunDoor
     clock: Clock
-    chance: random.Random
+    chance: Random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
@@ -91,7 +91,7 @@ class RunLog:
     __slots__ = ("_logger", "_run")
 
     def __init__(self, run: Run) -> None:
-        import structlog  # noqa: PLC0415 half of the time that `import wakeful` would take
+        import structlog
 
         self._run = run
         self._logger = structlog.get_logger("wakeful.run")
@@ -134,7 +134,7 @@ class Run:
         self._active = 0
         self._waits: list[Microseconds] = []
         self._task: asyncio.Task[Any] | None = None
-        self._random: random.Random | None = None
+        self._random: Random | None = None
         self._log: RunLog | None = None
         self.interrupted: Interruption | None = None
 
@@ -170,10 +170,10 @@ class Run:
         return uuid.uuid5(uuid.NAMESPACE_OID, f"{self._claim.root}/{key}")
 
     @property
-    def random(self) -> random.Random:
+    def random(self) -> Random:
         """A random generator that gives the same values again on resume."""
         if self._random is None:
-            self._random = random.Random(self._claim.root)  # noqa: S311 repeatable on purpose
+            self._random = Random(self._claim.root)
         return self._random
 
     # work
@@ -214,7 +214,13 @@ class Run:
         return await self._gather([asyncio.ensure_future(one(item)) for item in items], partial=partial)
 
     async def emit(
-        self, type: str, data: Any = None, *, subject: str | None = None, id: str | None = None, **extensions: Any  # noqa: A002
+        self,
+        type: str,
+        data: Any = None,
+        *,
+        subject: str | None = None,
+        id: str | None = None,
+        **extensions: Any,  # noqa: A002
     ) -> Receipt:
         """A new event through the one door, stored together with this checkpoint. On resume it is not sent again."""
         name = f"emit {type}"
@@ -275,7 +281,7 @@ class Run:
         return self._around.clock
 
     @property
-    def chance(self) -> random.Random:
+    def chance(self) -> Random:
         """Where jitter comes from."""
         return self._around.chance
 
@@ -436,7 +442,9 @@ class Run:
                 for value in done:
                     if isinstance(value, BaseException) and not isinstance(value, Exception):
                         raise value
-                return [Outcome(error=value) if isinstance(value, Exception) else Outcome(value=value) for value in done]
+                return [
+                    Outcome(error=value) if isinstance(value, Exception) else Outcome(value=value) for value in done
+                ]
             return list(await asyncio.gather(*tasks))
         except BaseException:
             for task in tasks:

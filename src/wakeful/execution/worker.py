@@ -176,7 +176,7 @@ class Worker:
                 claimed = await self._store.claim(
                     ClaimRuns(self._app, self._process(), self._wants, self._may_go_solo), now=bool(self._wants())
                 )
-            except Exception as error:  # noqa: BLE001 whatever it is, a worker that claims nothing more helps nobody
+            except Exception as error:
                 if isinstance(error, StoreUnavailable | ClaimLost):
                     self._log.warning("cannot claim; trying again", error=str(error), again_in=AFTER_AN_ERROR)
                 else:
@@ -234,7 +234,7 @@ class Worker:
 
     def _launch(self, claim: Claim) -> None:
         self._idle.clear()
-        self._alone = claim.crashes >= 2  # noqa: PLR2004 two processes died with it: nothing else beside it
+        self._alone = claim.crashes >= 2
         self._running[claim.agent] += 1
         self._owned.add(claim.id)
         task = asyncio.get_running_loop().create_task(self._execute(claim))
@@ -272,5 +272,3 @@ class Worker:
             if self._solo_waiting:
                 self.hint(Ready())
             self._store.poke()
-
-

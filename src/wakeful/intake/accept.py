@@ -94,7 +94,7 @@ class Door:
                 else:
                     decisions.append((name, decision))
                     admissions.append(Admission(name, "denied", reason=f"{decision.rule}: {decision.reason}"))
-        state, reason = self._state(expired=expired, admissions=admissions, event=event)
+        state, why = self._state(expired=expired, admissions=admissions, event=event)
         return Arrival(
             key,
             event.source,
@@ -104,7 +104,7 @@ class Door:
             state,
             content_digest(event),
             to_envelope(event),
-            reason,
+            why,
             expires_at,
             admissions,
             decisions,

@@ -43,7 +43,7 @@ def decide(facts: AdmissionFacts, rules: Sequence[Rule] = DEFAULT_RULES) -> Deci
     for rule in rules:
         try:
             decision = rule(facts)
-        except Exception as error:  # noqa: BLE001 a broken rule denies
+        except Exception as error:
             name = getattr(rule, "__name__", repr(rule))
             return Decision("deny", rule=name, reason=f"the rule failed: {type(error).__name__}: {error}")
         if decision is None:

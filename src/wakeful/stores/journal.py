@@ -17,7 +17,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from wakeful.errors import ClaimLost, StoreUnavailable
-from wakeful.stores.base import AcceptEvents, BuryProcess, Claimed, ClaimRuns, FinishRun, ForgetRuns, LeaveRun, Ready, RetireProcess, SaveSteps, Transaction
+from wakeful.stores.base import (
+    AcceptEvents,
+    BuryProcess,
+    Claimed,
+    ClaimRuns,
+    FinishRun,
+    ForgetRuns,
+    LeaveRun,
+    Ready,
+    RetireProcess,
+    SaveSteps,
+    Transaction,
+)
 from wakeful.stores.verbs import VERBS
 
 R = TypeVar("R")
@@ -68,6 +80,7 @@ class Journal:
         self._in_doubt = False  # a transaction whose answer was lost may still be on its way to its COMMIT
         self._lanes: set[asyncio.Task[None]] = set()
         self.on_ready: Callable[[Ready], None] = lambda _: None
+        self.on_unavailable: Callable[[StoreUnavailable], None] = lambda _: None
         self.transactions = 0
         self.transitions = 0
 
@@ -157,9 +170,10 @@ class Journal:
             results = await self._transact([waiting.request for waiting in batch])
         except StoreUnavailable as error:
             self._in_doubt = True
+            self.on_unavailable(error)
             for waiting in batch:
-                settle(waiting, StoreUnavailable(str(error)))
-        except Exception as error:  # noqa: BLE001 whatever it is, it belongs to a caller
+                settle(waiting, type(error)(str(error)))
+        except Exception as error:
             if len(batch) == 1:
                 settle(batch[0], error)
             else:
@@ -280,7 +294,9 @@ def unclaimed(requests: list[Any], results: list[Any]) -> str | None:
         if isinstance(request, AcceptEvents):
             for arrival, receipt in zip(request.arrivals, result, strict=False):
                 if receipt.status != "duplicate":
-                    left = {one.agent for one in arrival.admissions if one.run_id is not None and one.run_id not in taken}
+                    left = {
+                        one.agent for one in arrival.admissions if one.run_id is not None and one.run_id not in taken
+                    }
                     agents |= left
                     apps |= {request.app} if left else set()
         elif isinstance(request, LeaveRun):
@@ -290,4 +306,4 @@ def unclaimed(requests: list[Any], results: list[Any]) -> str | None:
             return ""
     if not agents:
         return None
-    return " ".join([next(iter(apps)), *sorted(agents)]) if len(apps) == 1 and len(agents) <= 50 else ""  # noqa: PLR2004
+    return " ".join([next(iter(apps)), *sorted(agents)]) if len(apps) == 1 and len(agents) <= 50 else ""

@@ -9,9 +9,7 @@ from importlib import resources
 from wakeful.errors import SchemaMismatch
 from wakeful.stores.queries import Dialect
 
-CREATE_LEDGER = (
-    "create table if not exists wakeful_migration (number bigint primary key, name text not null, applied_at bigint not null)"
-)
+CREATE_LEDGER = "create table if not exists wakeful_migration (number bigint primary key, name text not null, applied_at bigint not null)"
 _FILE = re.compile(r"^(\d{4})_(\w+)\.sql$")
 
 
@@ -27,10 +25,11 @@ class Migration:
 def migrations(dialect: Dialect) -> list[Migration]:
     """All migrations of a database, in order."""
     folder = resources.files("wakeful.stores") / "sql" / dialect
-    found = []
-    for file in folder.iterdir():
-        if match := _FILE.match(file.name):
-            found.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8")))
+    found = [
+        Migration(int(match[1]), match[2], file.read_text(encoding="utf-8"))
+        for file in folder.iterdir()
+        if (match := _FILE.match(file.name))
+    ]
     return sorted(found, key=lambda migration: migration.number)
 
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import structlog
 
 from wakeful.clock import Clock, Microseconds
-from wakeful.errors import ConfigError, StoreUnavailable
+from wakeful.errors import ConfigError, StoreFull, StoreUnavailable
 from wakeful.stores.base import Call, Ready, Row, Transaction
 from wakeful.stores.migrations import CREATE_LEDGER, Migration, missing, refuse_behind
-from wakeful.stores.queries import load_queries
+from wakeful.stores.queries import Dialect, load_queries
 
 if TYPE_CHECKING:
     import asyncpg
@@ -50,7 +50,7 @@ DEADLOCK_TRIES = 5
 def driver() -> Any:
     """asyncpg, loaded when it is first needed."""
     try:
-        import asyncpg  # noqa: PLC0415 heavy, and only an extra
+        import asyncpg
     except ImportError as error:
         message = "a postgresql:// store needs asyncpg: pip install 'wakeful[postgres]'"
         raise ConfigError(message) from error
@@ -65,7 +65,7 @@ def idle_limit() -> str:
 class PostgresBackend:
     """Carries out transactions on one PostgreSQL database."""
 
-    dialect = "postgres"
+    dialect: Dialect = "postgres"
     notifies = True
     lanes = 2
 
@@ -298,9 +298,7 @@ class PostgresBackend:
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
-        return await self._connect(
-                **ONLY_POINT_LOOKUPS, idle_in_transaction_session_timeout=idle_limit()
-            )
+        return await self._connect(**ONLY_POINT_LOOKUPS, idle_in_transaction_session_timeout=idle_limit())
 
     @contextlib.asynccontextmanager
     async def _borrowed(self) -> AsyncIterator[Any]:
@@ -321,8 +319,9 @@ class PostgresBackend:
         if connection is not None and not connection.is_closed():
             connection.terminate()
 
-    @staticmethod
-    def _unavailable(error: BaseException) -> StoreUnavailable:
+    def _unavailable(self, error: BaseException) -> StoreUnavailable:
+        if isinstance(error, self._asyncpg.exceptions.DiskFullError):
+            return StoreFull(f"the disk of PostgreSQL is full: make room, it goes on by itself ({error})")
         return StoreUnavailable(f"PostgreSQL is unavailable: {str(error) or type(error).__name__}")
 
 

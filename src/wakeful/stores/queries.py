@@ -60,7 +60,9 @@ def parse(text: str, dialect: Dialect) -> list[Query]:
     """The queries of one file."""
     pieces = _HEADING.split(text)[1:]
     return [
-        _shape(name, tuple(word.strip() for word in declared.split(",") if word.strip()), body, dialect, bulk=bool(bulk))
+        _shape(
+            name, tuple(word.strip() for word in declared.split(",") if word.strip()), body, dialect, bulk=bool(bulk)
+        )
         for name, declared, bulk, body in zip(pieces[::4], pieces[1::4], pieces[2::4], pieces[3::4], strict=True)
     ]
 

@@ -102,7 +102,8 @@ class Reader:
             **event_summary(row),
             "envelope": _json(row[11]),
             "admissions": [
-                {"agent": agent, "state": state, "run": run, "reason": reason} for agent, state, run, reason in admissions
+                {"agent": agent, "state": state, "run": run, "reason": reason}
+                for agent, state, run, reason in admissions
             ],
             "conflicts": [{"envelope": _json(envelope), "seen_at": to_text(seen)} for _, envelope, seen in conflicts],
             "decisions": [decision_summary(one) for one in decisions],

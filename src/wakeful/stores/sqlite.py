@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import queue
@@ -23,10 +24,10 @@ from typing import Any, TypeVar
 import apsw
 
 from wakeful.clock import Clock, Microseconds
-from wakeful.errors import ConfigError, Persistent, StoreUnavailable
+from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
 from wakeful.stores.base import Call, Row, Transaction
 from wakeful.stores.migrations import CREATE_LEDGER, Migration, missing
-from wakeful.stores.queries import load_queries
+from wakeful.stores.queries import Dialect, load_queries
 
 R = TypeVar("R")
 
@@ -44,14 +45,39 @@ UNAVAILABLE = (
     apsw.ProtocolError,
     apsw.LockedError,
 )
-NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "ceph", "glusterfs", "lustre", "afs", "gfs2"}
-FORBIDDEN_FIRST_WORDS = {"begin", "commit", "end", "rollback", "savepoint", "release", "attach", "detach", "pragma", "vacuum"}
+# What the system says when a file cannot grow: no space, over the quota, over the limit for a file (RLIMIT_FSIZE).
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+NETWORK_FILE_SYSTEMS = {
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "fuse.sshfs",
+    "ceph",
+    "glusterfs",
+    "lustre",
+    "afs",
+    "gfs2",
+}
+FORBIDDEN_FIRST_WORDS = {
+    "begin",
+    "commit",
+    "end",
+    "rollback",
+    "savepoint",
+    "release",
+    "attach",
+    "detach",
+    "pragma",
+    "vacuum",
+}
 
 
 class SqliteBackend:
     """Carries out transactions on one SQLite file."""
 
-    dialect = "sqlite"
+    dialect: Dialect = "sqlite"
     notifies = False
     lanes = 1
 
@@ -111,7 +137,7 @@ class SqliteBackend:
         def job() -> None:
             try:
                 result = work()
-            except BaseException as error:  # noqa: BLE001 handed to whoever waits
+            except BaseException as error:
                 tell(loop, future, error=error)
             else:
                 tell(loop, future, result=result)
@@ -126,7 +152,7 @@ class SqliteBackend:
         loop = ready.get_loop()
         try:
             self._connection = self._connect()
-        except BaseException as error:  # noqa: BLE001 handed to whoever opens
+        except BaseException as error:
             tell(loop, ready, error=error)
             return
         tell(loop, ready, result=None)
@@ -135,7 +161,10 @@ class SqliteBackend:
             try:
                 job = self._jobs.get(timeout=LOOK_FOR_OTHERS_EVERY)
             except queue.Empty:
-                seen = self._connection.execute("pragma data_version").get
+                try:
+                    seen = self._connection.execute("pragma data_version").get
+                except apsw.Error:
+                    continue  # whatever is wrong with the file, the next transaction will tell its callers
                 if seen != version:
                     version = seen
                     with contextlib.suppress(RuntimeError):  # the loop may be closing
@@ -167,8 +196,7 @@ class SqliteBackend:
                 cursor.execute("commit")
                 return stop.value  # type: ignore[no-any-return]  # a generator's return value is not typed at run time
         except UNAVAILABLE as error:
-            message = f"{self.path}: {explain(error)}"
-            raise StoreUnavailable(message) from error
+            raise self._unavailable(connection, error) from error
         finally:
             if connection.in_transaction:
                 with contextlib.suppress(apsw.Error):
@@ -182,7 +210,7 @@ class SqliteBackend:
         connection.set_progress_handler(lambda: time.monotonic() > deadline, 1000)
         try:
             value = function(GuardedConnection(connection))
-        except UNAVAILABLE:
+        except (*UNAVAILABLE, StoreUnavailable):
             raise
         except apsw.InterruptError:
             connection.set_progress_handler(None)
@@ -193,7 +221,7 @@ class SqliteBackend:
                 "other writes wait for it. Do the slow part in a step before it"
             )
             return None, Persistent(message)
-        except Exception as error:  # noqa: BLE001 the user's own
+        except Exception as error:
             connection.set_progress_handler(None)
             connection.execute("rollback to wakeful_user")
             connection.execute("release wakeful_user")
@@ -212,11 +240,12 @@ class SqliteBackend:
             pending = missing("sqlite", applied)
             for migration in pending:
                 connection.execute(migration.sql)
-                connection.execute(self._queries["record_migration"], (self._clock.now(), migration.number, migration.name))
+                connection.execute(
+                    self._queries["record_migration"], (self._clock.now(), migration.number, migration.name)
+                )
             connection.execute("commit")
         except UNAVAILABLE as error:
-            message = f"{self.path}: {explain(error)}"
-            raise StoreUnavailable(message) from error
+            raise self._unavailable(connection, error) from error
         finally:
             if connection.in_transaction:
                 connection.execute("rollback")
@@ -254,8 +283,16 @@ class SqliteBackend:
 
     def lock(self, process: str) -> None:
         """Hold a file lock under this identity for as long as the process lives: the kernel lets go when it dies."""
-        self._lock_folder.mkdir(exist_ok=True)
-        handle = os.open(self._lock_folder / process, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        while True:
+            try:
+                self._lock_folder.mkdir(exist_ok=True)
+                handle = os.open(self._lock_folder / process, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            except FileNotFoundError:
+                continue  # the last one that left has just removed the folder
+            except OSError as error:
+                message = f"{self._lock_folder}: {error.strerror or error}"
+                raise (StoreFull if error.errno in NO_ROOM else StoreUnavailable)(message) from error
+            break
         fcntl.flock(handle, fcntl.LOCK_EX)
         self._locks[process] = handle
 
@@ -289,6 +326,11 @@ class SqliteBackend:
 
     # connections
 
+    def _unavailable(self, connection: apsw.Connection, error: apsw.Error) -> StoreUnavailable:
+        if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and connection.system_errno in NO_ROOM):
+            return StoreFull(f"{self.path}: {explain(apsw.FullError())}")
+        return StoreUnavailable(f"{self.path}: {explain(error)}")
+
     def _connect(self, *, reading: bool = False) -> apsw.Connection:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -299,7 +341,9 @@ class SqliteBackend:
             connection.execute("pragma journal_mode = wal")
             connection.execute("pragma synchronous = full")
             connection.execute("pragma cache_size = -65536")
-            connection.execute("pragma wal_autocheckpoint = 4000")  # 16 MB: pages that change often are copied back less
+            connection.execute(
+                "pragma wal_autocheckpoint = 4000"
+            )  # 16 MB: pages that change often are copied back less
             if reading:
                 connection.execute("pragma query_only = on")
             if self.max_page_count is not None and not reading:
@@ -343,12 +387,20 @@ class GuardedConnection:
     def execute(self, sql: str, parameters: Any = ()) -> apsw.Cursor:
         """Run one statement; the cursor has fetchone() and fetchall(), and iterates over rows."""
         self._check(sql)
+        self._refuse_after_rollback()
         return self._connection.execute(sql, parameters or None)
 
     def executemany(self, sql: str, rows: Sequence[Any]) -> apsw.Cursor:
         """Run one statement for each row of parameters."""
         self._check(sql)
+        self._refuse_after_rollback()
         return self._connection.executemany(sql, rows)
+
+    def _refuse_after_rollback(self) -> None:
+        """When the disk is full SQLite rolls back by itself. A function that caught the error must not go on alone."""
+        if not self._connection.in_transaction:
+            message = "SQLite has rolled the transaction back, because it could not write"
+            raise StoreUnavailable(message)
 
     @staticmethod
     def _check(sql: str) -> None:
@@ -359,7 +411,13 @@ class GuardedConnection:
             raise Persistent(message)
 
 
-def tell(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], *, result: Any = None, error: BaseException | None = None) -> None:
+def tell(
+    loop: asyncio.AbstractEventLoop,
+    future: asyncio.Future[Any],
+    *,
+    result: Any = None,
+    error: BaseException | None = None,
+) -> None:
     """Answer a future of the event loop from another thread."""
 
     def answer() -> None:
@@ -403,4 +461,3 @@ def refuse_network_file_system(path: Path) -> None:
     if best[1] in NETWORK_FILE_SYSTEMS:
         message = f"{path} is on {best[1]}: SQLite's WAL does not work there. Use a local disk, or postgresql://…"
         raise ConfigError(message)
-

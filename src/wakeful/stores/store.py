@@ -30,8 +30,8 @@ from wakeful.stores.base import (
     RegisterProcess,
     RetireProcess,
     Row,
-    SaveTransacted,
     SaveSteps,
+    SaveTransacted,
     Transaction,
     TransactStep,
 )
@@ -83,7 +83,7 @@ class TransactionalDatabase(Database, Protocol):
     async def listen(self) -> None: ...
 
 
-class RecordedBefore(Exception):  # noqa: N818 not an error: it rolls a transaction back
+class RecordedBefore(Exception):
     """A transaction whose step is recorded already: an earlier COMMIT happened, only its answer was lost."""
 
 
@@ -110,6 +110,10 @@ class DatabaseStore:
     def hear(self, ready: Callable[[Ready], None]) -> None:
         """Call this whenever runs may have become ready."""
         self.journal.on_ready = ready
+
+    def hear_trouble(self, unavailable: Callable[[StoreUnavailable], None]) -> None:
+        """Call this whenever a transaction could not be stored."""
+        self.journal.on_unavailable = unavailable
 
     # events
 
@@ -270,4 +274,3 @@ class DatabaseStore:
                 self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)
-

@@ -25,8 +25,12 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     yield from _save_checkpoints(now, requests, results)
 
     pending = [number for number, result in enumerate(results) if result is None and number not in repeats]
-    rows = [_event_row(now, requests[number].app, arrival) for number in pending for arrival in requests[number].arrivals]
-    rows.sort(key=lambda row: row[1])  # in order of key, so that two processes never wait for each other in a circle
+    rows = [
+        _event_row(now, requests[number].app, arrival) for number in pending for arrival in requests[number].arrivals
+    ]
+    rows.sort(
+        key=lambda row: str(row[1])
+    )  # in order of key, so that two processes never wait for each other in a circle
     inserted = yield "insert_event", rows
     new = {row[0]: row[1] for row in inserted}
 
@@ -137,7 +141,9 @@ def _take_keys(
     storing a request with the same key, the insert waits for its end. Returns which requests repeat which other one of
     this very transaction.
     """
-    keyed = [(request.app, request.idempotency, number) for number, request in enumerate(requests) if request.idempotency]
+    keyed = [
+        (request.app, request.idempotency, number) for number, request in enumerate(requests) if request.idempotency
+    ]
     takers: dict[tuple[str, str], int] = {}
     repeats: dict[int, int] = {}
     for app, (key, digest), number in sorted(keyed, key=lambda one: (one[0], one[1][0], one[2])):

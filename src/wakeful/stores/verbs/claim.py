@@ -46,7 +46,9 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
 
 
 def _claim_of(row: Sequence[object], process: str) -> Claim:
-    seq, identifier, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at, envelope = row
+    seq, identifier, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at, envelope = (
+        row
+    )
     return Claim(
         seq,  # type: ignore[arg-type]  # columns of a row have no types
         identifier,  # type: ignore[arg-type]

@@ -8,8 +8,8 @@ from pydantic_core import to_json
 
 from wakeful.errors import ClaimLost
 from wakeful.model import Claim, Step
-from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.base import Call, FinishRun, LeaveRun, SaveSteps, SaveTransacted, Transaction, TransactStep
+from wakeful.stores.verbs.people import open_alarms
 
 Nothing = ClaimLost | None
 
