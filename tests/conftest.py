@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest_plugins = ["support.postgres", "support.stores"]
+pytest_plugins = ["support.postgres", "support.stores", "support.apps"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

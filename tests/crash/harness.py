@@ -104,6 +104,9 @@ class Child:
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
+    def kill(self) -> None:
+        self._process.kill()
+
     async def is_stopped(self, *, within: float = PATIENCE) -> None:
         """Wait until SIGSTOP has taken hold of it."""
         await until(lambda: state_of(self.pid) == "T", within=within)

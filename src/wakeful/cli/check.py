@@ -9,7 +9,7 @@ from rich.text import Text
 
 from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store
 from wakeful.cli.opening import chosen_store
-from wakeful.cli.terminal import plain, print_json, say, table, terminal
+from wakeful.cli.terminal import plain, print_json, print_table, say, terminal
 from wakeful.errors import ConfigError, WakefulError
 from wakeful.settings import shown_store, sqlite_path, token
 
@@ -101,18 +101,18 @@ def show(found: dict[str, Any]) -> None:
         out = terminal()
         count = len(found["agents"])
         out.print(Text(f"app {found['app']}, {count} agent{'' if count == 1 else 's'}, store {found['store']}"))
-        listing = table("agent", "wakes on", "owner", "attempts", "written at")
-        listing.columns[1].no_wrap = False
-        for agent in found["agents"]:
-            listing.add_row(
+        rows = [
+            [
                 agent["name"],
                 plain(", ".join(agent["triggers"])) or "–",
                 plain(agent["owner"] or "–"),
                 str(agent["attempts"]),
                 Text(shorter_paths(agent["written_at"]), style="dim"),
-            )
-        if count:
-            out.print(listing)
+            ]
+            for agent in found["agents"]
+        ]
+        if rows:
+            print_table(out, ("agent", "wakes on", "owner", "attempts", "written at"), rows, flexible="wakes on")
         for note in found["notes"]:
             out.print(Text(f"note: {note}", style="yellow"))
         if not found["problems"]:

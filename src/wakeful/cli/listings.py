@@ -10,21 +10,23 @@ from rich.text import Text
 from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_limit, add_store, one_of
 from wakeful.cli.opening import chosen_store, read
 from wakeful.cli.terminal import (
+    Cell,
     ago,
     is_piped,
     now,
     plain,
     print_json,
+    print_table,
     short,
     state,
-    table,
     terminal,
     took,
 )
 from wakeful.model import EVENT_STATES, RUN_STATES, AlarmState
 from wakeful.stores.reading import Reader
 
-NARROW = 100
+WIDE = 100
+NARROW = 70
 
 
 # runs
@@ -65,23 +67,27 @@ def show_runs(arguments: argparse.Namespace) -> int:
         )
         return 0
     out, present = terminal(), now()
-    wide = out.width >= NARROW
-    listing = table("run", "agent", "state", "tries", "took", "event", "made", *(["note"] if wide else []))
+    columns = ["run", "agent", "state", "tries", "took", "event", "made", "note"]
+    if out.width < WIDE:
+        columns.remove("note")
+    if out.width < NARROW:
+        columns.remove("tries")
+        columns.remove("took")
+    rows = []
     for run in page["runs"]:
-        note = run["reason"] or ""
-        if run["crashes"]:
-            note = f"{run['crashes']} crashed; {note}".rstrip("; ")
-        listing.add_row(
-            short(run["id"], out),
-            plain(run["agent"]),
-            state(run["state"]),
-            str(run["attempts"]),
-            took(run["started_at"], run["finished_at"]),
-            plain(f"{run['event']['type']} {run['event']['id']}"),
-            ago(run["created_at"], present),
-            *([Text(plain(note), style="dim")] if wide else []),
-        )
-    out.print(listing)
+        crashed = f"{run['crashes']} crashed; " if run["crashes"] else ""
+        cells: dict[str, Cell] = {
+            "run": short(run["id"], out),
+            "agent": plain(run["agent"]),
+            "state": state(run["state"]),
+            "tries": str(run["attempts"]),
+            "took": took(run["started_at"], run["finished_at"]),
+            "event": plain(f"{run['event']['type']} {run['event']['id']}"),
+            "made": ago(run["created_at"], present),
+            "note": Text(plain(f"{crashed}{run['reason'] or ''}".removesuffix("; ")), style="dim"),
+        }
+        rows.append([cells[column] for column in columns])
+    print_table(out, columns, rows, flexible="event")
     say_more(page, "runs")
     return 0
 
@@ -122,21 +128,23 @@ def show_events(arguments: argparse.Namespace) -> int:
         nothing("events", total, "Send one with `wakeful emit APP TYPE`, or POST it to /v1/events of `wakeful serve APP`.")
         return 0
     out, present = terminal(), now()
-    wide = out.width >= NARROW
-    listing = table("event", "type", "state", "came", *(["source"] if wide else []), "note")
+    columns = ["event", "type", "state", "came", "source", "note"]
+    if out.width < WIDE:
+        columns.remove("source")
+    rows = []
     for event in page["events"]:
-        again = event["duplicates"]
-        note = f"came {again + 1} times" if again else ""
-        note = "; ".join(part for part in (event["reason"], note) if part)
-        listing.add_row(
-            plain(event["id"]),
-            plain(event["type"]),
-            state(event["state"]),
-            ago(event["accepted_at"], present),
-            *([plain(event["source"])] if wide else []),
-            Text(plain(note), style="dim"),
-        )
-    out.print(listing)
+        again = f"came {event['duplicates'] + 1} times" if event["duplicates"] else ""
+        note = "; ".join(part for part in (event["reason"], again) if part)
+        cells: dict[str, Cell] = {
+            "event": plain(event["id"]),
+            "type": plain(event["type"]),
+            "state": state(event["state"]),
+            "came": ago(event["accepted_at"], present),
+            "source": plain(event["source"]),
+            "note": Text(plain(note), style="dim"),
+        }
+        rows.append([cells[column] for column in columns])
+    print_table(out, columns, rows, flexible="note")
     say_more(page, "events")
     return 0
 

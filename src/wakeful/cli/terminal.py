@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 from pydantic_core import to_json
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from wakeful.clock import SECOND, Microseconds, readable
@@ -72,11 +72,27 @@ def say(text: str) -> None:
         pass
 
 
-def table(*columns: str) -> Table:
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in columns:
-        made.add_column(column, no_wrap=True, overflow="ellipsis")
-    return made
+Cell = str | Text
+GAP = 2
+LEAST_ROOM = 12
+
+
+def print_table(out: Console, header: Sequence[str], rows: Sequence[Sequence[Cell]], *, flexible: str) -> None:
+    """Rows under a header. Only the flexible column is cut when the terminal is too narrow; what is piped is whole."""
+    cells = [[one if isinstance(one, Text) else Text(one) for one in row] for row in rows]
+    widths = [max(len(title), *(row[place].cell_len for row in cells)) for place, title in enumerate(header)]
+    yielding = header.index(flexible)
+    others = sum(widths) - widths[yielding] + GAP * (len(header) - 1)
+    widths[yielding] = min(widths[yielding], max(out.width - others, LEAST_ROOM))
+    for row in [[Text(title, style="dim") for title in header], *cells]:
+        line = Text(overflow="ellipsis", no_wrap=True)
+        for place, cell in enumerate(row):
+            cell.truncate(widths[place], overflow="ellipsis")
+            line.append_text(cell)
+            if place < len(row) - 1:
+                line.append(" " * (widths[place] - cell.cell_len + GAP))
+        line.rstrip()
+        out.print(line, soft_wrap=is_piped(out))
 
 
 def state(name: str) -> Text:

@@ -88,10 +88,11 @@ class Drawing:
         return Text.assemble(*parts)
 
     def _event(self, tree: Tree, event: Shown, created: str) -> None:
-        text = f"{event['type']} {event['id']} from {event['source']}, {clock_time(created)} ({ago(created, self._present)})"
-        branch = tree.add(Text.assemble(("event ", "dim"), self._fit(plain(text), 6)))
+        when = f"  {clock_time(created)}, {ago(created, self._present)}"
+        branch = tree.add(Text.assemble(("event ", "dim"), self._fit(plain(event["type"]), 6 + len(when)), (when, "dim")))
+        branch.add(Text(self._fit(plain(f"{event['id']} from {event['source']}"), 8)))
         if event["data"] is not None:
-            branch.add(Text(self._value(event["data"], 8)))
+            branch.add(Text.assemble(("data ", "dim"), self._value(event["data"], 13)))
 
     def _attempt(self, tree: Tree, number: int, attempt: Shown) -> None:
         words = {"retried": "failed", "released": "given back", "waited": "put away", "crashed": "its process died"}
@@ -104,11 +105,14 @@ class Drawing:
         self._error(branch, attempt["error"])
 
     def _step(self, tree: Tree, step: Shown) -> None:
-        facts = [readable(round(step["duration"] * SECOND))] if step["state"] != "retrying" else []
+        facts = [readable(round(step["duration"] * SECOND))] if step["duration"] and step["state"] != "retrying" else []
         facts += [f"{step['tries']} tries"] if step["tries"] > 1 else []
         facts += [f"again {ago(step['due_at'], self._present)}"] if step["due_at"] else []
-        end = f"  {', '.join(facts)}"
-        called = self._fit(plain(f"{step['name']}{arguments_of(step['arguments'])}"), 14 + len(end))
+        end = f"  {', '.join(facts)}" if facts else ""
+        given = step["arguments"]
+        if step["name"].startswith("emit ") and isinstance(given, list):  # its name says the type; an id is rarely given
+            given = [one for one in given[1:] if one is not None]
+        called = self._fit(plain(f"{step['name']}{arguments_of(given)}"), 14 + len(end))
         branch = tree.add(Text.assemble(("step ", "dim"), called, "  ", state(step["state"]), (end, "dim")))
         if step["state"] == "done" and step["result"] is not None:
             branch.add(Text.assemble(("→ ", "dim"), self._value(step["result"], 10)))

@@ -36,8 +36,9 @@ async def call(
     """
     if limit is None:
         return await _call(function, arguments, keywords)
+    scope = asyncio.timeout(seconds(limit))
     try:
-        async with asyncio.timeout(seconds(limit)) as scope:
+        async with scope:
             return await _call(function, arguments, keywords)
     except TimeoutError:
         if not scope.expired():

@@ -23,7 +23,7 @@ from wakeful.execution.checkpoint import failed_steps
 from wakeful.execution.options import AgentOptions
 from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Run, Surroundings
-from wakeful.model import Claim, Event, Outcome, digest
+from wakeful.model import Claim, Decision, Event, Outcome, digest
 from wakeful.stores.base import Alarm, FinishRun, LeaveRun
 from wakeful.values import to_text
 
@@ -221,6 +221,7 @@ class Executor:
                     error=to_json(describe(error)).decode(),
                     reason=str(error) or "denied",
                     outcome=Outcome("denied"),
+                    decision=Decision("deny", rule="the agent's own code", reason=str(error) or "denied"),
                 )
             )
         else:

@@ -215,12 +215,12 @@ class Run:
 
     async def emit(
         self,
-        type: str,
+        type: str,  # noqa: A002 the field's own name
         data: Any = None,
         *,
         subject: str | None = None,
-        id: str | None = None,
-        **extensions: Any,  # noqa: A002
+        id: str | None = None,  # noqa: A002
+        **extensions: Any,
     ) -> Receipt:
         """A new event through the one door, stored together with this checkpoint. On resume it is not sent again."""
         name = f"emit {type}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 from wakeful.clock import Microseconds
-from wakeful.model import Arrival, AttemptOutcome, Claim, Outcome, Receipt, RunState, Step
+from wakeful.model import Arrival, AttemptOutcome, Claim, Decision, Outcome, Receipt, RunState, Step
 
 Row = Sequence[Any]
 R = TypeVar("R")
@@ -104,6 +104,7 @@ class FinishRun:
     failed: bool = False
     expired: bool = False
     alarm: Alarm | None = None
+    decision: Decision | None = None
 
     @property
     def process(self) -> str:

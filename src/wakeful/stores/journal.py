@@ -138,7 +138,7 @@ class Journal:
         finally:
             # Here and not in a callback: whoever hands something in before that is called would find no free lane, and
             # nobody would come for it.
-            self._lanes.discard(asyncio.current_task())  # type: ignore[arg-type]  # it is one of them
+            self._lanes.discard(asyncio.current_task())
 
     def _compose(self) -> list[Waiting]:
         """What goes into the next transaction. Claims are asked now what they want, and rest on if it is nothing."""

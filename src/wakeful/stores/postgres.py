@@ -96,6 +96,7 @@ class PostgresBackend:
             errors.InvalidCatalogNameError,
             errors.IdleInTransactionSessionTimeoutError,
         )
+        self._silenced: tuple[type[BaseException], ...] = (StoreUnavailable, *self._gone)
         self._again = (errors.DeadlockDetectedError, errors.SerializationError)
 
     # life
@@ -267,7 +268,7 @@ class PostgresBackend:
                 await connection.add_listener(CHANNEL, self._heard)
                 self.on_ready(Ready())
                 await lost.wait()
-            except (StoreUnavailable, *self._gone) as error:
+            except self._silenced as error:
                 self._log.warning("not listening; trying again", error=str(error), again_in=LISTEN_AGAIN_AFTER)
             finally:
                 await self._drop(connection)

@@ -327,7 +327,9 @@ class SqliteBackend:
     # connections
 
     def _unavailable(self, connection: apsw.Connection, error: apsw.Error) -> StoreUnavailable:
-        if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and connection.system_errno in NO_ROOM):
+        if isinstance(error, apsw.FullError) or (
+            isinstance(error, apsw.IOError) and connection.system_errno in NO_ROOM
+        ):
             return StoreFull(f"{self.path}: {explain(apsw.FullError())}")
         return StoreUnavailable(f"{self.path}: {explain(error)}")
 

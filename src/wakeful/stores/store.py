@@ -176,6 +176,7 @@ class DatabaseStore:
     ) -> Step:
         """The user's function on a connection of its own; the fence and the checkpoint are its last statements."""
         refused: Exception | None = None
+        results: list[Any] = []
         self._probe("before", [TransactStep(claim, function, to_step)])
         try:
             async with database.user_transaction() as connection:

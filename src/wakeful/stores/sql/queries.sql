@@ -35,6 +35,11 @@ on conflict (id) do nothing
 insert into wakeful_decision (event_seq, run_seq, agent, answer, rule, version, reason, decided_at)
 values (:event_seq, :run_seq, :agent, :answer, :rule, :version, :reason, {now})
 
+-- insert_run_decision(now, run_seq, agent, answer, rule, version, reason) --
+-- A decision about a run that has started.
+insert into wakeful_decision (event_seq, run_seq, agent, answer, rule, version, reason, decided_at)
+select event_seq, seq, :agent, :answer, :rule, :version, :reason, {now} from wakeful_run where seq = :run_seq
+
 -- count_duplicate(key) --
 -- One more delivery of a known event; tells what the first one said.
 update wakeful_event set duplicates = duplicates + 1 where key = :key returning key, seq, content

@@ -117,6 +117,21 @@ def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[l
     if expired:
         yield "expire_admission", expired
     just_now = {row[0] for row in finished}  # a repetition after a lost COMMIT has raised its alarm already
+    decisions = [
+        (
+            now,
+            one.claim.seq,
+            one.claim.agent,
+            one.decision.answer,
+            one.decision.rule,
+            one.decision.version,
+            one.decision.reason,
+        )
+        for one in ended
+        if one.decision is not None
+    ]
+    if decisions:
+        yield "insert_run_decision", decisions
     alarms = [request.alarm for request in ended if request.alarm is not None and request.claim.seq in just_now]
     if alarms:
         yield from open_alarms(now, alarms)

@@ -1,0 +1,193 @@
+"""Waking up: what another process made ready is heard of, without polling."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import textwrap
+
+import asyncpg
+import pytest
+from support.apps import NewApp, working
+from support.fault_proxy import FaultProxy
+
+from wakeful import App, Run, SystemClock, on
+from wakeful.runtime import Runtime
+from wakeful.testing.postgres_server import PostgresServer
+
+LISTENING = "select count(*) from pg_stat_activity where datname = current_database() and query ilike 'listen%'"
+
+
+@pytest.fixture(autouse=True)
+def no_safety_net(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the look that a worker takes anyway every few seconds: what is tested is that it is woken."""
+    monkeypatch.setattr("wakeful.execution.worker.LOOK_ANYWAY_EVERY", 3600.0)
+
+
+@pytest.fixture
+def heard() -> asyncio.Queue[str]:
+    return asyncio.Queue()
+
+
+def listening(app: App, heard: asyncio.Queue[str]) -> App:
+    @app.agent(on("go"))
+    async def agent(run: Run) -> None:
+        heard.put_nowait(run.event.id)
+
+    return app
+
+
+async def test_a_worker_hears_of_an_event_that_another_process_accepted(new_app: NewApp, heard):
+    worker = listening(new_app(clock=None), heard)
+    sender = listening(new_app(clock=None), heard)
+    async with working(worker), working(sender, worker=False):
+        for number in range(3):
+            await sender.emit("go", id=str(number))
+            assert await heard.get() == str(number)
+
+
+async def test_a_worker_hears_of_an_event_that_a_real_other_process_accepted(new_app: NewApp, heard, store_url: str):
+    child = textwrap.dedent(
+        """
+        import asyncio, sys
+        from wakeful import App, on
+
+        app = App("app", store=sys.argv[1])
+
+        @app.agent(on("go"))
+        async def agent(run): ...
+
+        asyncio.run(app.emit("go", id="from outside"))
+        """
+    )
+    async with working(listening(new_app(clock=None), heard)):
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", child, store_url)
+        assert await heard.get() == "from outside"
+        assert await process.wait() == 0
+
+
+async def test_a_busy_worker_leaves_an_event_to_an_idle_one(new_app: NewApp, heard):
+    """The first has no room: the second is told, and takes it."""
+    release = asyncio.Event()
+    busy, idle = new_app(clock=None, in_flight=1), new_app(clock=None)
+
+    @busy.agent(on("go"), name="agent")
+    async def holds(run: Run) -> None:
+        heard.put_nowait("held")
+        await release.wait()
+
+    async with working(busy):
+        await busy.emit("go", id="first")
+        assert await heard.get() == "held"
+        async with working(listening(idle, heard)):
+            await busy.emit("go", id="second")
+            assert await heard.get() == "second"
+        release.set()
+
+
+async def test_a_released_run_is_heard_of(new_app: NewApp, heard):
+    """One that stops gives back what runs, and another takes it up at once."""
+    leaving, staying = new_app(clock=None), new_app(clock=None, in_flight=1)
+
+    @leaving.agent(on("go"), name="agent")
+    async def holds(run: Run) -> None:
+        heard.put_nowait("held")
+        await asyncio.Event().wait()
+
+    async with working(leaving) as runtime:
+        await leaving.emit("go", id="1")
+        assert await heard.get() == "held"
+        async with working(listening(staying, heard)):
+            await runtime.stop(grace=0)
+            assert await heard.get() == "1"
+
+
+async def test_a_hint_that_comes_while_a_claim_is_under_way_is_not_lost(new_app: NewApp, heard):
+    """Many senders and one worker, which is claiming nearly all the time: each event is taken up without a look anyway."""
+    worker = listening(new_app(clock=None), heard)
+    sender = listening(new_app(clock=None), heard)
+    async with working(worker), working(sender, worker=False):
+        for number in range(100):
+            app = (worker, sender)[number % 2]
+            await app.emit("go", id=str(number))
+            if number % 7 == 0:
+                worker.runtime.worker.look()  # type: ignore[union-attr]  # it runs
+        assert sorted([int(await heard.get()) for _ in range(100)]) == list(range(100))
+
+
+@pytest.mark.postgres
+class TestListening:
+    async def test_it_listens_again_after_its_connection_was_cut(self, postgres_url: str, heard):
+        worker = listening(App("app", store=postgres_url), heard)
+        sender = listening(App("app", store=postgres_url), heard)
+        async with working(worker), working(sender, worker=False):
+            connection = await asyncpg.connect(postgres_url)
+            try:
+                await until(connection, LISTENING, 1)
+                await connection.execute(
+                    "select pg_terminate_backend(pid) from pg_stat_activity "
+                    "where datname = current_database() and query ilike 'listen%'"
+                )
+                await sender.emit("go", id="in the gap")
+                assert await heard.get() == "in the gap"
+                await until(connection, LISTENING, 1)
+                await sender.emit("go", id="after it")
+                assert await heard.get() == "after it"
+            finally:
+                await connection.close()
+
+    async def test_it_listens_again_after_the_database_could_not_be_reached(
+        self, postgres_server: PostgresServer, postgres_url: str, heard
+    ):
+        async with FaultProxy("127.0.0.1", postgres_server.port) as proxy:
+            name = postgres_url.rpartition("/")[2]
+            worker = listening(App("app", store=postgres_server.dsn(name, port=proxy.port)), heard)
+            sender = listening(App("app", store=postgres_url), heard)
+            connection = await asyncpg.connect(postgres_url)
+            try:
+                async with working(worker) as runtime, working(sender, worker=False):
+                    await until(connection, LISTENING, 1)
+                    refused = warned(runtime, "not listening")
+                    proxy.refuse()
+                    proxy.reset()
+                    await refused.wait()
+                    await proxy.pass_through()
+                    await until(connection, LISTENING, 1)
+                    await sender.emit("go", id="back again")
+                    assert await heard.get() == "back again"
+            finally:
+                await connection.close()
+
+
+def warned(runtime: Runtime, words: str) -> asyncio.Event:
+    """Set when the database's log says this for the second time: the first try to connect again has failed."""
+    said = asyncio.Event()
+    database = runtime.database
+    inner = database._log  # type: ignore[attr-defined]  # PostgreSQL's
+
+    class Log:
+        def __getattr__(self, name: str) -> object:
+            return getattr(inner, name)
+
+        def warning(self, message: str, **fields: object) -> None:
+            if words in message:
+                said.set()
+            inner.warning(message, **fields)
+
+    database._log = Log()  # type: ignore[attr-defined]
+    return said
+
+
+async def until(connection: asyncpg.Connection, question: str, answer: object) -> None:
+    """Ask the database until it gives this answer."""
+    async with asyncio.timeout(20):
+        while await connection.fetchval(question) != answer:
+            pass
+
+
+async def test_the_clock_of_an_app_is_the_machines_unless_told():
+    async def nothing(run: Run) -> None: ...
+
+    app = App("app", store="sqlite:///unused.db")
+    app.agent(on("go"))(nothing)
+    assert isinstance(Runtime(app).clock, SystemClock)

@@ -1,0 +1,77 @@
+"""SIGTERM: what runs is finished, or given back when the time of grace is over. Neither is a failure nor a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+from crash.children.workload import Counter
+from crash.harness import Place, until, worker
+from crash.test_every_commit import check, order
+
+
+async def test_what_runs_is_finished_within_the_time_of_grace(place: Place, tmp_path: Path):
+    gate = tmp_path / "gate"
+    events = [("gate.reached", f"held-{number}", None) for number in range(3)]
+    async with worker(place.plan(emit=events, gate=str(gate), grace=60.0), tmp_path / "log") as child:
+        await child.says("at the gate", times=3)
+        child.signal(signal.SIGTERM)
+        await until(lambda: "waiting for runs to finish" in child.log)
+        gate.touch()
+        assert await child.ends() == 0
+    runs = await place.runs()
+    assert {(run.state, run.output, run.attempts, run.crashes) for run in runs} == {("done", "before held after", 0, 0)}
+    assert list((await place.processes()).values()) == ["stopped"]
+
+
+async def test_what_does_not_finish_is_given_back(place: Place, tmp_path: Path):
+    events = [("gate.reached", f"held-{number}", None) for number in range(3)]
+    plan = place.plan(emit=events, gate=str(tmp_path / "never"), grace=0.05)
+    async with worker(plan, tmp_path / "log") as child:
+        await child.says("at the gate", times=3)
+        await child.stops()
+    runs = await place.runs()
+    assert {(run.state, run.reason, run.attempts, run.crashes, run.owner) for run in runs} == {
+        ("ready", "its worker stopped", 0, 0, None)
+    }
+    assert list((await place.processes()).values()) == ["stopped"]
+
+    async with worker(place.plan(done=3), tmp_path / "next.log") as following:
+        assert await following.ends() == 0
+    runs = await place.runs()
+    assert {(run.state, run.output, run.attempts, run.crashes) for run in runs} == {("done", "before held after", 0, 0)}
+    ran = [(event, name) for event, name, _ in Counter(place.counter).lines()]
+    assert all(ran.count((f"held-{number}", "before")) == 1 for number in range(3)), "a finished step ran again"
+    history = await place.query("select outcome, count(*) from wakeful_attempt group by outcome")
+    assert history == [("released", 3)]
+
+
+async def test_a_handler_that_takes_its_time_to_be_cancelled_does_not_keep_its_run(place: Place, tmp_path: Path):
+    """The worker leaves without waiting for it for ever; then nobody would look for what it still owns."""
+    plan = place.plan(emit=[("gate.reached", "slow", None)], gate=str(tmp_path / "never"), grace=0.05, slow_to_cancel=60.0)
+    async with worker(plan, tmp_path / "log") as child:
+        await child.says("at the gate")
+        await child.stops()
+    (run,) = await place.runs()
+    assert (run.state, run.attempts, run.crashes, run.owner) == ("ready", 0, 0, None)
+    async with worker(place.plan(done=1), tmp_path / "next.log") as following:
+        assert await following.ends() == 0
+    (run,) = await place.runs()
+    assert (run.state, run.crashes) == ("done", 0)
+
+
+async def test_a_stop_in_the_middle_of_the_work_loses_and_repeats_nothing(place: Place, tmp_path: Path):
+    """Workers that come and go under load: every run is finished by one of them, and no step of it twice."""
+    numbers = list(range(40))
+    plan = place.plan(emit=[order(number) for number in numbers], grace=0.01)
+    async with worker(plan, tmp_path / "first.log") as first:
+        await first.says("accepted", times=len(numbers))
+        await first.stops()
+    for turn in range(3):
+        async with worker(place.plan(grace=0.01), tmp_path / f"{turn}.log") as child:
+            await child.says("working")
+            await asyncio.gather(child.stops())
+    async with worker(place.plan(done=2 * len(numbers)), tmp_path / "last.log") as last:
+        assert await last.ends() == 0
+    await check(place, numbers, kills=0)
