@@ -140,7 +140,9 @@ def explain(error: BaseException, path: Path | None) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f'{where}: there is no module "{error.name}".{hint or " Is it installed in this environment?"}'
     kind = type(error).__name__
-    return f"{where}: {kind}: {what}{'.' if hint and not what.endswith('.') else ''}{hint}" if what else f"{where}: {kind}"
+    return (
+        f"{where}: {kind}: {what}{'.' if hint and not what.endswith('.') else ''}{hint}" if what else f"{where}: {kind}"
+    )
 
 
 def place_of(trace: TracebackType | None, path: Path | None) -> str:

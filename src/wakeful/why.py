@@ -40,7 +40,9 @@ async def why(reader: Source, identifier: str) -> Shown | None:
         ids = [admission["run"] for admission in event["admissions"] if admission["run"] is not None]
         runs = [found for one in ids if (found := await reader.run(one)) is not None]
     present = await reader.time()
-    alive = [process for process in await reader.processes() if process["state"] == "alive" and process["lease_left"] > 0]
+    alive = [
+        process for process in await reader.processes() if process["state"] == "alive" and process["lease_left"] > 0
+    ]
     story = tell_event(event)
     of_agent = {one["agent"]: one for one in runs}
     for admission in event["admissions"]:
@@ -50,13 +52,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
         elif run is None:
             story += tell_admission(admission)
     subject = {"kind": "event", "id": event["id"]} if run is None else {"kind": "run", "id": run["id"]}
-    return {
-        "subject": subject,
-        "event": event,
-        "admissions": event["admissions"],
-        "runs": runs,
-        "story": story,
-    }
+    return {"subject": subject, "event": event, "admissions": event["admissions"], "runs": runs, "story": story}
 
 
 async def find(reader: Source, identifier: str) -> tuple[Shown | None, Shown | None]:
@@ -79,8 +75,10 @@ async def find(reader: Source, identifier: str) -> tuple[Shown | None, Shown | N
 def tell_event(event: Shown) -> list[str]:
     subject = f" about {event['subject']}" if event["subject"] else ""
     story = [
-        f"Event {event['id']} of type {event['type']}{subject} came from {event['source']} "
-        f"at {at(event['accepted_at'])} and was stored."
+        (
+            f"Event {event['id']} of type {event['type']}{subject} came from {event['source']} "
+            f"at {at(event['accepted_at'])} and was stored."
+        )
     ]
     cause = (event.get("envelope") or {}).get("causationid")
     if cause:
@@ -156,7 +154,9 @@ def tell_history(run: Shown) -> list[str]:
             case "released":
                 told.append(f"Its worker stopped and gave it back{times} at {at(last['ended_at'])}.")
             case "waited" if problem:
-                told.append(f"It was told to wait{times} at {at(last['ended_at'])}: {problem}. That used up no attempt.")
+                told.append(
+                    f"It was told to wait{times} at {at(last['ended_at'])}: {problem}. That used up no attempt."
+                )
             case "waited":
                 told.append(f"It was put away to wait{times} at {at(last['ended_at'])}.")
             case other:
@@ -168,7 +168,9 @@ def tell_steps(run: Shown) -> list[str]:
     done = [step["name"] for step in run["steps"] if step["state"] == "done"]
     told = []
     if done and run["state"] != "done":
-        told.append(f"{number(len(done), 'step')} of it {'is' if len(done) == 1 else 'are'} finished and will not run again: {listed(done)}.")
+        told.append(
+            f"{number(len(done), 'step')} of it {'is' if len(done) == 1 else 'are'} finished and will not run again: {listed(done)}."
+        )
     for step in run["steps"]:
         if step["state"] == "retrying":
             told.append(
@@ -176,7 +178,9 @@ def tell_steps(run: Shown) -> list[str]:
                 f"it is tried again at {at(step['due_at'])}."
             )
         elif step["state"] == "failed":
-            told.append(f"Step {step['name']} failed for good after {number(step['tries'], 'try')}: {failure(step['error'])}.")
+            told.append(
+                f"Step {step['name']} failed for good after {number(step['tries'], 'try')}: {failure(step['error'])}."
+            )
         elif step["tries"] > 1:
             told.append(f"Step {step['name']} needed {step['tries']} tries.")
     return told
@@ -185,7 +189,7 @@ def tell_steps(run: Shown) -> list[str]:
 def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
     """Where it stands, why, and what to do next."""
     reason = run["reason"]
-    because = f", because {reason}" if reason else ""
+    because = f" ({reason})" if reason else ""
     problem = failure(run["error"])
     match run["state"]:
         case "done":
@@ -199,21 +203,25 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
                 return [f"It is running in {where}, whose lease is over: another worker takes it over soon."]
             return [f"It is running now, in {where}."]
         case "ready":
-            return [f"It is ready{because}.", *who_takes_it(alive)]
+            return [f"It is ready to run{because}.", *who_takes_it(alive)]
         case "waiting":
             due = moment(run["due_at"])
             if due is not None and due > present:
                 left = readable(due - present)
-                return [f"It waits until {at(run['due_at'])} ({left} from now){because}.", *who_takes_it(alive)]
+                return [f"It waits until {at(run['due_at'])}, {left} from now{because}.", *who_takes_it(alive)]
             return [f"It has been due since {at(run['due_at'])}{because}.", *who_takes_it(alive)]
         case "dead":
             return [
                 f"It is dead: given up at {at(run['finished_at'])}{because}. The last error was {problem}.",
-                f"Nothing more happens by itself. See where it failed with `wakeful trace {run['id']} --full`, "
-                "mend the cause, and send the event again under a new id.",
+                (
+                    f"Nothing more happens by itself. See where it failed with `wakeful trace {run['id']} --full`, "
+                    "mend the cause, and send the event again under a new id."
+                ),
             ]
         case "denied":
-            return [f"It was denied at {at(run['finished_at'])}: {reason or problem}. That is an answer, not a failure: it is not tried again."]
+            return [
+                f"It was denied at {at(run['finished_at'])}: {reason or problem}. That is an answer, not a failure: it is not tried again."
+            ]
         case "cancelled":
             return [f"It was cancelled at {at(run['finished_at'])}{because}."]
         case "held":
@@ -226,7 +234,9 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
 
 def who_takes_it(alive: list[Shown]) -> list[str]:
     if alive:
-        return [f"{number(len(alive), 'worker')} {'is' if len(alive) == 1 else 'are'} alive on this store; one that has this agent takes it when it is due."]
+        return [
+            f"{number(len(alive), 'worker')} {'is' if len(alive) == 1 else 'are'} alive on this store; one that has this agent takes it when it is due."
+        ]
     return ["No worker is alive on this store: start one with `wakeful serve APP` or `wakeful worker APP`."]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import textwrap
+import threading
+from collections.abc import Sequence
 
 import asyncpg
 import pytest
@@ -13,6 +15,7 @@ from support.fault_proxy import FaultProxy
 
 from wakeful import App, Run, SystemClock, on
 from wakeful.runtime import Runtime
+from wakeful.stores.base import ClaimRuns
 from wakeful.testing.postgres_server import PostgresServer
 
 LISTENING = "select count(*) from pg_stat_activity where datname = current_database() and query ilike 'listen%'"
@@ -102,17 +105,45 @@ async def test_a_released_run_is_heard_of(new_app: NewApp, heard):
             assert await heard.get() == "1"
 
 
-async def test_a_hint_that_comes_while_a_claim_is_under_way_is_not_lost(new_app: NewApp, heard):
-    """Many senders and one worker, which is claiming nearly all the time: each event is taken up without a look anyway."""
+async def test_a_hint_that_comes_while_a_claim_is_under_way_is_not_lost(
+    new_app: NewApp, heard, dialect: str, store_url: str
+):
+    """Forced in order: the claim has looked and found nothing, then an event is accepted, then the claim comes back."""
+    loop = asyncio.get_running_loop()
     worker = listening(new_app(clock=None), heard)
-    sender = listening(new_app(clock=None), heard)
-    async with working(worker), working(sender, worker=False):
-        for number in range(100):
-            app = (worker, sender)[number % 2]
-            await app.emit("go", id=str(number))
-            if number % 7 == 0:
-                worker.runtime.worker.look()  # type: ignore[union-attr]  # it runs
-        assert sorted([int(await heard.get()) for _ in range(100)]) == list(range(100))
+    armed = threading.Event()
+
+    def in_this_process() -> None:
+        """The probe speaks from the writer's thread: the event waits for the transaction after this one."""
+        handed_in = threading.Event()
+
+        async def emit() -> None:
+            sending = asyncio.ensure_future(worker.emit("go", id="meanwhile"))
+            loop.call_soon(handed_in.set)
+            await sending
+
+        asyncio.run_coroutine_threadsafe(emit(), loop)
+        assert handed_in.wait(20)
+
+    def in_another_process() -> None:
+        """The probe speaks in the event loop: the event is committed, and its notification sent, while that stands still."""
+        sender = listening(new_app(clock=None), heard)
+        thread = threading.Thread(target=lambda: asyncio.run(sender.emit("go", id="meanwhile")))
+        thread.start()
+        thread.join(20)
+
+    def probe(where: str, requests: Sequence[object]) -> None:
+        if where == "within" and armed.is_set() and [type(one) for one in requests] == [ClaimRuns]:
+            armed.clear()
+            in_this_process() if dialect == "sqlite" else in_another_process()
+
+    async with working(worker, probe=probe) as runtime:
+        if dialect == "postgres":
+            await until_listening(store_url)
+        await runtime.drain()
+        armed.set()
+        runtime.worker.look()
+        assert await heard.get() == "meanwhile"
 
 
 @pytest.mark.postgres
@@ -176,6 +207,14 @@ def warned(runtime: Runtime, words: str) -> asyncio.Event:
 
     database._log = Log()  # type: ignore[attr-defined]
     return said
+
+
+async def until_listening(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await until(connection, LISTENING, 1)
+    finally:
+        await connection.close()
 
 
 async def until(connection: asyncpg.Connection, question: str, answer: object) -> None:

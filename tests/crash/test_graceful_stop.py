@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from pathlib import Path
 
 from crash.children.workload import Counter
 from crash.harness import Place, until, worker
-from crash.test_every_commit import check, order
+from crash.test_every_commit import check, order, recorded_steps
+
+STOPS = 3
 
 
 async def test_what_runs_is_finished_within_the_time_of_grace(place: Place, tmp_path: Path):
@@ -62,16 +63,18 @@ async def test_a_handler_that_takes_its_time_to_be_cancelled_does_not_keep_its_r
 
 
 async def test_a_stop_in_the_middle_of_the_work_loses_and_repeats_nothing(place: Place, tmp_path: Path):
-    """Workers that come and go under load: every run is finished by one of them, and no step of it twice."""
+    """Workers that come and go under load: every run is finished by one of them, and no recorded step runs twice."""
     numbers = list(range(40))
-    plan = place.plan(emit=[order(number) for number in numbers], grace=0.01)
-    async with worker(plan, tmp_path / "first.log") as first:
-        await first.says("accepted", times=len(numbers))
-        await first.stops()
-    for turn in range(3):
-        async with worker(place.plan(grace=0.01), tmp_path / f"{turn}.log") as child:
-            await child.says("working")
-            await asyncio.gather(child.stops())
+    orders = [order(number) for number in numbers]
+    for turn in range(STOPS):
+        seen, recorded = len(Counter(place.counter).lines()), await recorded_steps(place)
+        plan = place.plan(emit=[] if turn else orders, grace=0.0)
+        async with worker(plan, tmp_path / f"{turn}.log") as child:
+            await (child.says("working") if turn else child.says("accepted", times=len(numbers)))
+            await child.stops()
+        again = {(event, name) for event, name, _ in Counter(place.counter).lines()[seen:]}
+        assert not again & recorded
+        assert not any(run.owner for run in await place.runs())
     async with worker(place.plan(done=2 * len(numbers)), tmp_path / "last.log") as last:
         assert await last.ends() == 0
-    await check(place, numbers, kills=0)
+    await check(place, numbers, kills=0, stops=STOPS)

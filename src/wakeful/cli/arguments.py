@@ -77,12 +77,16 @@ def add_app(parser: Parser, *, optional: bool = False) -> None:
 
 def add_store(parser: Parser) -> None:
     parser.add_argument(
-        "--store", metavar="URL", help="sqlite:///file.db or postgresql://…; else WAKEFUL_STORE, else sqlite:///wakeful.db"
+        "--store",
+        metavar="URL",
+        help="sqlite:///file.db or postgresql://…; else WAKEFUL_STORE, else sqlite:///wakeful.db",
     )
 
 
 def add_operator(parser: Parser) -> None:
-    parser.add_argument("--as", dest="operator", metavar="NAME", help="who does this, for the record; else the login name")
+    parser.add_argument(
+        "--as", dest="operator", metavar="NAME", help="who does this, for the record; else the login name"
+    )
 
 
 def add_json(parser: Parser) -> None:
@@ -101,7 +105,7 @@ def add_limit(parser: Parser) -> None:
 
 def add_logs(parser: Parser) -> None:
     parser.add_argument(
-        "--log-level", metavar="LEVEL", help="debug, info, warning or error; else WAKEFUL_LOG, else info"
+        "--log-level", metavar="LEVEL", help="debug, info, warning, error or none; else WAKEFUL_LOG, else info"
     )
     parser.add_argument(
         "--log-format",
@@ -112,7 +116,9 @@ def add_logs(parser: Parser) -> None:
 
 
 def add_data(parser: Parser) -> None:
-    parser.add_argument("--data", metavar="JSON", help="the event's data: JSON, @file, or - to read it from standard input")
+    parser.add_argument(
+        "--data", metavar="JSON", help="the event's data: JSON, @file, or - to read it from standard input"
+    )
 
 
 # values

@@ -13,7 +13,9 @@ from wakeful.errors import NotFound
 def declare(parser: Parser) -> None:
     parser.add_argument("--smoke", action="store_true", help="only show that everything runs; the figures mean nothing")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--only", metavar="NAME", action="append", default=[], help="only this measurement; may be repeated")
+    parser.add_argument(
+        "--only", metavar="NAME", action="append", default=[], help="only this measurement; may be repeated"
+    )
     parser.add_argument("--seconds", metavar="TIME", type=seconds, help="how long each measurement runs")
 
 

@@ -90,7 +90,9 @@ def notes(app: App) -> list[str]:
     if not app.agents:
         return [f'app {app.name} has no agents: declare one with @app.agent(on("type"))']
     return [
-        f"agent {agent.name} has no trigger: only `wakeful run` starts it" for agent in app.agents.values() if not agent.triggers
+        f"agent {agent.name} has no trigger: only `wakeful run` starts it"
+        for agent in app.agents.values()
+        if not agent.triggers
     ]
 
 

@@ -8,7 +8,9 @@ from wakeful.cli.arguments import Command, Parser, seconds
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("--seconds", metavar="TIME", type=seconds, help="end by itself after so long (default: at Ctrl-C)")
+    parser.add_argument(
+        "--seconds", metavar="TIME", type=seconds, help="end by itself after so long (default: at Ctrl-C)"
+    )
 
 
 def execute(arguments: argparse.Namespace) -> int:

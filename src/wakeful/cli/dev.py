@@ -24,7 +24,7 @@ from wakeful.cli.arguments import Command, Parser
 from wakeful.cli.life import Stopping, live
 from wakeful.cli.serve import add_address, bind
 from wakeful.cli.terminal import say
-from wakeful.cli.working import add_working
+from wakeful.cli.working import add_working, first_of
 from wakeful.loading import app_folder, shown
 from wakeful.settings import token
 
@@ -77,9 +77,9 @@ class Dev:
         """Whatever comes first: a change, the end of the child, the wish to stop."""
         change = asyncio.create_task(self._changes.get())
         asked = asyncio.create_task(self._stopping.asked.wait())
-        tasks: set[asyncio.Task[object]] = {change, asked, watching}  # type: ignore[arg-type]
+        tasks: set[asyncio.Task[object]] = {change, asked, watching}
         if self._child is not None:
-            tasks.add(asyncio.create_task(self._child.wait()))  # type: ignore[arg-type]
+            tasks.add(asyncio.create_task(self._child.wait()))
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks - {watching}:
             task.cancel()
@@ -110,8 +110,10 @@ class Dev:
 
     async def _load(self) -> None:
         """Start a child with the code as it is now; with an error in it, leave everything as it is."""
-        if not await self._check():
-            say("waiting for a change" if self._child is None else "still serving the code from before")
+        problem = await self._check()
+        if problem is not None:
+            meanwhile = "waiting for a change" if self._child is None else "still serving the code from before"
+            say(f"{problem} ({meanwhile})")
             return
         await self._end_child(signal.SIGTERM)
         if self._stopping.asked.is_set():
@@ -128,19 +130,27 @@ class Dev:
             start_new_session=True,  # the terminal's Ctrl-C is for dev, which hands it on once
         )
 
-    async def _check(self) -> bool:
-        """Does it load? In a process of its own: what is loaded once cannot be unloaded."""
+    async def _check(self) -> str | None:
+        """What is wrong with the code? Asked in a process of its own: what is loaded once cannot be unloaded."""
         words = ["check", self._arguments.app, *(["--store", self._arguments.store] if self._arguments.store else [])]
         checking = await asyncio.create_subprocess_exec(
-            *ITSELF, *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, start_new_session=True
+            *ITSELF,
+            *words,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
         )
-        asked = asyncio.create_task(self._stopping.asked.wait())
-        ended = asyncio.create_task(checking.wait())
-        await asyncio.wait({asked, ended}, return_when=asyncio.FIRST_COMPLETED)
-        asked.cancel()
+        ended = asyncio.create_task(checking.communicate())
+        await first_of(asyncio.shield(ended), self._stopping.asked.wait())
         if not ended.done():
             checking.kill()
-        return await ended == 0
+        _, said = await ended
+        if checking.returncode == 0:
+            return None
+        lines = said.decode(errors="replace").splitlines()
+        problems = [line.removeprefix("wakeful: ") for line in lines if line.startswith("wakeful: ")]
+        return "; ".join(problems) or (lines[-1] if lines else f"check ended with code {checking.returncode}")
 
     async def _end_child(self, how: signal.Signals) -> None:
         child, self._child = self._child, None

@@ -51,7 +51,7 @@ def declare(parser: Parser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from wakeful.telemetry.logs import configure_logs
 
-    configure_logs(level="error")
+    configure_logs(level="none")  # what matters becomes a finding
     findings = list(look_around(arguments))
     if arguments.json:
         print_json({"findings": [asdict(finding) for finding in findings]})
@@ -104,7 +104,11 @@ def look_around(arguments: argparse.Namespace) -> Iterator[Finding]:
 def versions() -> Iterator[Finding]:
     import apsw
 
-    yield Finding("wakeful", "good", f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}")
+    yield Finding(
+        "wakeful",
+        "good",
+        f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+    )
     yield Finding("sqlite", "good", f"{apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})")
 
 
@@ -125,21 +129,29 @@ def file(path: Path) -> Iterator[Finding]:
     except ConfigError as error:
         yield Finding("file system", "broken", str(error), "move it to a local disk, or use postgresql://…")
     if not path.exists():
-        yield Finding("file", "look", f"{path} is not there yet", "the first `wakeful serve APP`, `emit` or `run` makes it")
+        yield Finding(
+            "file", "look", f"{path} is not there yet", "the first `wakeful serve APP`, `emit` or `run` makes it"
+        )
     elif not os.access(path, os.R_OK | os.W_OK):
         yield Finding("file", "broken", f"{path} cannot be read and written by this user", f"chown or chmod {path}")
     elif not is_ours(path):
-        yield Finding("file", "broken", f"{path} is not a store of Wakeful", "name another one with --store or WAKEFUL_STORE")
+        yield Finding(
+            "file", "broken", f"{path} is not a store of Wakeful", "name another one with --store or WAKEFUL_STORE"
+        )
     else:
         yield Finding("file", "good", f"{path}, {in_bytes(path.stat().st_size)}, readable and writable")
     if not folder.is_dir():
         yield Finding("folder", "look", f"{folder} is not there yet", "it is made together with the file")
         return
     if not os.access(folder, os.W_OK | os.X_OK):
-        yield Finding("folder", "broken", f"{folder} is not writable: SQLite keeps its journal there", f"chown or chmod {folder}")
+        yield Finding(
+            "folder", "broken", f"{folder} is not writable: SQLite keeps its journal there", f"chown or chmod {folder}"
+        )
     free = shutil.disk_usage(folder).free
     verdict: Verdict = "broken" if free < LEAST_FREE else "look" if free < LITTLE_FREE else "good"
-    yield Finding("disk", verdict, f"{in_bytes(free)} free", None if verdict == "good" else "make room before it is full")
+    yield Finding(
+        "disk", verdict, f"{in_bytes(free)} free", None if verdict == "good" else "make room before it is full"
+    )
 
 
 async def store(url: str) -> list[Finding]:
@@ -169,7 +181,9 @@ async def store(url: str) -> list[Finding]:
         findings += await processes(reader)
         findings += await people(reader)
     except StoreUnavailable as error:
-        findings.append(Finding("store", "broken", str(error), "is the address right, does it run, may this user connect?"))
+        findings.append(
+            Finding("store", "broken", str(error), "is the address right, does it run, may this user connect?")
+        )
     finally:
         await database.close()
     return findings
@@ -195,7 +209,12 @@ async def server(url: str) -> list[Finding]:
         off = [name for name in ("fsync", "synchronous_commit") if await connection.fetchval(f"show {name}") == "off"]
         if off:
             found.append(
-                Finding("durability", "broken", f"{' and '.join(off)} off: what was accepted can be lost", f"set {off[0]} = on")
+                Finding(
+                    "durability",
+                    "broken",
+                    f"{' and '.join(off)} off: what was accepted can be lost",
+                    f"set {off[0]} = on",
+                )
             )
         else:
             found.append(Finding("durability", "good", "fsync and synchronous_commit are on"))
@@ -228,7 +247,9 @@ async def processes(reader: Reader) -> list[Finding]:
         more = f" and {len(alive) - 4} more" if len(alive) > 4 else ""
         found.append(Finding("workers", "good", f"{len(alive)} alive: {names}{more}"))
     else:
-        found.append(Finding("workers", "look", "none alive", "start one with `wakeful serve APP` or `wakeful worker APP`"))
+        found.append(
+            Finding("workers", "look", "none alive", "start one with `wakeful serve APP` or `wakeful worker APP`")
+        )
     if late:
         text = f"{len(late)} ended without a word; their runs wait to be taken back"
         found.append(Finding("leases", "look", text, "any worker that starts takes them back"))
@@ -260,5 +281,3 @@ def in_bytes(count: int) -> str:
             return f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:.3g} TB"
-
-

@@ -6,7 +6,17 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from wakeful.cli.arguments import Command, Parser, UsageError, add_data, add_json, add_operator, add_store, operator_of, read_data
+from wakeful.cli.arguments import (
+    Command,
+    Parser,
+    UsageError,
+    add_data,
+    add_json,
+    add_operator,
+    add_store,
+    operator_of,
+    read_data,
+)
 from wakeful.cli.opening import sending
 from wakeful.cli.terminal import SHOWN_OF_AN_ID, plain, print_json, say
 from wakeful.errors import StoreUnavailable, WakefulError, did_you_mean
@@ -22,13 +32,21 @@ TIMEOUT = 30.0
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("words", metavar="APP TYPE", nargs="+", help="the app, and the event's type; with --url only the type")
+    parser.add_argument(
+        "words", metavar="APP TYPE", nargs="+", help="the app, and the event's type; with --url only the type"
+    )
     add_data(parser)
-    parser.add_argument("--id", metavar="ID", help="its id (default: a new one); the same source and id again is a duplicate")
+    parser.add_argument(
+        "--id", metavar="ID", help="its id (default: a new one); the same source and id again is a duplicate"
+    )
     parser.add_argument("--source", metavar="SOURCE", default=SOURCE, help=f"where it comes from (default {SOURCE})")
     parser.add_argument("--subject", metavar="TEXT", help="what it is about")
     parser.add_argument(
-        "--set", metavar="NAME=VALUE", action="append", default=[], help="a further attribute, like expirytime=2030-01-01T00:00:00Z"
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a further attribute, like expirytime=2030-01-01T00:00:00Z",
     )
     parser.add_argument("--url", metavar="URL", help="send it to this server instead, like http://127.0.0.1:8765")
     add_store(parser)
@@ -46,12 +64,14 @@ def execute(arguments: argparse.Namespace) -> int:
     from wakeful.telemetry.logs import configure_logs
 
     event = _event(arguments, arguments.words[1])
-    configure_logs(level="error")
+    configure_logs(level="none")  # what matters is told by the answer
     app = load_app(arguments.words[0])
     answer, reason, workers = asyncio.run(_emit(app, arguments, event))
     _show(arguments, answer, reason)
     if not arguments.json and answer["runs"] and answer["status"] == "accepted" and not workers:
-        say(f"no worker is alive on this store: `wakeful once {arguments.words[0]}` or `wakeful serve {arguments.words[0]}` runs it")
+        say(
+            f"no worker is alive on this store: `wakeful once {arguments.words[0]}` or `wakeful serve {arguments.words[0]}` runs it"
+        )
     if not arguments.json and answer["status"] == "unmatched":
         types = {trigger.type for agent in app.agents.values() for trigger in agent.triggers}
         say(f"the event is kept, and nothing ran: {reason}.{did_you_mean(event.type, types)}")
@@ -64,7 +84,9 @@ emit_command = Command(declare, execute, usage="[options] APP TYPE")
 async def _emit(app: App, arguments: argparse.Namespace, event: Event) -> tuple[dict[str, Any], str | None, int]:
     async with sending(app, arguments.store) as runtime:
         receipt = (await runtime.door.accept([event]))[0]
-        operation = RecordOperation(operator_of(arguments), "emit", app.name, event.id, f"{event.type} from {event.source}: {receipt.status}")
+        operation = RecordOperation(
+            operator_of(arguments), "emit", app.name, event.id, f"{event.type} from {event.source}: {receipt.status}"
+        )
         await runtime.store.record_operation(operation)
         workers = sum(one["state"] == "alive" and one["lease_left"] > 0 for one in await runtime.reader.processes())
         stored = await runtime.reader.event(event.id) if receipt.status == "unmatched" else None
@@ -128,7 +150,7 @@ def _post(arguments: argparse.Namespace) -> int:
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
         raise UsageError(f"--url {arguments.url}: write it like http://127.0.0.1:8765") from None
     except httpx2.HTTPError as error:
-        message = f"cannot reach {address} ({error}): does `wakeful serve` run there? Sending it again with the same --id is safe"
+        message = f"cannot reach {address} ({error}): does `wakeful serve` run there? Sending it again with --id {event.id} is safe"
         raise StoreUnavailable(message) from None
     if response.status_code != 202:
         raise WakefulError(_refusal(address, response.status_code, response.text))

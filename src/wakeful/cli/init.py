@@ -18,7 +18,9 @@ wakeful runs"""
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("folder", metavar="FOLDER", nargs="?", default=".", help="where to (default: here); made if it is not there")
+    parser.add_argument(
+        "folder", metavar="FOLDER", nargs="?", default=".", help="where to (default: here); made if it is not there"
+    )
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -1,8 +1,8 @@
 """The life of a process that works: its event loop, what signals mean, and an end that comes.
 
-    first SIGINT or SIGTERM    stop gracefully: claim nothing more, let what runs finish within the time of grace
-    second                     give back at once what runs, and exit
-    third                      exit, now
+first SIGINT or SIGTERM    stop gracefully: claim nothing more, let what runs finish within the time of grace
+second                     give back at once what runs, and exit
+third                      exit, now
 """
 
 from __future__ import annotations

@@ -9,19 +9,7 @@ from rich.text import Text
 
 from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_limit, add_store, one_of
 from wakeful.cli.opening import chosen_store, read
-from wakeful.cli.terminal import (
-    Cell,
-    ago,
-    is_piped,
-    now,
-    plain,
-    print_json,
-    print_table,
-    short,
-    state,
-    terminal,
-    took,
-)
+from wakeful.cli.terminal import Cell, ago, is_piped, now, plain, print_json, print_table, short, state, terminal, took
 from wakeful.model import EVENT_STATES, RUN_STATES, AlarmState
 from wakeful.stores.reading import Reader
 
@@ -61,9 +49,7 @@ def show_runs(arguments: argparse.Namespace) -> int:
         return 0
     if not page["runs"]:
         nothing(
-            "runs",
-            total,
-            "Send an event with `wakeful emit APP TYPE`, or run an agent with `wakeful run APP AGENT`.",
+            "runs", total, "Send an event with `wakeful emit APP TYPE`, or run an agent with `wakeful run APP AGENT`."
         )
         return 0
     out, present = terminal(), now()
@@ -125,7 +111,9 @@ def show_events(arguments: argparse.Namespace) -> int:
         print_json(page)
         return 0
     if not page["events"]:
-        nothing("events", total, "Send one with `wakeful emit APP TYPE`, or POST it to /v1/events of `wakeful serve APP`.")
+        nothing(
+            "events", total, "Send one with `wakeful emit APP TYPE`, or POST it to /v1/events of `wakeful serve APP`."
+        )
         return 0
     out, present = terminal(), now()
     columns = ["event", "type", "state", "came", "source", "note"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from wakeful.cli.arguments import Command, Parser, add_json
 from wakeful.cli.life import Stopping, live
@@ -48,7 +49,7 @@ async def _once(app: App, arguments: argparse.Namespace, stopping: Stopping) -> 
     return stopping.exit_code or (130 if stopping.asked.is_set() else 0)
 
 
-def sentence(ended: dict[str, int], left: dict[str, int]) -> str:
+def sentence(ended: Mapping[Any, int], left: Mapping[Any, int]) -> str:
     done = ", ".join(f"{count} {state}" for state, count in ended.items() if count > 0)
     rest = ", ".join(f"{count} {state}" for state, count in left.items())
     first = f"{done} now" if done else "nothing was due"

@@ -40,10 +40,18 @@ def declare(parser: Parser) -> None:
     add_app(parser)
     parser.add_argument("agent", metavar="AGENT", help="the agent's name; its triggers are not asked")
     add_data(parser)
-    parser.add_argument("--id", metavar="ID", help="the event's id (default: a new one); the same one again is the same run")
-    parser.add_argument("--wait", action="store_true", help="wait for the result and print it; runs here if no worker is alive")
-    parser.add_argument("--here", action="store_true", help="run it in this process, whoever else is alive (implies --wait)")
-    parser.add_argument("--timeout", metavar="TIME", type=seconds, help="wait at most so long, like 5m; the run goes on")
+    parser.add_argument(
+        "--id", metavar="ID", help="the event's id (default: a new one); the same one again is the same run"
+    )
+    parser.add_argument(
+        "--wait", action="store_true", help="wait for the result and print it; runs here if no worker is alive"
+    )
+    parser.add_argument(
+        "--here", action="store_true", help="run it in this process, whoever else is alive (implies --wait)"
+    )
+    parser.add_argument(
+        "--timeout", metavar="TIME", type=seconds, help="wait at most so long, like 5m; the run goes on"
+    )
     add_store(parser)
     add_operator(parser)
     add_json(parser)
@@ -68,7 +76,9 @@ async def _run(app: App, arguments: argparse.Namespace, data: Any, stopping: Sto
     async with sending(app, arguments.store) as runtime:
         receipt = (await runtime.door.accept([event], agent=arguments.agent))[0]
         identifier = receipt.runs[0]
-        operation = RecordOperation(operator_of(arguments), "run", app.name, identifier, f"agent {arguments.agent}: {receipt.status}")
+        operation = RecordOperation(
+            operator_of(arguments), "run", app.name, identifier, f"agent {arguments.agent}: {receipt.status}"
+        )
         await runtime.store.record_operation(operation)
         workers = sum(one["state"] == "alive" and one["lease_left"] > 0 for one in await runtime.reader.processes())
         if arguments.wait or arguments.here:
@@ -79,7 +89,9 @@ async def _run(app: App, arguments: argparse.Namespace, data: Any, stopping: Sto
     else:
         print(f"{receipt.status} {event.id} → run {identifier}")
         if not workers and (run or {}).get("state") == "ready":
-            say(f"no worker is alive on this store: add --wait to run it here, or start `wakeful serve {arguments.app}`")
+            say(
+                f"no worker is alive on this store: add --wait to run it here, or start `wakeful serve {arguments.app}`"
+            )
     return 0
 
 
@@ -90,10 +102,12 @@ async def _wait(
     if here:
         await runtime.start()
     elif not arguments.json:
-        say(f"waiting for run {identifier[:SHOWN_OF_AN_ID]} (workers alive: {workers}; --here would run it in this process)")
+        say(
+            f"waiting for run {identifier[:SHOWN_OF_AN_ID]} (workers alive: {workers}; --here would run it in this process)"
+        )
+    finished = asyncio.create_task(_finished(runtime, identifier, here=here))
     try:
         async with asyncio.timeout(arguments.timeout):
-            finished = asyncio.create_task(_finished(runtime, identifier, here=here))
             await first_of(asyncio.shield(finished), stopping.asked.wait())
     except TimeoutError:
         say(f"not finished after {arguments.timeout:g} s; it goes on: `wakeful trace {identifier[:SHOWN_OF_AN_ID]}`")
@@ -126,7 +140,9 @@ async def _finished(runtime: Runtime, identifier: str, *, here: bool) -> dict[st
             say(f"{run['state']}, {run['reason'] or 'no reason given'}{why}")
         if not warned and run["state"] == "ready" and loop.time() - begun > NOBODY_TOOK_IT_AFTER:
             warned = True
-            say(f"nobody took it yet: do the workers on this store have app {runtime.app.name}? --here runs it in this process")
+            say(
+                f"nobody took it yet: do the workers on this store have app {runtime.app.name}? --here runs it in this process"
+            )
         await asyncio.sleep(LOOK_EVERY)
 
 

@@ -51,7 +51,11 @@ def add_address(parser: Parser, *, port: int | None = DEFAULT_PORT) -> None:
     parser.add_argument("--host", metavar="HOST", default=DEFAULT_HOST, help=f"bind here (default {DEFAULT_HOST})")
     default = "none: no HTTP" if port is None else str(port)
     parser.add_argument(
-        "--port", metavar="PORT", type=whole_number(0, 65535), default=port, help=f"0 picks a free one (default {default})"
+        "--port",
+        metavar="PORT",
+        type=whole_number(0, 65535),
+        default=port,
+        help=f"0 picks a free one (default {default})",
     )
 
 
@@ -128,9 +132,7 @@ async def _serve(
     return stopping.exit_code
 
 
-async def _work(
-    app: App, arguments: argparse.Namespace, listener: socket.socket | None, stopping: Stopping
-) -> int:
+async def _work(app: App, arguments: argparse.Namespace, listener: socket.socket | None, stopping: Stopping) -> int:
     runtime = make_runtime(app, arguments)
     server: HttpServer | None = None
     serving: asyncio.Task[None] | None = None

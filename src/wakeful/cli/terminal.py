@@ -74,7 +74,7 @@ def say(text: str) -> None:
 
 Cell = str | Text
 GAP = 2
-LEAST_ROOM = 12
+LEAST_ROOM = 6
 
 
 def print_table(out: Console, header: Sequence[str], rows: Sequence[Sequence[Cell]], *, flexible: str) -> None:
@@ -85,14 +85,14 @@ def print_table(out: Console, header: Sequence[str], rows: Sequence[Sequence[Cel
     others = sum(widths) - widths[yielding] + GAP * (len(header) - 1)
     widths[yielding] = min(widths[yielding], max(out.width - others, LEAST_ROOM))
     for row in [[Text(title, style="dim") for title in header], *cells]:
-        line = Text(overflow="ellipsis", no_wrap=True)
+        line = Text()
         for place, cell in enumerate(row):
             cell.truncate(widths[place], overflow="ellipsis")
             line.append_text(cell)
             if place < len(row) - 1:
                 line.append(" " * (widths[place] - cell.cell_len + GAP))
         line.rstrip()
-        out.print(line, soft_wrap=is_piped(out))
+        out.print(line, no_wrap=True, overflow="ellipsis", crop=True, soft_wrap=is_piped(out))
 
 
 def state(name: str) -> Text:

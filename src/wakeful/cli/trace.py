@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from wakeful.clock import SECOND, readable
 from wakeful.cli.arguments import Command, Parser, add_json, add_store
 from wakeful.cli.opening import chosen_store, read
 from wakeful.cli.terminal import (
@@ -27,6 +26,7 @@ from wakeful.cli.terminal import (
     took,
     value,
 )
+from wakeful.clock import SECOND, readable
 from wakeful.errors import NotFound
 
 Shown = dict[str, Any]
@@ -79,7 +79,14 @@ class Drawing:
         return tree
 
     def _head(self, run: Shown) -> Text:
-        parts: list[Any] = [("run ", "dim"), (plain(run["id"]), "bold"), "  ", plain(run["agent"]), "  ", state(run["state"])]
+        parts: list[Any] = [
+            ("run ", "dim"),
+            (plain(run["id"]), "bold"),
+            "  ",
+            plain(run["agent"]),
+            "  ",
+            state(run["state"]),
+        ]
         if run["finished_at"] is not None:
             parts.append(f" in {took(run['started_at'], run['finished_at'])}")
         counts = [f"attempt {run['attempts']}"] if run["attempts"] > 1 else []
@@ -89,7 +96,9 @@ class Drawing:
 
     def _event(self, tree: Tree, event: Shown, created: str) -> None:
         when = f"  {clock_time(created)}, {ago(created, self._present)}"
-        branch = tree.add(Text.assemble(("event ", "dim"), self._fit(plain(event["type"]), 6 + len(when)), (when, "dim")))
+        branch = tree.add(
+            Text.assemble(("event ", "dim"), self._fit(plain(event["type"]), 6 + len(when)), (when, "dim"))
+        )
         branch.add(Text(self._fit(plain(f"{event['id']} from {event['source']}"), 8)))
         if event["data"] is not None:
             branch.add(Text.assemble(("data ", "dim"), self._value(event["data"], 13)))
@@ -98,7 +107,10 @@ class Drawing:
         words = {"retried": "failed", "released": "given back", "waited": "put away", "crashed": "its process died"}
         line = Text.assemble(
             (f"attempt {number} ", "dim"),
-            (words.get(attempt["outcome"], attempt["outcome"]), "red" if attempt["outcome"] in {"retried", "crashed"} else "yellow"),
+            (
+                str(words.get(attempt["outcome"], attempt["outcome"])),
+                "red" if attempt["outcome"] in {"retried", "crashed"} else "yellow",
+            ),
             f"  {clock_time(attempt['started_at'])}, after {took(attempt['started_at'], attempt['ended_at'])}",
         )
         branch = tree.add(line)
@@ -110,7 +122,9 @@ class Drawing:
         facts += [f"again {ago(step['due_at'], self._present)}"] if step["due_at"] else []
         end = f"  {', '.join(facts)}" if facts else ""
         given = step["arguments"]
-        if step["name"].startswith("emit ") and isinstance(given, list):  # its name says the type; an id is rarely given
+        if step["name"].startswith("emit ") and isinstance(
+            given, list
+        ):  # its name says the type; an id is rarely given
             given = [one for one in given[1:] if one is not None]
         called = self._fit(plain(f"{step['name']}{arguments_of(given)}"), 14 + len(end))
         branch = tree.add(Text.assemble(("step ", "dim"), called, "  ", state(step["state"]), (end, "dim")))
@@ -123,7 +137,9 @@ class Drawing:
             case "done":
                 tree.add(Text.assemble(("output ", "dim"), self._value(run["output"], 11)))
             case "dead" | "denied" | "cancelled":
-                line = Text.assemble(state(run["state"]), f"  {plain(run['reason'] or '')}  ", (clock_time(run["finished_at"]), "dim"))
+                line = Text.assemble(
+                    state(run["state"]), f"  {plain(run['reason'] or '')}  ", (clock_time(run["finished_at"]), "dim")
+                )
                 self._error(tree.add(line), run["error"])
             case _:
                 due = f", due {ago(run['due_at'], self._present)}" if run["due_at"] else ""

@@ -13,7 +13,9 @@ from wakeful.errors import NotFound
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("identifier", metavar="EVENT|RUN", help="an event's id or key, or a run's id or the beginning of it")
+    parser.add_argument(
+        "identifier", metavar="EVENT|RUN", help="an event's id or key, or a run's id or the beginning of it"
+    )
     add_json(parser)
     add_store(parser)
 

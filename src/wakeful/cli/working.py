@@ -33,7 +33,9 @@ def add_working(parser: Parser) -> None:
     """The options of everything that works."""
     add_app(parser)
     add_store(parser)
-    parser.add_argument("--in-flight", metavar="N", type=whole_number(1), help="so many runs at a time (default: the app's)")
+    parser.add_argument(
+        "--in-flight", metavar="N", type=whole_number(1), help="so many runs at a time (default: the app's)"
+    )
     parser.add_argument(
         "--grace",
         metavar="TIME",
@@ -50,7 +52,10 @@ def prepare(arguments: argparse.Namespace, *, level: str = "info") -> App:
     from wakeful.telemetry.logs import configure_logs
 
     wanted = arguments.log_format
-    configure_logs(None if wanted is None else wanted == "json", level=arguments.log_level or os.environ.get("WAKEFUL_LOG") or level)
+    configure_logs(
+        None if wanted is None else wanted == "json",
+        level=arguments.log_level or os.environ.get("WAKEFUL_LOG") or level,
+    )
     app = load_app(arguments.app)
     if arguments.in_flight is not None:
         app.in_flight = arguments.in_flight
@@ -78,7 +83,9 @@ async def is_open(runtime: Runtime) -> bool:
     except StoreUnavailable as error:
         if runtime.database.dialect == "sqlite" or type(error.__cause__).__name__ in WILL_NOT_PASS:
             raise
-        structlog.get_logger("wakeful").warning("the store is away; waiting for it", store=shown_store(runtime.url), error=str(error))
+        structlog.get_logger("wakeful").warning(
+            "the store is away; waiting for it", store=shown_store(runtime.url), error=str(error)
+        )
         return False
     return True
 

@@ -180,8 +180,19 @@ class Journal:
                 for waiting in batch:  # one of them is guilty: find out which, and spare the others
                     await self._commit([waiting])
         else:
+            self._tell_ready(batch)
             for waiting, result in zip(batch, results, strict=True):
                 settle(waiting, result)
+
+    def _tell_ready(self, batch: list[Waiting]) -> None:
+        """Now that it is on disk: a claim in another lane may have looked just before, and taken its hint for done."""
+        if any(type(waiting.request) is ClaimRuns for waiting in batch):
+            return  # it saw them
+        hints = [ready for waiting in batch if (ready := makes_ready(waiting.request)) is not None]
+        for ready in hints:
+            self.on_ready(ready)
+        if hints:
+            self.poke()
 
     async def _transact(self, requests: list[Any]) -> list[Any]:
         notifies, alone, probe = self._backend.notifies, self._in_doubt, self._probe

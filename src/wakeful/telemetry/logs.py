@@ -23,14 +23,12 @@ from structlog.typing import EventDict, Processor
 
 from wakeful.errors import ConfigError, did_you_mean
 
-LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR, "none": 100}
 SHOWN_OF_AN_ID = 10
 _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-def configure_logs(
-    json: bool | None = None, *, level: str | None = None, stream: TextIO | None = None
-) -> None:
+def configure_logs(json: bool | None = None, *, level: str | None = None, stream: TextIO | None = None) -> None:
     """Send structlog and logging to stderr. `json` None: JSON unless stderr is a terminal. `level` None: WAKEFUL_LOG, or info."""
     out = ForgivingStream(sys.stderr if stream is None else stream)
     threshold = read_level(level)
@@ -93,13 +91,12 @@ def trace_id(traceparent: str | None) -> str | None:
 
 
 def _shared(*, as_json: bool) -> list[Processor]:
-    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True) if as_json else structlog.processors.TimeStamper("%H:%M:%S", utc=False)
-    return [
-        structlog.contextvars.merge_contextvars,
-        _name_trace,
-        structlog.processors.add_log_level,
-        stamp,
-    ]
+    stamp = (
+        structlog.processors.TimeStamper(fmt="iso", utc=True)
+        if as_json
+        else structlog.processors.TimeStamper("%H:%M:%S", utc=False)
+    )
+    return [structlog.contextvars.merge_contextvars, _name_trace, structlog.processors.add_log_level, stamp]
 
 
 def _name_trace(_logger: Any, _method: str, line: EventDict) -> EventDict:
@@ -112,11 +109,7 @@ def _name_trace(_logger: Any, _method: str, line: EventDict) -> EventDict:
 
 
 def _json_renderer() -> list[Processor]:
-    return [
-        structlog.processors.format_exc_info,
-        _put_first,
-        structlog.processors.JSONRenderer(serializer=_to_json),
-    ]
+    return [structlog.processors.format_exc_info, _put_first, structlog.processors.JSONRenderer(serializer=_to_json)]
 
 
 def _put_first(_logger: Any, _method: str, line: EventDict) -> EventDict:

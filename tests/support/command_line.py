@@ -1,0 +1,112 @@
+"""The command line as its own process: its lines are waited for, its signals are real."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+WAKEFUL = Path(sys.executable).with_name("wakeful")
+PATIENCE = 60.0
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """A clean environment: what a developer has set must not change a test."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WAKEFUL_", "NO_COLOR", "COLUMNS"))}
+    return {**kept, **(extra or {})}
+
+
+class CommandLine:
+    """One `wakeful …` that runs. Its output is read by threads, line by line, as it comes."""
+
+    def __init__(self, *words: str, folder: Path, env: Mapping[str, str] | None = None) -> None:
+        self.process = subprocess.Popen(
+            [str(WAKEFUL), *words],
+            cwd=folder,
+            env=environment(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.seen: list[str] = []
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._readers = [
+            threading.Thread(target=self._read, args=(stream,), daemon=True)
+            for stream in (self.process.stdout, self.process.stderr)
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, stream: Any) -> None:
+        with stream:
+            for line in stream:
+                self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
+
+    def wait_for(self, pattern: str, patience: float = PATIENCE) -> re.Match[str]:
+        """The first line, from where the last wait ended, that has this in it."""
+        ended = 0
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"no {pattern!r} within {patience} s in:\n{self.output}") from None
+            if line is None:
+                ended += 1
+                if ended == len(self._readers):
+                    raise AssertionError(f"it ended without {pattern!r}:\n{self.output}")
+                continue
+            self.seen.append(line)
+            if match := re.search(pattern, line):
+                return match
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self, patience: float = PATIENCE) -> int:
+        """Its exit code, once it has ended by itself."""
+        code = self.process.wait(patience)
+        for reader in self._readers:
+            reader.join(patience)
+        while not self._lines.empty():
+            line = self._lines.get()
+            if line is not None:
+                self.seen.append(line)
+        return code
+
+    @property
+    def output(self) -> str:
+        return "\n".join(self.seen)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.end()
+
+
+def wait_for_answer(url: str, status: int, patience: float = PATIENCE) -> httpx2.Response:
+    """Ask until the answer has this status."""
+    deadline = time.monotonic() + patience
+    last: Any = None
+    while time.monotonic() < deadline:
+        try:
+            last = httpx2.get(url, timeout=10, trust_env=False)
+        except httpx2.HTTPError as error:
+            last = error
+        else:
+            if last.status_code == status:
+                return last
+        threading.Event().wait(0.02)  # between two questions, not instead of one
+    raise AssertionError(f"{url} never answered {status}; the last was {last!r}")
