@@ -5,9 +5,10 @@ Two things are measured, as `bench` measures them of the engine:
 - finished workflows a second: three trivial steps each, a closed loop that keeps 64 of them running;
 - idle dispatch: from just before a workflow is enqueued until its body starts, on a queue with nothing else in it.
 
-How it is tuned, each found in its reference (configuration and queues) or in the source of 3.3, and tried here:
+How it is tuned, by its reference (configuration and queues) and the source of 3.3; what was compared has its figures
+beside the constant:
 
-- async workflows with async steps, started directly and not through a queue, which would cost one more transaction;
+- async workflows with async steps, started directly and not through a queue, which by its source costs more queries;
 - few executor threads: DBOS does all its database work in threads even for async workflows, and that work is mostly
   Python, so more threads only fight for the interpreter lock. See `_EXECUTOR_THREADS` for figures;
 - a handle of a workflow in the same process is a future, so waiting for it does not poll;
@@ -44,9 +45,10 @@ _WARM_UP_SECONDS = 1.0
 _WARM_UP_SAMPLES = 3
 """The first ones also wait for DBOS to find its new queue, which it looks for once a second."""
 _EXECUTOR_THREADS = 4
-"""Medians of seven rounds in turn, workflows/s: async with 2, 4, 8 threads 42, 54, 50; sync in 64 threads 44 to 51."""
+"""Medians of seven rounds in turn, workflows/s: async with 2, 4, 8 threads 42, 54, 50; sync in 64 threads 44 to 51.
+The machine was busy and the rounds overlap (41 to 69 for the 4), so this is a mild preference and not a law."""
 _POOL_SIZE = 8
-"""Enough for the executor, the queues and the listener; 4, 20 and 64 were no faster."""
+"""Enough for the executor, the queues and the listener. Sizes from 4 to 64 were tried once each: no clear difference."""
 _QUEUE_POLLING_SECONDS = 0.001
 """Seen at 20 ms: p50 37 ms; at 5 ms: 19 ms; at 1 ms: 17 ms. A poll's own queries take most of what is left."""
 _PAUSE_SECONDS = 0.05
@@ -59,7 +61,7 @@ class WrongResultError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
-    """What DBOS did. Latencies are in milliseconds; of 50 samples the p99 is hardly more than the slowest."""
+    """What DBOS did. Latencies are in milliseconds; of 50 samples the p99 is little else than the slowest."""
 
     version: str
     workflows_per_second: float

@@ -60,9 +60,9 @@ async def peek(run: Run) -> None:
     raise Denied("not for you")
 
 
-@app.agent(on("ticket.later"), attempts=3, backoff="2h")
+@app.agent(on("ticket.later"), attempts=3)
 async def later(run: Run) -> None:
-    raise Transient("come back")
+    raise Transient("come back", retry_after="2h")
 '''
 
 

@@ -28,6 +28,7 @@ from wakeful.settings import sqlite_path
 
 PATIENCE = 90.0
 TESTS = Path(__file__).parents[1]
+WAITING_FOR_A_LOCK = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
 
 
 class Child:

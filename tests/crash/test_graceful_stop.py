@@ -6,8 +6,11 @@ import signal
 from pathlib import Path
 
 from crash.children.workload import Counter
-from crash.harness import Place, until, worker
+from crash.conftest import NewPlace
+from crash.harness import WAITING_FOR_A_LOCK, Place, until, worker
 from crash.test_every_commit import check, order, recorded_steps
+from support.fault_proxy import FaultProxy
+from wakeful.testing.postgres_server import PostgresServer
 
 STOPS = 3
 
@@ -78,3 +81,27 @@ async def test_a_stop_in_the_middle_of_the_work_loses_and_repeats_nothing(place:
     async with worker(place.plan(done=2 * len(numbers)), tmp_path / "last.log") as last:
         assert await last.ends() == 0
     await check(place, numbers, kills=0, stops=STOPS)
+
+
+async def test_a_step_whose_record_is_on_its_way_is_recorded_before_its_run_is_given_back_postgres(
+    new_postgres_place: NewPlace, postgres_server: PostgresServer, tmp_path: Path
+):
+    """Its COMMIT takes long, and the worker is asked to stop meanwhile. Whoever has the run next must find the step."""
+    place = await new_postgres_place()
+    async with FaultProxy("127.0.0.1", postgres_server.port) as proxy:
+        plan = place.plan(emit=[order(7)], stop_on=("within", ["SaveSteps"]), grace=0.0, lease=60.0, idle_limit=60.0)
+        plan.store = postgres_server.dsn(place.url.rpartition("/")[2], port=proxy.port)
+        async with worker(plan, tmp_path / "first.log") as first:
+            await first.says("at the boundary")
+            await first.is_stopped()
+            held = proxy.hold(b"COMMIT")
+            first.signal(signal.SIGCONT)
+            await held.done.wait()
+            first.signal(signal.SIGTERM)
+            await until(lambda: place.query(WAITING_FOR_A_LOCK))  # giving it back waits for the record
+            await proxy.pass_through()
+            assert await first.ends() == 0
+    assert ("order-7", "fetch") in await recorded_steps(place)
+    async with worker(place.plan(done=2), tmp_path / "next.log") as following:
+        assert await following.ends() == 0
+    await check(place, [7], kills=0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 
 from crash.children.workload import SOURCE, build, Counter
 from crash.conftest import NewPlace
-from crash.harness import Nursery, Place, state_of, until, worker
+from crash.harness import WAITING_FOR_A_LOCK, Nursery, Place, state_of, until, worker
 from crash.test_every_commit import check, order
 from support.fault_proxy import FaultProxy
 from wakeful.testing.postgres_server import PostgresServer
@@ -144,7 +144,7 @@ async def test_a_commit_that_arrives_late_is_counted_once_postgres(
     assert len(chosen) > 5
     async with asyncio.TaskGroup() as cases:
         for number in chosen:
-            cases.create_task(hold_back(await new_postgres_place(), postgres_server, pairs, number))
+            cases.create_task(hold_back(await new_postgres_place(), postgres_server, pairs, stop_at=number))
 
 
 async def test_a_claim_whose_commit_arrives_late_is_given_back_postgres(
@@ -153,31 +153,25 @@ async def test_a_claim_whose_commit_arrives_late_is_given_back_postgres(
     """Nobody knows of the run that it claimed, so nobody would ever run it."""
     place = await new_postgres_place()
     await emit(place, *order(7))
-    where = await hold_back(place, postgres_server, pairs, 5, orders=[])
-    assert where["requests"] == ["ClaimRuns"]
+    await hold_back(place, postgres_server, pairs, stop_on=("within", ["ClaimRuns"]), emit=[])
 
 
-WAITING_FOR_A_LOCK = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-
-
-async def hold_back(
-    place: Place, server: PostgresServer, pairs: Pairs, boundary: int, orders: Sequence[Any] = (order(7),)
-) -> dict[str, Any]:
+async def hold_back(place: Place, server: PostgresServer, pairs: Pairs, **more: Any) -> None:
     pair = await pairs.get()
     nursery = pair[0]
-    where: Any = boundary
+    where: Any = more
     try:
         async with FaultProxy("127.0.0.1", server.port) as proxy:
             said, logged = len(nursery.child.lines), len(nursery.child.log)
             plan = place.plan(
-                emit=list(orders), done=2, stop_at=boundary, lease=60.0, idle_limit=60.0, command_timeout=0.5
+                **{"emit": [order(7)], "done": 2, "lease": 60.0, "idle_limit": 60.0, "command_timeout": 0.5, **more}
             )
             plan.store = server.dsn(place.url.rpartition("/")[2], port=proxy.port)
             working = asyncio.create_task(nursery.carry_out(plan))
             await nursery.child.says("at the boundary", times=1 + count(nursery, said, "at the boundary"))
             where = nursery.child.said("at the boundary")[-1]
             await until(lambda: state_of(where["pid"]) == "T")
-            proxy.stall()
+            proxy.hold(b"COMMIT")
             os.kill(where["pid"], signal.SIGCONT)
             await until(lambda: "unavailable" in nursery.child.log[logged:])
             await until(lambda: place.query(WAITING_FOR_A_LOCK))  # it waits for its own lost transaction
@@ -185,7 +179,6 @@ async def hold_back(
             code, lines = await working
         assert code == 0, lines
         await check(place, [7], kills=0)
-        return dict(where)
     except AssertionError as error:
         error.add_note(f"held back at {where}; the log ends:\n{nursery.child.log[-3000:]}")
         raise

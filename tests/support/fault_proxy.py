@@ -9,10 +9,10 @@ Faults are set and taken back while connections are open:
 
     latency = 0.05      every chunk is that late, in both directions
     blackhole()         connections stay, and new ones are taken, but nothing passes until pass_through()
-    stall()             the same for the connections of this moment only; new ones work
     reset()             live connections end with a reset; new ones are welcome
     refuse()            new connections are refused until pass_through(); live ones stay
     cut(pattern)        the connection is reset when the client sends the pattern, before or after the server got it
+    hold(pattern)       the connection stays, but nothing passes from the pattern on until pass_through(); others work
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Cut:
     after: bool
     occurrence: int
     answer: bytes
+    hold: bool = False
     seen: int = 0
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -115,10 +116,6 @@ class FaultProxy:
     def blackhole(self) -> None:
         self._open.clear()
 
-    def stall(self) -> None:
-        for link in self._links:
-            link.open.clear()
-
     def reset(self) -> None:
         for link in list(self._links):
             link.reset()
@@ -136,6 +133,11 @@ class FaultProxy:
         It happens once.
         """
         self._cut = Cut(pattern, after, occurrence, answer)
+        return self._cut
+
+    def hold(self, pattern: bytes) -> Cut:
+        """Keeps back what comes on a connection from `pattern` on: it arrives late, at pass_through(). Happens once."""
+        self._cut = Cut(pattern, after=False, occurrence=1, answer=b"", hold=True)
         return self._cut
 
     async def stop(self) -> None:
@@ -183,12 +185,17 @@ class FaultProxy:
             cut = self._cut
             if cut and self._hits(cut, link, chunk):
                 self._cut = None
-                if not cut.after:
+                if cut.hold:
+                    link.open.clear()
+                    cut.done.set()
+                    await link.open.wait()
+                elif not cut.after:
                     link.reset()
                     cut.done.set()
                     return
-                # The client must not get even the first byte of the answer, so this comes before the write.
-                link.awaiting_answer = (cut, _Search(cut.answer))
+                else:
+                    # The client must not get even the first byte of the answer, so this comes before the write.
+                    link.awaiting_answer = (cut, _Search(cut.answer))
             link.server.write(chunk)
             await link.server.drain()
         _end(link.server)

@@ -128,12 +128,13 @@ async def test_blackhole_passes_nothing_until_it_is_taken_back(client: Client, p
     late.close()
 
 
-async def test_stall_holds_the_connections_of_the_moment_only(client: Client, proxy: FaultProxy, echo: EchoServer):
+async def test_hold_keeps_back_one_connection_and_lets_others_work(client: Client, proxy: FaultProxy, echo: EchoServer):
     await client.ask(b"one")
-    proxy.stall()
+    hold = proxy.hold(b"two")
     held = asyncio.create_task(client.ask(b"two"))
+    await hold.done.wait()
     other = await Client.connect(proxy)
-    assert await other.ask(b"three") == b"three"
+    assert await other.ask(b"two") == b"two"
     assert not held.done()
     await proxy.pass_through()
     assert await held == b"two"

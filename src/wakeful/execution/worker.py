@@ -55,6 +55,7 @@ class Worker:
         self._process = process
         self._limit = limit
         self._hot: dict[str, None] = dict.fromkeys(agents)
+        self._hinted: set[str] = set()  # since the claim that is under way was put together: it may not have seen these
         self._running: dict[str, int] = dict.fromkeys(agents, 0)
         self._runs: dict[str, Run] = {}
         self._owned: set[str] = set()  # from the moment a claim comes back, before its run has begun
@@ -137,6 +138,7 @@ class Worker:
         for agent in ready.agents or self._agents:
             if agent in self._agents:
                 self._hot[agent] = None
+                self._hinted.add(agent)
 
     def look(self, ready: Ready | None = None) -> None:
         """Take a hint and look now."""
@@ -174,7 +176,7 @@ class Worker:
                 if self._orphans_possible:
                     await self._forget_orphans()
                 claimed = await self._store.claim(
-                    ClaimRuns(self._app, self._process(), self._wants, self._may_go_solo), now=bool(self._wants())
+                    ClaimRuns(self._app, self._process(), self._ask, self._may_go_solo), now=bool(self._wants())
                 )
             except Exception as error:
                 if isinstance(error, StoreUnavailable | ClaimLost):
@@ -194,6 +196,11 @@ class Worker:
         self._orphans_possible = False
         if count:
             self._log.warning("claims whose answer was lost were given back", runs=count)
+
+    def _ask(self) -> list[tuple[str, int]]:
+        """What a claim asks for, at the moment it is put together."""
+        self._hinted.clear()
+        return self._wants()
 
     def _wants(self) -> list[tuple[str, int]]:
         """How many runs of which agents there is room for now."""
@@ -223,7 +230,7 @@ class Worker:
             counts[claim.agent] = counts.get(claim.agent, 0) + 1
         for agent, most in claimed.asked:
             self._hot.pop(agent, None)
-            if counts.get(agent, 0) >= most:
+            if counts.get(agent, 0) >= most or agent in self._hinted:
                 self._hot[agent] = None  # there may be more; behind the others now
         if claimed.next_due is not None:
             self._look_later(seconds(claimed.next_due))

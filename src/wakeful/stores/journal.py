@@ -79,6 +79,7 @@ class Journal:
         self._closed = False
         self._in_doubt = False  # a transaction whose answer was lost may still be on its way to its COMMIT
         self._lanes: set[asyncio.Task[None]] = set()
+        self._under_way = 0
         self.on_ready: Callable[[Ready], None] = lambda _: None
         self.on_unavailable: Callable[[StoreUnavailable], None] = lambda _: None
         self.transactions = 0
@@ -134,7 +135,11 @@ class Journal:
             while self._waiting:
                 batch = self._compose()
                 if batch:
-                    await self._commit(batch)
+                    self._under_way += 1
+                    try:
+                        await self._commit(batch)
+                    finally:
+                        self._under_way -= 1
         finally:
             # Here and not in a callback: whoever hands something in before that is called would find no free lane, and
             # nobody would come for it.
@@ -142,7 +147,7 @@ class Journal:
 
     def _compose(self) -> list[Waiting]:
         """What goes into the next transaction. Claims are asked now what they want, and rest on if it is nothing."""
-        free = self._backend.lanes - len(self._lanes) + 1
+        free = max(1, self._backend.lanes - self._under_way)
         share = min(self._most, max(LEAST_SHARE, -(-len(self._waiting) // free)))
         batch, self._waiting = self._waiting[:share], self._waiting[share:]
         if self._waiting:

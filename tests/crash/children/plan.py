@@ -15,6 +15,8 @@ class Plan:
     # At the n-th boundary of a commit: die by SIGKILL, or stop by SIGSTOP.
     crash_at: int | None = None
     stop_at: int | None = None
+    # The same for the first boundary at this point ("within") of a transaction with just these requests.
+    stop_on: tuple[str, list[str]] | None = None
     say_boundaries: bool = False
     # Events to send: type, id, data. What gets no answer is sent again.
     emit: list[tuple[str, str, Any]] = field(default_factory=list)

@@ -39,11 +39,14 @@ class Boundaries:
     def __init__(self, plan: Plan) -> None:
         self._crash_at = plan.crash_at
         self._stop_at = plan.stop_at
+        self._stop_on = plan.stop_on
         self._say_all = plan.say_boundaries
         self.count = 0
 
     def __call__(self, point: str, requests: Sequence[Any]) -> None:
         self.count += 1
+        if self._stop_on == [point, [type(one).__name__ for one in requests]]:
+            self._stop_at, self._stop_on = self.count, None
         if self._say_all:
             self._say("passed", point, requests)
         if self.count in {self._crash_at, self._stop_at}:

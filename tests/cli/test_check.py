@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+
+def test_what_is_declared(wakeful, tickets):
+    shown = wakeful("check", "app.py").out
+    assert "app tickets, 5 agents, store sqlite:///wakeful.db" in shown
+    assert 'on("ticket.*", where="data.severity >= 3")' in shown
+    assert "app.py:26" in shown
+    assert "no problems" in shown
+    assert not (tickets / "wakeful.db").exists()
+
+
+def test_as_json(wakeful, tickets):
+    found = wakeful("check", "app.py", "--json").json
+    assert found["app"] == "tickets"
+    assert [agent["name"] for agent in found["agents"]] == ["triage", "page", "mend", "peek", "later"]
+    assert found["agents"][0]["triggers"] == ['on("ticket.created")']
+    assert found["problems"] == found["notes"] == []
+
+
+def test_an_error_in_the_file(wakeful, folder):
+    (folder / "app.py").write_text("from wakeful import App\napp = App('a')\n@app.agent(triger='x')\ndef f(run): ...\n")
+    result = wakeful("check", "app.py", code=1)
+    assert result.err == 'wakeful: agent f (app.py:3): unknown option "triger". ' + result.err.partition("triger\". ")[2]
+    found = wakeful("check", "app.py", "--json", code=1).json
+    assert found["app"] is None
+    assert found["problems"][0].startswith("agent f (app.py:3)")
+
+
+@pytest.mark.parametrize("command", ["serve", "worker", "once", "emit", "run", "dev"])
+def test_every_start_refuses_the_same_way(wakeful, folder, start, command):
+    (folder / "app.py").write_text("import nothing_like_it\n")
+    said = wakeful("check", "app.py", code=1).err
+    if command == "dev":
+        started = start("dev", "app.py", "--port", "0")
+        match = started.wait_for("nothing_like_it")
+        assert match.string == f"{said.rstrip()} (waiting for a change)"
+        return
+    more = {"emit": ["x"], "run": ["x"], "serve": ["--port", "0"]}.get(command, [])
+    assert wakeful(command, "app.py", *more, code=1).err == said
+
+
+def test_a_store_that_cannot_be(wakeful, tickets):
+    assert "in memory" in wakeful("check", "app.py", "--store", "sqlite:///:memory:", code=1).err
+
+
+def test_a_host_beyond_loopback(wakeful, tickets, monkeypatch):
+    assert "set WAKEFUL_TOKEN" in wakeful("check", "app.py", "--host", "0.0.0.0", code=1).err
+    monkeypatch.setenv("WAKEFUL_TOKEN", "secret")
+    wakeful("check", "app.py", "--host", "0.0.0.0")
+
+
+def test_notes(wakeful, folder):
+    (folder / "app.py").write_text("from wakeful import App\napp = App('a')\n")
+    assert "note: app a has no agents" in wakeful("check", "app.py").out
+    (folder / "app.py").write_text("from wakeful import App\napp = App('a')\n@app.agent()\nasync def f(run): ...\n")
+    assert "note: agent f has no trigger" in wakeful("check", "app.py").out
+
+
+def test_the_apps_own_store_goes_before_the_environment(wakeful, folder, monkeypatch):
+    (folder / "app.py").write_text("from wakeful import App\napp = App('a', store='sqlite:///own.db')\n")
+    monkeypatch.setenv("WAKEFUL_STORE", "sqlite:///other.db")
+    assert wakeful("check", "app.py", "--json").json["store"] == "sqlite:///own.db"
+    assert wakeful("check", "app.py", "--json", "--store", "sqlite:///third.db").json["store"] == "sqlite:///third.db"
+    assert wakeful("runs", code=1).err.startswith("wakeful: there is no store at sqlite:///other.db")
+
+
+def test_a_password_is_not_shown(wakeful, tickets):
+    found = wakeful("check", "app.py", "--json", "--store", "postgresql://ada:secret@db/ops").json
+    assert found["store"] == "postgresql://ada:…@db/ops"

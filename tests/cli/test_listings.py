@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import asyncio
+import os
+
+import httpx2
+import pytest
+
+from wakeful.cli.opening import reading
+from wakeful.loading import load_app
+
+
+@pytest.fixture
+def worked(wakeful, tickets):
+    """Some events, worked on: done, dead, denied, waiting, unmatched, a duplicate."""
+    for number, (kind, data) in enumerate(
+        [
+            ("ticket.created", '{"title": "fire", "severity": 3}'),
+            ("ticket.broken", "null"),
+            ("ticket.secret", "null"),
+            ("ticket.later", "null"),
+            ("other", '{"text": "\\u001b[31mred [bold]"}'),
+        ],
+        start=1,
+    ):
+        wakeful("emit", "app.py", kind, "--id", f"e{number}", "--data", data)
+    wakeful("emit", "app.py", "other", "--id", "e5", "--data", '{"text": "\\u001b[31mred [bold]"}')
+    assert wakeful("once", "app.py").out == "wakeful: 1 dead, 1 denied, 2 done now; 1 waiting left for later\n"
+    return tickets
+
+
+def test_runs(wakeful, worked):
+    shown = wakeful("runs").out.splitlines()
+    assert shown[0].split() == ["run", "agent", "state", "tries", "took", "event", "made", "note"]
+    assert len(shown) == 6
+    assert any("mend" in line and "dead" in line and "will fail the same way again" in line for line in shown)
+
+
+def test_runs_as_json_are_those_of_the_reader_and_of_http(wakeful, worked, start):
+    page = wakeful("runs", "--limit", "2", "--json").json
+
+    async def ask():
+        async with reading("sqlite:///wakeful.db") as reader:
+            return await reader.runs(limit=2)
+
+    assert page == asyncio.run(ask())
+    server = start("serve", "app.py", "--port", "0")
+    url = server.wait_for(r"on (http://\S+)")[1]
+    for words, path in (
+        (["runs", "--limit", "2"], "/v1/runs?limit=2"),
+        (["events", "--state", "unmatched"], "/v1/events?state=unmatched"),
+        (["alarms"], "/v1/alarms"),
+        (["trace", page["runs"][0]["id"]], f"/v1/runs/{page['runs'][0]['id']}"),
+        (["why", "e2"], "/v1/why/e2"),
+    ):
+        assert wakeful(*words, "--json").json == httpx2.get(url + path, trust_env=False).json()
+
+
+def test_filters(wakeful, worked):
+    def agents(*words):
+        return [run["agent"] for run in wakeful("runs", "--json", *words).json["runs"]]
+
+    assert agents("--state", "dead") == ["mend"]
+    assert agents("--agent", "peek") == ["peek"]
+    assert sorted(agents("--event", "e1")) == ["page", "triage"]
+    assert agents("--agent", "nobody") == []
+    assert wakeful("runs", "--agent", "nobody").out == "no runs like that\n"
+    assert [one["id"] for one in wakeful("events", "--json", "--type", "other").json["events"]] == ["e5"]
+    assert [one["id"] for one in wakeful("events", "--json", "--event", "e3").json["events"]] == ["e3"]
+
+
+def test_pages(wakeful, worked):
+    first = wakeful("runs", "--limit", "4", "--json").json
+    second = wakeful("runs", "--limit", "4", "--json", "--after", first["next"]).json
+    assert len(first["runs"]) + len(second["runs"]) == 5
+    assert second["next"] is None
+    assert f"more runs: --after {first['next']}" in wakeful("runs", "--limit", "4").out
+    assert "--after: not a cursor" in wakeful("runs", "--after", "x", code=2).err
+
+
+def test_events(wakeful, worked):
+    shown = wakeful("events").out
+    assert "came 2 times" in shown
+    assert "no agent takes type other" in shown
+
+
+def test_nothing_yet_says_what_to_do(wakeful, tickets):
+    assert "there is no store at sqlite:///wakeful.db yet" in wakeful("runs", code=1).err
+    assert not (tickets / "wakeful.db").exists()
+    wakeful("migrate")
+    assert wakeful("runs").out.startswith("no runs yet. Send an event with `wakeful emit APP TYPE`")
+    assert wakeful("events").out.startswith("no events yet.")
+    assert wakeful("alarms").out == "no alarms\n"
+    assert wakeful("runs", "--json").json == {"runs": [], "next": None}
+
+
+@pytest.mark.parametrize("content", [b"hello, this is not a database, only some text that is long enough" * 20, b""])
+def test_a_file_that_is_no_store_stays_as_it_is(wakeful, folder, content):
+    (folder / "wakeful.db").write_bytes(content)
+    assert "is not a store of Wakeful" in wakeful("runs", code=1).err
+    assert (folder / "wakeful.db").read_bytes() == content
+    assert os.listdir(folder) == ["wakeful.db"]
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+@pytest.mark.parametrize("words", [["runs"], ["events"], ["alarms"], ["why", "e1"], ["check", "app.py"], ["doctor"]])
+def test_nothing_is_wider_than_the_terminal(wakeful, worked, monkeypatch, columns, words):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for line in wakeful(*words).out.splitlines():
+        assert len(line) <= columns
+
+
+def test_alarms(wakeful, worked):
+    shown = wakeful("alarms").out
+    assert "dead/tickets/mend/" in shown
+    assert "\x1b" not in shown
+    assert wakeful("alarms", "--state", "resolved").out == "no alarms in state resolved\n"
+    assert len(wakeful("alarms", "--json", "--limit", "1").json["alarms"]) == 1
+
+
+def test_colours_only_on_a_terminal(wakeful, worked, monkeypatch):
+    assert "\x1b" not in wakeful("runs").out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[" in wakeful("runs").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[3" not in wakeful("runs").out
+
+
+def test_a_schema_that_is_behind(wakeful, folder, postgres_dsn):
+    said = wakeful("runs", "--store", postgres_dsn, code=1).err
+    assert "the schema is behind" in said
+    assert "wakeful migrate" in said
+
+
+def test_on_postgresql(wakeful, tickets, postgres_dsn):
+    store = ("--store", postgres_dsn)
+    wakeful("migrate", *store)
+    wakeful("emit", "app.py", "ticket.broken", "--id", "1", *store)
+    wakeful("once", "app.py", *store)
+    (run,) = wakeful("runs", "--state", "dead", "--json", *store).json["runs"]
+    assert wakeful("trace", run["id"][:8], "--json", *store).json["id"] == run["id"]
+    assert "It is dead" in wakeful("why", "1", *store).out
+    assert load_app("app.py").store is None

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def run(wakeful, tickets):
+    return wakeful("run", "app.py", "triage", "--data", '{"title": "fire", "severity": 4}', "--here", "--json").json
+
+
+def test_a_run_as_a_tree(wakeful, run):
+    shown = wakeful("trace", run["id"][:7]).out
+    assert shown.startswith(f"run {run['id']}  triage  done in ")
+    assert "event wakeful.run" in shown
+    assert 'data {"title":"fire","severity":4}' in shown
+    assert 'step look_up("fire", room=2)  done' in shown
+    assert ", 2 tries" in shown
+    assert '→ {"contact":"ada"}' in shown
+    assert 'step emit ticket.urgent({"title":"fire"})  done' in shown
+    assert 'output {"contact":"ada"}' in shown
+
+
+@pytest.mark.parametrize("columns", [50, 80, 200])
+def test_values_are_cut_to_the_width(wakeful, tickets, monkeypatch, columns):
+    data = '{"title": "' + "x" * 500 + '"}'
+    run = wakeful("run", "app.py", "triage", "--data", data, "--here", "--json").json
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = wakeful("trace", run["id"]).out
+    assert max(len(line) for line in shown.splitlines()) <= columns
+    assert "…" in shown
+    assert wakeful("trace", run["id"], "--full").out.count("x") >= 1000
+
+
+def test_a_dead_run(wakeful, tickets):
+    run = wakeful("run", "app.py", "mend", "--here", "--json", code=1).json
+    shown = wakeful("trace", run["id"]).out
+    assert "dead  will fail the same way again" in shown
+    assert "Persistent: it is [bold]broken[/bold] \\x1b[31mfor good\\nsecond line" in shown
+    assert "Traceback" not in shown
+    full = wakeful("trace", run["id"], "--full").out
+    assert "Traceback (most recent call last):" in full
+    assert 'raise Persistent("it is' in full
+    assert "\x1b" not in full
+
+
+def test_a_run_that_waits(wakeful, tickets):
+    wakeful("emit", "app.py", "ticket.later", "--id", "1")
+    wakeful("once", "app.py")
+    (run,) = wakeful("runs", "--json").json["runs"]
+    shown = wakeful("trace", run["id"]).out
+    assert "attempt 1 failed" in shown
+    assert "Transient: come back" in shown
+    assert "waiting  failed 1 of 3, told when to retry, due in" in shown
+    story = wakeful("why", run["id"]).out
+    assert "It failed at " in story
+    assert "Transient: come back." in story
+    assert "It waits until " in story
+    assert "(failed 1 of 3, told when to retry)" in story
+    assert "No worker is alive on this store" in story
+
+
+def test_the_story_of_an_event(wakeful, tickets):
+    wakeful("emit", "app.py", "ticket.created", "--id", "1", "--data", '{"title": "a", "severity": 1}', "--source", "/web")
+    wakeful("emit", "app.py", "ticket.created", "--id", "1", "--data", '{"title": "a", "severity": 1}', "--source", "/web")
+    wakeful("emit", "app.py", "ticket.created", "--id", "1", "--data", '{"title": "b"}', "--source", "/web")
+    wakeful("once", "app.py")
+    story = wakeful("why", "1").out
+    assert story.startswith("Event 1 of type ticket.created came from /web at ")
+    assert "It was delivered 2 more times; that started nothing" in story
+    assert "it came with other content under the same source and id" in story
+    assert "Agent page did nothing, because its condition was not met: " in story
+    assert "Agent triage took it as run " in story
+    assert "It is done: finished at " in story
+
+
+def test_the_story_as_json(wakeful, tickets):
+    wakeful("emit", "app.py", "ticket.created", "--id", "1", "--data", '{"title": "a"}')
+    by_event = wakeful("why", "1", "--json").json
+    assert set(by_event) == {"subject", "event", "admissions", "runs", "story"}
+    assert by_event["subject"] == {"kind": "event", "id": "1"}
+    assert by_event["event"]["id"] == "1"
+    assert [one["agent"] for one in by_event["admissions"]] == ["page", "triage"]
+    assert [one["agent"] for one in by_event["runs"]] == ["triage"]
+    by_run = wakeful("why", by_event["runs"][0]["id"], "--json").json
+    assert by_run["subject"]["kind"] == "run"
+    assert "Agent page" not in " ".join(by_run["story"])
+    assert wakeful("why", by_event["event"]["key"], "--json").json["subject"] == by_event["subject"]
+
+
+def test_what_is_not_there(wakeful, tickets):
+    wakeful("migrate")
+    assert wakeful("trace", "abcdefgh", code=1).err == 'wakeful: there is no run "abcdefgh": see `wakeful runs`\n'
+    assert 'there is no event or run "x"' in wakeful("why", "x", code=1).err

@@ -1,0 +1,212 @@
+"""What stands after a `$` in the documentation, done for real: `wakeful`, `curl`, `cd` and `export`, and nothing else.
+
+`serve`, `dev` and `worker` go on in the background until the page is over; whatever is shown below them must have been
+printed before the page goes on. They listen on a free port, which the page calls 8765. curl's part is done by httpx, so
+that it need not be installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from docs import forks
+from wakeful.testing.ports import free_port
+
+SHOWN_PORT = "8765"
+SHOWN_POSTGRES = "postgresql://localhost/agents"
+IN_BACKGROUND = {"serve", "dev", "worker"}
+PATIENCE = 30.0
+COLUMNS = 110
+
+_ASSIGNMENT = re.compile(r"[A-Z_]+=")
+_LOG_LINE = re.compile(r'^\{"time":"|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[')
+
+
+class Forks:
+    """The process that forks; see forks.py."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", forks.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, within: float = PATIENCE, **request: Any) -> dict[str, Any]:
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        if not select.select([process.stdout], [], [], within)[0]:
+            raise TimeoutError(f"no answer within {within:g} s: {request}")
+        answer: dict[str, Any] = json.loads(process.stdout.readline())
+        return answer
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@dataclass(slots=True)
+class Background:
+    """A command that goes on."""
+
+    pid: int
+    command: str
+    output: Path
+
+
+class Shell:
+    """Runs the commands of one page."""
+
+    def __init__(self, forks: Forks, folder: Path, postgres: str | None = None) -> None:
+        self.folder = folder
+        self._forks = forks
+        self._postgres = postgres
+        self._outputs = folder.parent / f"{folder.name}-outputs"
+        self._outputs.mkdir()
+        self._port = str(free_port())
+        self._background: list[Background] = []
+        self._environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("WAKEFUL_", "PYTEST_"))
+        }
+        self._environment |= {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
+
+    def run(self, block: str, *, fails: bool = False) -> None:
+        """Every command of a console block, each with what it shall print."""
+        for command, expected in commands(block):
+            words = shlex.split(self._real(command))
+            if words[0] == "cd":
+                self.folder = (self.folder / words[1]).resolve(strict=True)
+            elif words[0] == "export":
+                self._environment |= assignments(words[1:])
+            elif words[0] == "curl":
+                self._expect(command, expected, curl(words[1:]))
+            else:
+                self._wakeful(command, words, expected, fails=fails)
+
+    def close(self) -> None:
+        """Ctrl-C for everything that goes on."""
+        for one in self._background:
+            os.kill(one.pid, signal.SIGINT)
+        for one in self._background:
+            code = self._forks.ask(wait=one.pid)["code"]
+            assert code == 0, f"`{one.command}` ended with {code}:\n{one.output.read_text()}"
+
+    def _wakeful(self, command: str, words: list[str], expected: list[str], *, fails: bool) -> None:
+        mine = [word for word in words if _ASSIGNMENT.match(word) and word not in words[words.index("wakeful") :]]
+        words = words[len(mine) :]
+        assert words[0] == "wakeful", f"`{command}`: neither wakeful, curl, cd nor export"
+        in_background = words[1] in IN_BACKGROUND and not fails
+        if words[1] in {"serve", "dev"} and "--port" not in words:
+            words += ["--port", self._port]
+        output = self._outputs / f"{len(list(self._outputs.iterdir()))}.txt"
+        environment = self._environment | assignments(mine)
+        request = {"words": words[1:], "folder": str(self.folder), "environment": environment, "output": str(output)}
+        pid = self._forks.ask(**request)["pid"]
+        if in_background:
+            self._background.append(Background(pid, command, output))
+            self._wait_for(command, expected, output)
+            return
+        try:
+            code = self._forks.ask(wait=pid)["code"]
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            raise
+        printed = output.read_text(encoding="utf-8")
+        assert (code != 0) == fails, f"`{command}` ended with {code}:\n{printed}"
+        self._expect(command, expected, printed)
+
+    def _wait_for(self, command: str, expected: list[str], output: Path) -> None:
+        until = time.monotonic() + PATIENCE
+        printed = ""
+        while time.monotonic() < until:
+            printed = output.read_text(encoding="utf-8") if output.exists() else ""
+            if matches(expected, self._shown(printed)):
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"`{command}` did not print what the page shows, but:\n{printed}")
+
+    def _expect(self, command: str, expected: list[str], printed: str) -> None:
+        shown = self._shown(printed)
+        assert not expected or matches(expected, shown), (
+            f"`{command}` printed:\n\n" + "\n".join(shown) + "\n\nand the page shows:\n\n" + "\n".join(expected)
+        )
+
+    def _real(self, command: str) -> str:
+        command = command.replace(f"127.0.0.1:{SHOWN_PORT}", f"127.0.0.1:{self._port}")
+        return command if self._postgres is None else command.replace(SHOWN_POSTGRES, self._postgres)
+
+    def _shown(self, printed: str) -> list[str]:
+        """What was printed, in the words of the page, without log lines: those are for machines here."""
+        text = printed.replace(f":{self._port}", f":{SHOWN_PORT}")
+        if self._postgres is not None:
+            hidden = re.sub(r":[^:@/]+@", ":…@", self._postgres)  # the password is never shown
+            text = text.replace(hidden, SHOWN_POSTGRES).replace(self._postgres, SHOWN_POSTGRES)
+        return without_logs(text)
+
+
+def commands(block: str) -> Iterator[tuple[str, list[str]]]:
+    """Each command of a console block, and the lines below it."""
+    lines = block.rstrip().splitlines()
+    while lines:
+        line = lines.pop(0)
+        assert line.startswith("$ "), f"a console block is commands after `$ ` and what they print, not: {line}"
+        command = line[2:]
+        while command.endswith("\\"):
+            command = command[:-1] + lines.pop(0).strip()
+        expected = []
+        while lines and not lines[0].startswith("$ "):
+            expected.append(lines.pop(0))
+        yield command, [line for line in expected if line.strip()]
+
+
+def without_logs(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines() if line.strip() and not _LOG_LINE.match(line)]
+
+
+def matches(expected: list[str], lines: list[str]) -> bool:
+    """`…` in a line stands for anything, a line of only `…` for any lines. How many spaces there are does not count."""
+    pieces = []
+    for line in expected:
+        if line.strip() == "…":
+            pieces.append(r"(?:[^\n]*\n)*?")
+        else:
+            parts = [re.escape(" ".join(part.split())) for part in line.split("…")]
+            pieces.append(r"[^\n]*?".join(parts) + r" ?\n")
+    text = "".join(" ".join(line.split()) + "\n" for line in lines)
+    pattern = "".join(pieces)
+    # Around a `…` a space of the page may be there or not: `run … done`.
+    return re.fullmatch(pattern.replace(r"[^\n]*?", r" ?[^\n]*? ?"), text) is not None
+
+
+def assignments(words: list[str]) -> dict[str, str]:
+    return {name: value for name, _, value in (word.partition("=") for word in words)}
+
+
+def curl(words: list[str]) -> str:
+    """What curl would print."""
+    parser = argparse.ArgumentParser("curl")
+    parser.add_argument("url")
+    parser.add_argument("-s", action="store_true")
+    parser.add_argument("-X", dest="method")
+    parser.add_argument("-H", dest="headers", action="append", default=[])
+    parser.add_argument("-d", dest="data")
+    given = parser.parse_args(words)
+    headers = dict(header.split(": ", 1) for header in given.headers)
+    method = given.method or ("GET" if given.data is None else "POST")
+    return httpx2.request(method, given.url, headers=headers, content=given.data, timeout=PATIENCE).text

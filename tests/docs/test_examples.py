@@ -1,0 +1,90 @@
+"""Every example of the documentation is run, page by page, in a folder of its own. How to write one: pages.py."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from docs.pages import Block, Page, all_pages
+from docs.shell import SHOWN_POSTGRES, Forks, Shell, matches, without_logs
+from wakeful.testing.postgres_server import PostgresServer
+
+PAGES = [page for page in all_pages() if any(block.language in {"python", "console"} for block in page.blocks)]
+
+
+@pytest.fixture
+def postgres(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """A database for a page that uses one."""
+    page: Page = request.node.callspec.params["page"]
+    if not any(SHOWN_POSTGRES in block.text for block in page.blocks if is_run(block)):
+        yield None
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    database = asyncio.run(server.create_database())
+    yield server.dsn(database)
+    asyncio.run(server.drop_database(database))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder to be in. What a page imports or sets is forgotten with it."""
+    folder = tmp_path / "page"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for name in os.environ:
+        if name.startswith("WAKEFUL_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    modules = set(sys.modules)
+    yield folder
+    structlog.reset_defaults()
+    for name in set(sys.modules) - modules:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=repr)
+def test_examples_run(page: Page, folder: Path, forks: Forks, postgres: str | None):
+    shell = Shell(forks, folder, postgres)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    printed: list[str] | None = None
+    with contextlib.closing(shell):
+        for block in page.blocks:
+            if block.language == "python" and is_run(block):
+                printed = run_python(page, block, namespace, shell.folder, postgres)
+            elif block.language == "text" and block.adjoins and printed is not None:
+                shown = block.text.splitlines()
+                assert matches([line for line in shown if line.strip()], printed), (
+                    f"{page}:{block.line}: the page shows\n\n{block.text}\nand printed was\n\n" + "\n".join(printed)
+                )
+            elif block.language == "console":
+                os.chdir(shell.folder)
+                shell.run(block.text, fails="fails" in block.flags)
+                os.chdir(shell.folder)
+            if block.language != "python":
+                printed = None
+
+
+def is_run(block: Block) -> bool:
+    return block.language in {"python", "console"} and "no-run" not in block.flags
+
+
+def run_python(page: Page, block: Block, namespace: dict[str, Any], folder: Path, postgres: str | None) -> list[str]:
+    """Run a block; returns what it printed. Line numbers in a traceback are those of the page."""
+    text = block.text if postgres is None else block.text.replace(SHOWN_POSTGRES, postgres)
+    if block.file_name is not None:
+        (folder / block.file_name).write_text(text, encoding="utf-8")
+    code = compile("\n" * (block.line - 1) + text, str(page.path), "exec")
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(code, namespace)  # noqa: S102 our own documentation
+    return without_logs(out.getvalue())
