@@ -255,10 +255,24 @@ def describe(error: BaseException) -> dict[str, Any]:
     return {
         "type": kind.__name__,
         "kind": f"{kind.__module__}:{kind.__qualname__}",
-        "message": (str(error) or kind.__name__)[:MESSAGE_LIMIT],
+        "message": words_of(error)[:MESSAGE_LIMIT],
         "failure": classify(error).failure,
-        "traceback": lines[-TRACEBACK_LIMIT:],
+        "traceback": storable(lines[-TRACEBACK_LIMIT:]),
     }
+
+
+def words_of(error: BaseException) -> str:
+    """What an exception says, in characters that any database can store."""
+    try:
+        words = str(error)
+    except Exception:
+        words = ""
+    return storable(words) or type(error).__name__
+
+
+def storable(text: str) -> str:
+    """The text without NUL and lone surrogates: no database takes the one, no encoding the other."""
+    return text.replace("\0", "␀").encode("utf-8", "replace").decode()
 
 
 def restore(stored: Mapping[str, Any]) -> Exception:

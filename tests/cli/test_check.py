@@ -7,7 +7,7 @@ def test_what_is_declared(wakeful, tickets):
     shown = wakeful("check", "app.py").out
     assert "app tickets, 5 agents, store sqlite:///wakeful.db" in shown
     assert 'on("ticket.*", where="data.severity >= 3")' in shown
-    assert "app.py:26" in shown
+    assert "app.py:48" in shown
     assert "no problems" in shown
     assert not (tickets / "wakeful.db").exists()
 

@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -261,6 +261,27 @@ class Place:
         if self._connection is None or self._connection.is_closed():
             self._connection = await asyncpg.connect(self.url)
         return [tuple(row) for row in await self._connection.fetch(sql)]
+
+    @contextlib.asynccontextmanager
+    async def no_steps_can_be_stored(self) -> AsyncIterator[None]:
+        """Whoever wants to store a step waits, as long as this lasts."""
+        path = sqlite_path(self.url)
+        if path is None:
+            blocker = await asyncpg.connect(self.url)
+            try:
+                async with blocker.transaction():
+                    await blocker.execute("lock table wakeful_step in access exclusive mode")
+                    yield
+            finally:
+                await blocker.close()
+        else:
+            connection = apsw.Connection(str(path))
+            try:
+                connection.set_busy_timeout(10_000)
+                connection.execute("begin immediate")
+                yield
+            finally:
+                connection.close()
 
     async def close(self) -> None:
         if self._connection is not None:

@@ -83,6 +83,29 @@ async def test_a_stop_in_the_middle_of_the_work_loses_and_repeats_nothing(place:
     await check(place, numbers, kills=0, stops=STOPS)
 
 
+async def test_a_step_that_waits_to_be_recorded_is_recorded_when_its_run_is_given_back(place: Place, tmp_path: Path):
+    """The database is slow, so results queue up; then the worker is asked to stop. What was done is worth keeping."""
+    gate = tmp_path / "gate"
+    gate.mkdir()
+    names = ["a", "b", "c"]  # PostgreSQL has two lanes: the third one waits
+    plan = place.plan(emit=[("gate.reached", name, None) for name in names], gate=str(gate), grace=0.0, lease=60.0)
+    async with worker(plan, tmp_path / "log") as child:
+        await child.says("at the gate", times=len(names))
+        async with place.no_steps_can_be_stored():
+            for name in names:
+                (gate / name).touch()
+                await until(lambda name=name: has_run(place, name, "through"))
+            child.signal(signal.SIGTERM)
+            await until(lambda: "giving runs back" in child.log)
+        assert await child.ends() == 0
+    assert {(run.state, run.crashes) for run in await place.runs()} == {("ready", 0)}
+    assert {(name, "held") for name in names} <= await recorded_steps(place)
+
+
+def has_run(place: Place, event: str, name: str) -> bool:
+    return any(line[:2] == (event, name) for line in Counter(place.counter).lines())
+
+
 async def test_a_step_whose_record_is_on_its_way_is_recorded_before_its_run_is_given_back_postgres(
     new_postgres_place: NewPlace, postgres_server: PostgresServer, tmp_path: Path
 ):
@@ -98,7 +121,9 @@ async def test_a_step_whose_record_is_on_its_way_is_recorded_before_its_run_is_g
             first.signal(signal.SIGCONT)
             await held.done.wait()
             first.signal(signal.SIGTERM)
-            await until(lambda: place.query(WAITING_FOR_A_LOCK))  # giving it back waits for the record
+            await until(lambda: place.query(WAITING_FOR_A_LOCK))
+            (run,) = await place.runs()
+            assert run.state == "running", "given back before the step was recorded"
             await proxy.pass_through()
             assert await first.ends() == 0
     assert ("order-7", "fetch") in await recorded_steps(place)

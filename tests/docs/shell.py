@@ -8,6 +8,7 @@ that it need not be installed.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -108,7 +109,7 @@ class Shell:
             assert code == 0, f"`{one.command}` ended with {code}:\n{one.output.read_text()}"
 
     def _wakeful(self, command: str, words: list[str], expected: list[str], *, fails: bool) -> None:
-        mine = [word for word in words if _ASSIGNMENT.match(word) and word not in words[words.index("wakeful") :]]
+        mine = list(itertools.takewhile(_ASSIGNMENT.match, words))
         words = words[len(mine) :]
         assert words[0] == "wakeful", f"`{command}`: neither wakeful, curl, cd nor export"
         in_background = words[1] in IN_BACKGROUND and not fails
@@ -181,17 +182,15 @@ def without_logs(text: str) -> list[str]:
 
 def matches(expected: list[str], lines: list[str]) -> bool:
     """`…` in a line stands for anything, a line of only `…` for any lines. How many spaces there are does not count."""
-    pieces = []
+    pattern = ""
     for line in expected:
         if line.strip() == "…":
-            pieces.append(r"(?:[^\n]*\n)*?")
+            pattern += r"(?:[^\n]*\n)*?"
         else:
             parts = [re.escape(" ".join(part.split())) for part in line.split("…")]
-            pieces.append(r"[^\n]*?".join(parts) + r" ?\n")
+            pattern += r"[^\n]*?".join(parts) + r"\n"
     text = "".join(" ".join(line.split()) + "\n" for line in lines)
-    pattern = "".join(pieces)
-    # Around a `…` a space of the page may be there or not: `run … done`.
-    return re.fullmatch(pattern.replace(r"[^\n]*?", r" ?[^\n]*? ?"), text) is not None
+    return re.fullmatch(pattern, text) is not None
 
 
 def assignments(words: list[str]) -> dict[str, str]:

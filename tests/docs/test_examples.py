@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -52,10 +53,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
+@pytest.fixture
+def namespace(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Where the blocks of a page live: as if the page were one program."""
+    program = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", program)
+    return vars(program)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=repr)
-def test_examples_run(page: Page, folder: Path, forks: Forks, postgres: str | None):
+def test_examples_run(page: Page, folder: Path, namespace: dict[str, Any], forks: Forks, postgres: str | None):
     shell = Shell(forks, folder, postgres)
-    namespace: dict[str, Any] = {"__name__": "__main__"}
     printed: list[str] | None = None
     with contextlib.closing(shell):
         for block in page.blocks:

@@ -50,11 +50,10 @@ async def test_concurrency_limits_one_agent_and_not_the_others(app: App):
         for number in range(7):
             await app.emit("go", id=str(number))
         for number in range(5):
-            await app.emit("other", id=str(number))
+            await app.emit("other", id=str(number), source="/other")
         assert {await others.get() for _ in range(5)} == {"0", "1", "2", "3", "4"}
-        counts = await runtime.reader.counts()
-        assert counts["running"] == 2
-        assert counts["ready"] == 5
+        states = [run["state"] for run in (await runtime.reader.runs(agent="limited"))["runs"]]
+        assert sorted(states) == ["ready"] * 5 + ["running"] * 2
         release.set()
         await runtime.drain()
         assert most == 2
@@ -121,13 +120,14 @@ async def test_two_apps_live_in_one_process_on_one_store(new_app: NewApp):
     bills, ships = new_app("bills"), new_app("ships")
     seen = []
 
-    for app in (bills, ships):
-
-        @app.agent(on("go"), name="agent")
-        async def agent(run: Run, app: App = app) -> str:
+    def declare(app: App) -> None:
+        @app.agent(on("go"))
+        async def agent(run: Run) -> str:
             seen.append((app.name, run.event.id))
             return app.name
 
+    declare(bills)
+    declare(ships)
     async with working(bills) as first, working(ships) as second:
         one = await bills.emit("go", id="1", source="/s")
         other = await ships.emit("go", id="1", source="/s")
@@ -167,9 +167,11 @@ async def test_an_idle_dispatch_costs_two_transactions(app: App):
 
     async with working(app) as runtime:
         await runtime.drain()
+        finished = asyncio.Event()
+        runtime.worker.on_finished = finished.set
         before = runtime.store.journal.transactions
         receipt = await app.emit("go")
-        await runtime.worker.idle()
+        await finished.wait()
         assert runtime.store.journal.transactions == before + 2
         assert (await the_run(runtime, receipt))["state"] == "done"
 

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable
-from wakeful.errors import ClaimLost, Transient, describe, restore
+from wakeful.errors import ClaimLost, Transient, describe, restore, words_of
 from wakeful.execution.call import call, is_async
 from wakeful.execution.options import StepOptions
 from wakeful.execution.retry import GiveUp, decide
@@ -145,7 +145,7 @@ class Checkpoint:
         run.log.warning(
             "a step failed; trying again",
             step=self._name,
-            error=f"{type(error).__name__}: {error}",
+            error=f"{type(error).__name__}: {words_of(error)}",
             again_in=readable(decision.delay),
             why=decision.reason,
         )

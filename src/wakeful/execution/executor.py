@@ -17,7 +17,7 @@ from pydantic_core import to_json
 
 from wakeful.clock import Microseconds, readable, seconds
 from wakeful.clock import to_text as time_text
-from wakeful.errors import ClaimLost, DeadlineExceeded, InvalidData, TooManyCrashes, UnfinishedCalls, describe
+from wakeful.errors import ClaimLost, DeadlineExceeded, InvalidData, TooManyCrashes, UnfinishedCalls, describe, words_of
 from wakeful.execution.call import call, is_async
 from wakeful.execution.checkpoint import failed_steps
 from wakeful.execution.options import AgentOptions
@@ -84,6 +84,10 @@ class Executor:
         except ClaimLost as error:
             self._log.warning("the run has another owner now; this attempt is dropped", error=str(error))
             return Ended()
+        except Exception as error:
+            # Not the handler's doing: settling it failed. It counts as a failure, so that it cannot go on for ever.
+            self._log.exception("the executor failed")
+            return await self._settle_failure(claim, agent, error)
 
     def _refuse_start(self, claim: Claim, agent: Handler) -> FinishRun | None:
         """Runs that must not start: expired before their first start, or crashed too often."""
@@ -123,7 +127,7 @@ class Executor:
             return await self._settle_interrupted(run, claim, agent)
         except ClaimLost:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # sys.exit() in a handler ends its attempt, not the worker
             if run.interrupted is not None:
                 return await self._settle_interrupted(run, claim, agent)
             return await self._settle_failure(claim, agent, error)
@@ -183,7 +187,7 @@ class Executor:
                 pass
         return Ended()
 
-    async def _settle_failure(self, claim: Claim, agent: Handler, error: Exception) -> Ended:
+    async def _settle_failure(self, claim: Claim, agent: Handler, error: BaseException) -> Ended:
         options = agent.options
         decision = decide(
             error,
@@ -195,7 +199,7 @@ class Executor:
         if isinstance(decision, Again):
             self._log.warning(
                 "the run failed; trying again",
-                error=f"{type(error).__name__}: {error}",
+                error=f"{type(error).__name__}: {words_of(error)}",
                 again_in=readable(decision.delay),
                 why=decision.reason,
             )
@@ -213,27 +217,27 @@ class Executor:
             )
             return Ended(decision.delay)
         if decision.denied:
-            self._log.warning("the run was denied", reason=str(error))
+            self._log.warning("the run was denied", reason=words_of(error))
             await self._store.finish(
                 FinishRun(
                     claim,
                     "denied",
                     error=to_json(describe(error)).decode(),
-                    reason=str(error) or "denied",
+                    reason=words_of(error),
                     outcome=Outcome("denied"),
-                    decision=Decision("deny", rule="the agent's own code", reason=str(error) or "denied"),
+                    decision=Decision("deny", rule="the agent's own code", reason=words_of(error)),
                 )
             )
         else:
             await self._store.finish(self._dead(claim, error, decision.reason, failed=True))
         return Ended()
 
-    def _dead(self, claim: Claim, error: Exception, reason: str, *, failed: bool = False) -> FinishRun:
+    def _dead(self, claim: Claim, error: BaseException, reason: str, *, failed: bool = False) -> FinishRun:
         described = describe(error)
         kind = signature(described["type"], described["message"])
         text = f"agent {claim.agent}: run {claim.id} is a dead letter ({kind}); {reason}"
         self._log.error(
-            "dead letter: given up until a person acts", error=f"{described['type']}: {error}", reason=reason
+            "dead letter: given up until a person acts", error=f"{described['type']}: {described['message']}", reason=reason
         )
         return FinishRun(
             claim,

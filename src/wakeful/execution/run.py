@@ -23,7 +23,7 @@ from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Clock, Microseconds, seconds, to_datetime
-from wakeful.errors import ConfigError, Persistent
+from wakeful.errors import ClaimLost, ConfigError, Persistent
 from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
 from wakeful.execution.options import StepOptions, location, name_of, options_of
@@ -191,6 +191,9 @@ class Run:
         self._enter()
         try:
             return await Checkpoint(self, key, shown, text, options, function, arguments, keywords).reach()
+        except ClaimLost:
+            self.interrupt("lost")  # whatever the handler makes of this error, it does nothing more
+            raise
         finally:
             self._exit()
 
@@ -248,6 +251,9 @@ class Run:
             step.result = to_json({"source": event.source, "id": event.id, "status": "accepted", "runs": []}).decode()
             receipts = await self._around.door.accept([event], claim=self._claim, step=step)
             return receipts[0]
+        except ClaimLost:
+            self.interrupt("lost")
+            raise
         finally:
             self._exit()
 
@@ -271,6 +277,9 @@ class Run:
         self._enter()
         try:
             return await Checkpoint(self, key, shown, text, options, function, arguments, {}).reach(transaction=True)
+        except ClaimLost:
+            self.interrupt("lost")  # whatever the handler makes of this error, it does nothing more
+            raise
         finally:
             self._exit()
 

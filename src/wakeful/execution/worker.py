@@ -65,7 +65,8 @@ class Worker:
         self._stopping = False
         self._orphans_possible = False
         self._loop_task: asyncio.Task[None] | None = None
-        self._timers: set[asyncio.TimerHandle] = set()
+        self._next_look: asyncio.TimerHandle | None = None
+        self._anyway: asyncio.TimerHandle | None = None
         self._looked = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -89,9 +90,10 @@ class Worker:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
+        for timer in (self._next_look, self._anyway):
+            if timer is not None:
+                timer.cancel()
+        self._next_look = self._anyway = None
         if self._tasks and grace > 0:
             self._log.info("stopping: waiting for runs to finish", runs=len(self._tasks), at_most=grace)
             await asyncio.wait(list(self._tasks), timeout=grace)
@@ -147,26 +149,22 @@ class Worker:
             self._store.poke()
 
     def _look_later(self, delay: float) -> None:
+        """Look when the next run is due. One timer, for the earliest: whoever looks then learns of the next."""
         loop = asyncio.get_running_loop()
+        if self._next_look is not None:
+            if self._next_look.when() <= loop.time() + delay:
+                return
+            self._next_look.cancel()
+        self._next_look = loop.call_later(delay, self._look_due)
 
-        def fire() -> None:
-            self._timers.discard(timer)
-            self.look()
-
-        timer = loop.call_later(delay, fire)
-        self._timers.add(timer)
+    def _look_due(self) -> None:
+        self._next_look = None
+        self.look()
 
     def _look_anyway(self) -> None:
         """The safety net under all hints."""
         self.look()
-        timer = asyncio.get_running_loop().call_later(LOOK_ANYWAY_EVERY, self._again)
-        self._timers.add(timer)
-        self._anyway = timer
-
-    def _again(self) -> None:
-        self._timers.discard(self._anyway)
-        if not self._stopping:
-            self._look_anyway()
+        self._anyway = asyncio.get_running_loop().call_later(LOOK_ANYWAY_EVERY, self._look_anyway)
 
     # claiming
 

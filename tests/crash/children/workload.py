@@ -58,7 +58,9 @@ def build(
     gate: Path | None = None,
     slow_to_cancel: float = 0.0,
 ) -> App:
-    """The app. `gate`: the step of that name waits until the file is there."""
+    """The app. `gate`: the step `held` waits until there is a file of that name, or in a folder of that name one that
+    is called as the event.
+    """
     app = App(APP, store=url, in_flight=in_flight)
     book = book_on_sqlite if url.startswith("sqlite") else book_on_postgres
 
@@ -138,10 +140,11 @@ def build(
             if gate is not None:
                 say("at the gate", pid=os.getpid(), run=run.id)
                 try:
-                    await until(gate.exists)
+                    await until(lambda: gate.is_file() or (gate / event).is_file())
                 except asyncio.CancelledError:
                     await asyncio.sleep(slow_to_cancel)  # cleaning up may take its time
                     raise
+            counter.note(event, "through")
             return "held".ljust(size)
 
         @step

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import shlex
+import signal
+import subprocess
+import sys
+
+from support.command_line import WAKEFUL, environment
+
+
+def test_once_works_through_everything_that_is_due(wakeful, tickets):
+    for number in range(5):
+        wakeful("emit", "app.py", "ticket.created", "--id", str(number), "--data", '{"title": "a"}')
+    assert wakeful("once", "app.py").out == "wakeful: 5 done now\n"
+    assert wakeful("once", "app.py").out == "wakeful: nothing was due\n"
+    assert wakeful("once", "app.py", "--json").json == {"finished": {}, "left": {}}
+
+
+def test_once_works_on_what_its_runs_send(wakeful, tickets):
+    wakeful("emit", "app.py", "ticket.created", "--data", '{"title": "a", "severity": 3}')
+    assert wakeful("once", "app.py", "--json").json == {"finished": {"done": 2}, "left": {}}
+
+
+def test_once_can_be_interrupted(folder, start, wakeful):
+    (folder / "app.py").write_text(
+        "import asyncio\nfrom wakeful import App, Run, on\napp = App('a')\n@app.agent(on('x'))\n"
+        "async def f(run: Run) -> None:\n    print('begun', flush=True)\n    await asyncio.sleep(1000)\n"
+    )
+    run = wakeful("emit", "app.py", "x", "--json").json["events"][0]["runs"][0]
+    once = start("once", "app.py", "--grace", "0s")
+    once.wait_for("begun")
+    once.signal(signal.SIGINT)
+    assert once.end() == 130
+    assert wakeful("trace", run, "--json").json["state"] == "ready"
+
+
+def test_a_new_project_runs_at_once(wakeful, folder):
+    shown = wakeful("init", "project").out
+    commands = [line.strip() for line in shown.splitlines() if line.startswith("  ")]
+    assert commands[0] == "cd project"
+    assert len(commands[1:]) == 3
+    told = []
+    for command in commands[1:]:
+        program, *words = shlex.split(command)
+        assert program == "wakeful"
+        done = subprocess.run(
+            [str(WAKEFUL), *words], cwd=folder / "project", env=environment(), capture_output=True, text=True, check=True
+        )
+        told.append(done.stdout)
+    assert told[0].startswith("accepted ")
+    assert told[1] == "wakeful: 2 done now\n"
+    assert "triage" in told[2]
+    assert "page" in told[2]
+    assert "no problems" in wakeful("check", "project/app.py").out
+
+
+def test_its_test_runs_too(wakeful, folder):
+    wakeful("init")
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=folder, env=environment(), check=True,
+        capture_output=True,
+    )  # fmt: skip
+
+
+def test_nothing_is_overwritten(wakeful, folder):
+    (folder / "README.md").write_text("mine")
+    assert wakeful("init", code=1).err == (
+        "wakeful: README.md is there already, and nothing is overwritten: name another folder\n"
+    )
+    assert [one.name for one in folder.iterdir()] == ["README.md"]
+    assert (folder / "README.md").read_text() == "mine"
+    assert "cannot write into README.md/x" in wakeful("init", "README.md/x", code=1).err

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import os
+
+import apsw
+import pytest
+
+
+def test_migrate_sqlite(wakeful, folder):
+    assert wakeful("migrate", "--plan").out == "sqlite:///wakeful.db: to be applied 0001_engine\n"
+    assert not (folder / "wakeful.db").exists()
+    assert wakeful("migrate", "--as", "ada").out == "sqlite:///wakeful.db: applied 0001_engine\n"
+    assert wakeful("migrate").out == "sqlite:///wakeful.db is already up to date\n"
+    assert wakeful("migrate", "--plan").out == "sqlite:///wakeful.db is already up to date\n"
+    assert wakeful("migrate", "--json").json == {"store": "sqlite:///wakeful.db", "applied": []}
+    connection = apsw.Connection("wakeful.db")
+    assert list(connection.execute("select operator, verb, detail from wakeful_operation")) == [
+        ("ada", "migrate", "0001_engine")
+    ]
+    connection.close()
+
+
+def test_migrate_the_store_an_app_names(wakeful, folder):
+    (folder / "app.py").write_text("from wakeful import App\napp = App('a', store='sqlite:///own.db')\n")
+    assert wakeful("migrate", "app.py").out == "sqlite:///own.db: applied 0001_engine\n"
+
+
+def test_migrate_refuses_what_is_no_database(wakeful, folder):
+    (folder / "wakeful.db").write_text("not a database at all " * 100)
+    assert "is not a SQLite database" in wakeful("migrate", code=1).err
+
+
+def test_a_schema_that_is_ahead(wakeful, folder):
+    wakeful("migrate")
+    connection = apsw.Connection("wakeful.db")
+    connection.execute("insert into wakeful_migration values (9999, 'future', 0)")
+    connection.close()
+    for words in (["migrate"], ["migrate", "--plan"], ["runs"], ["doctor"]):
+        result = wakeful(*words, code=1)
+        assert "the schema is ahead" in result.err + result.out
+
+
+def test_migrate_postgresql(wakeful, folder, postgres_dsn):
+    store = ("--store", postgres_dsn)
+    assert "to be applied 0001_engine" in wakeful("migrate", "--plan", *store).out
+    assert "to be applied 0001_engine" in wakeful("migrate", "--plan", *store).out
+    applied = wakeful("migrate", *store).out
+    assert "applied 0001_engine" in applied
+    assert "postgres:…@" in applied
+    assert "already up to date" in wakeful("migrate", *store).out
+
+
+def verdicts(result):
+    return {one["what"]: one["verdict"] for one in result.json["findings"]}
+
+
+def test_doctor_finds_nothing_wrong(wakeful, tickets):
+    wakeful("migrate")
+    found = verdicts(wakeful("doctor", "app.py", "--json"))
+    assert found.pop("workers") == "look"
+    assert set(found.values()) == {"good"}
+    assert {"wakeful", "sqlite", "app", "file", "disk", "store", "schema", "clock", "runs", "dead letters", "alarms"} == set(
+        found
+    )
+    shown = wakeful("doctor", "app.py").out
+    assert "✓ schema        up to date (0001)" in shown
+    assert "! workers       none alive" in shown
+    assert "→ start one with `wakeful serve APP`" in shown
+
+
+def test_doctor_before_anything_is_there(wakeful, folder):
+    found = verdicts(wakeful("doctor", "--json"))
+    assert found["file"] == "look"
+    assert not (folder / "wakeful.db").exists()
+
+
+def test_doctor_points_at_people_s_work(wakeful, tickets):
+    wakeful("run", "app.py", "mend", "--wait", code=1)
+    found = verdicts(wakeful("doctor", "--json"))
+    assert found["dead letters"] == found["alarms"] == "look"
+
+
+def test_doctor_sees_workers(wakeful, tickets, start):
+    worker = start("worker", "app.py")
+    worker.wait_for("working for")
+    assert verdicts(wakeful("doctor", "--json"))["workers"] == "good"
+
+
+def test_doctor_of_a_broken_app_and_a_broken_store(wakeful, folder):
+    (folder / "app.py").write_text("1 / 0\n")
+    (folder / "wakeful.db").write_text("no database " * 100)
+    found = verdicts(wakeful("doctor", "app.py", "--json", code=1))
+    assert found["app"] == found["file"] == "broken"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_doctor_sees_permissions(wakeful, folder):
+    wakeful("migrate")
+    (folder / "wakeful.db").chmod(0o400)
+    assert verdicts(wakeful("doctor", "--json", code=1))["file"] == "broken"
+
+
+def test_doctor_on_postgresql(wakeful, folder, postgres_dsn):
+    store = ("--store", postgres_dsn)
+    assert verdicts(wakeful("doctor", "--json", *store, code=1))["schema"] == "broken"
+    wakeful("migrate", *store)
+    found = verdicts(wakeful("doctor", "--json", *store, code=1))
+    assert found["durability"] == "broken"  # the test's server has fsync off
+    assert found["postgresql"] == found["clock"] == found["store"] == "good"
+
+
+def test_doctor_of_a_database_that_is_down(wakeful, folder):
+    found = verdicts(wakeful("doctor", "--json", "--store", "postgresql://postgres@127.0.0.1:9/x", code=1))
+    assert found["store"] == "broken"
+
+
+def test_a_database_that_is_down_is_one_line(wakeful, folder):
+    said = wakeful("runs", "--store", "postgresql://postgres@127.0.0.1:9/x", code=1).err
+    assert said.startswith("wakeful: PostgreSQL is unavailable")
+    assert said.count("\n") == 1
+
+
+def test_bench_outside_a_checkout(wakeful, folder, monkeypatch):
+    monkeypatch.setattr("wakeful.cli.bench.__file__", str(folder / "a" / "b" / "c" / "d.py"))
+    assert "run it in a checkout of Wakeful" in wakeful("bench", code=1).err
+
+
+def test_bench_gets_its_options(wakeful, folder, monkeypatch):
+    (folder / "bench").mkdir()
+    (folder / "src" / "wakeful").mkdir(parents=True)
+    (folder / "bench" / "main.py").touch()
+    got = []
+
+    class Fake:
+        @staticmethod
+        def main(words):
+            got.append(words)
+            return 0
+
+    monkeypatch.setitem(__import__("sys").modules, "bench", Fake)
+    monkeypatch.setitem(__import__("sys").modules, "bench.main", Fake)
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    wakeful("bench", "--smoke", "--json", "--only", "a", "--only", "b", "--seconds", "2s")
+    assert got == [["--smoke", "--json", "--only", "a", "--only", "b", "--seconds", "2"]]
+
+
+def test_demo_gets_its_seconds(wakeful, monkeypatch):
+    got = []
+    monkeypatch.setattr("wakeful.demo.main", lambda seconds: got.append(seconds) or 0)
+    wakeful("demo", "--seconds", "20")
+    wakeful("demo")
+    assert got == [20.0, None]
