@@ -167,6 +167,7 @@ CLASSES: tuple[tuple[tuple[type[BaseException], ...], FailureClass], ...] = (
     ((Transient,), "transient"),
     ((TimeoutError, asyncio.TimeoutError, ConnectionError, socket.gaierror, InterruptedError), "transient"),
     ((PermissionError, NotImplementedError), "persistent"),
+    ((ConfigError, InvalidEvent, IdempotencyConflict, NotFound, SchemaMismatch), "persistent"),
 )
 
 TOO_MANY_REQUESTS = 429

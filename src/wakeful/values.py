@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, get_type_hints
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from wakeful.errors import NotSerialisable
@@ -42,16 +43,27 @@ def to_text(value: Any, *, what: str, limit: int = RESULT_LIMIT) -> str:
     return text
 
 
-def from_text(text: str, returns: TypeAdapter[Any] | None = None) -> Any:
-    """The value of a JSON text, as the type that was declared."""
-    return from_json(text) if returns is None else returns.validate_json(text)
+def from_text(text: str, returns: TypeAdapter[Any] | None = None, *, step: str = "") -> Any:
+    """The value of a JSON text, as the type that was declared; `step` names whose result it is in the error."""
+    if returns is None:
+        return from_json(text)
+    try:
+        return returns.validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        message = (
+            f"the result of step {step} does not fit its return annotation ({place + ': ' if place else ''}{first['msg']}): "
+            "return what is declared, or declare what is returned"
+        )
+        raise NotSerialisable(message) from None
 
 
-def read_back(value: Any, text: str, returns: TypeAdapter[Any] | None) -> Any:
+def read_back(value: Any, text: str, returns: TypeAdapter[Any] | None, *, step: str) -> Any:
     """The value as a resume would read it from `text`. Scalars that no annotation changes need no reading."""
     if returns is None and type(value) in _SCALARS:
         return value
-    return from_text(text, returns)
+    return from_text(text, returns, step=step)
 
 
 @lru_cache(maxsize=4096)
@@ -69,18 +81,22 @@ def returns_of(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
         return None
 
 
-def digest_of_arguments(arguments: tuple[Any, ...], keywords: Mapping[str, Any], *, what: str) -> tuple[str, str]:
-    """A digest of a call's arguments and their JSON text.
+def digest_of_arguments(arguments: tuple[Any, ...], keywords: Mapping[str, Any], *, step: str) -> tuple[str, str]:
+    """A digest of a call's arguments and their JSON text; `step` names whose they are in the error.
 
     Canonical: the order of keywords, mappings and sets does not count. A set's own order changes from process to
     process, so without this a resumed run would not find its step again.
     """
     if not arguments and not keywords:
         return "", "[]"
-    plain: Any = [_canonical(argument) for argument in arguments]
-    if keywords:
-        plain = [*plain, {"**": _canonical(dict(keywords))}]
-    text = to_text(plain, what=f"the arguments of {what}")
+    try:
+        plain: Any = [_canonical(argument) for argument in arguments]
+        if keywords:
+            plain.append({"**": _canonical(dict(keywords))})
+    except (PydanticSerializationError, TypeError, RecursionError) as error:
+        message = f"the arguments of step {step} cannot be stored as JSON ({str(error).splitlines()[0][:200]}): pass plain values"
+        raise NotSerialisable(message) from None
+    text = to_text(plain, what=f"the arguments of step {step}")
     return blake2b(text.encode(), digest_size=9).hexdigest(), text
 
 
@@ -90,7 +106,7 @@ def _canonical(value: Any) -> Any:
         return value
     if kind is dict or isinstance(value, Mapping):
         return {key: _canonical(value[key]) for key in sorted(value, key=str)}
-    if kind is list or kind is tuple:
+    if isinstance(value, list | tuple | deque):
         return [_canonical(item) for item in value]
     if isinstance(value, set | frozenset):
         return sorted((_canonical(item) for item in value), key=to_json)
@@ -98,6 +114,9 @@ def _canonical(value: Any) -> Any:
         return _canonical(value.model_dump())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {item.name: _canonical(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, Iterator):  # looking at it would use it up, and leave the function nothing
+        message = f"{kind.__name__} is an iterator, make it a list"
+        raise TypeError(message)
     try:
         return to_jsonable_python(value)
     except (PydanticSerializationError, ValueError, TypeError):

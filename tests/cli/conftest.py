@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import structlog
-from support.command_line import CommandLine
 
+from support.command_line import CommandLine
 from wakeful.cli import main
 
-TICKETS = '''
+TICKETS = """
 from pydantic import BaseModel
 
 from wakeful import App, Denied, Persistent, Run, Transient, on, step
@@ -63,7 +63,7 @@ async def peek(run: Run) -> None:
 @app.agent(on("ticket.later"), attempts=3)
 async def later(run: Run) -> None:
     raise Transient("come back", retry_after="2h")
-'''
+"""
 
 
 @dataclass
@@ -83,7 +83,15 @@ Wakeful = Callable[..., Result]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty present folder, and nothing set around it."""
-    for name in ("WAKEFUL_STORE", "WAKEFUL_TOKEN", "WAKEFUL_LOG", "WAKEFUL_DEBUG", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+    for name in (
+        "WAKEFUL_STORE",
+        "WAKEFUL_TOKEN",
+        "WAKEFUL_LOG",
+        "WAKEFUL_DEBUG",
+        "NO_COLOR",
+        "FORCE_COLOR",
+        "COLUMNS",
+    ):
         monkeypatch.delenv(name, raising=False)
     place = tmp_path / "place"
     place.mkdir()

@@ -23,7 +23,7 @@ def test_as_json(wakeful, tickets):
 def test_an_error_in_the_file(wakeful, folder):
     (folder / "app.py").write_text("from wakeful import App\napp = App('a')\n@app.agent(triger='x')\ndef f(run): ...\n")
     result = wakeful("check", "app.py", code=1)
-    assert result.err == 'wakeful: agent f (app.py:3): unknown option "triger". ' + result.err.partition("triger\". ")[2]
+    assert result.err == 'wakeful: agent f (app.py:3): unknown option "triger". ' + result.err.partition('triger". ')[2]
     found = wakeful("check", "app.py", "--json", code=1).json
     assert found["app"] is None
     assert found["problems"][0].startswith("agent f (app.py:3)")

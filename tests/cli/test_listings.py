@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 
 import httpx2
 import pytest
@@ -99,7 +98,7 @@ def test_a_file_that_is_no_store_stays_as_it_is(wakeful, folder, content):
     (folder / "wakeful.db").write_bytes(content)
     assert "is not a store of Wakeful" in wakeful("runs", code=1).err
     assert (folder / "wakeful.db").read_bytes() == content
-    assert os.listdir(folder) == ["wakeful.db"]
+    assert [one.name for one in folder.iterdir()] == ["wakeful.db"]
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 120])

@@ -81,13 +81,12 @@ def test_a_file_may_have_any_name(name):
         ("import os\nos.getcwdd()\n", 'Did you mean "getcwd"?'),
         ("import sys\nsys.exit(3)\n", "app.py:2: it exits while it is loaded"),
         ("x = 1\n", 'app.py: no App in it. Write: app = App("name")'),
-        (
-            ONE + 'other = App("two")\n',
-            "app.py: 2 Apps in it. Say which: app.py:app or app.py:other",
-        ),
+        (ONE + 'other = App("two")\n', "app.py: 2 Apps in it. Say which: app.py:app or app.py:other"),
         (ONE + "app = App('a b')\n", "app.py:3: App('a b'): a name is letters"),
         (
-            "from wakeful import App, on\n" + ONE + "@app.agent(on('a'))\nasync def f(run): ...\n@app.agent(on('b'), name='f')\nasync def g(run): ...\n",
+            "from wakeful import App, on\n"
+            + ONE
+            + "@app.agent(on('a'))\nasync def f(run): ...\n@app.agent(on('b'), name='f')\nasync def g(run): ...\n",
             "agent f (app.py:6): app one has an agent of that name already (app.py:4)",
         ),
         (

@@ -64,7 +64,7 @@ def test_words_for_people_cannot_steer_their_terminal(stream):
     assert "\x1b" not in shown
     assert "\x07" not in shown
     assert "a\\x1b[31mb" in shown
-    assert "run=rrrrrrrrrr\n" in shown
+    assert "run=rrrrrrrrrr value=" in shown
     assert "trace" not in shown
 
 
@@ -76,7 +76,7 @@ def test_levels(stream):
     assert stream.getvalue().count("\n") == 1
     assert read_level(None, {}) == logging.INFO
     assert read_level(None, {"WAKEFUL_LOG": "DEBUG"}) == logging.DEBUG
-    with pytest.raises(ConfigError, match='WAKEFUL_LOG: no level "inof". Did you mean "info"'):
+    with pytest.raises(ConfigError, match=r'WAKEFUL_LOG: no level "inof"\. Did you mean "info"'):
         read_level(None, {"WAKEFUL_LOG": "inof"})
 
 

@@ -44,7 +44,12 @@ def test_a_new_project_runs_at_once(wakeful, folder):
         program, *words = shlex.split(command)
         assert program == "wakeful"
         done = subprocess.run(
-            [str(WAKEFUL), *words], cwd=folder / "project", env=environment(), capture_output=True, text=True, check=True
+            [str(WAKEFUL), *words],
+            cwd=folder / "project",
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=True,
         )
         told.append(done.stdout)
     assert told[0].startswith("accepted ")
@@ -57,7 +62,8 @@ def test_a_new_project_runs_at_once(wakeful, folder):
 def test_its_test_runs_too(wakeful, folder):
     wakeful("init")
     subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=folder, env=environment(), check=True,
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=folder,
+        env=environment({"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}), check=True,
         capture_output=True,
     )  # fmt: skip
 

@@ -4,9 +4,9 @@ import subprocess
 import sys
 
 import pytest
-from support.command_line import WAKEFUL, environment
 
 import wakeful as package
+from support.command_line import WAKEFUL, environment
 from wakeful.cli import COMMANDS, main
 
 

@@ -12,7 +12,9 @@ import pytest
 def operations(folder):
     connection = apsw.Connection(str(folder / "wakeful.db"))
     try:
-        return list(connection.execute("select operator, verb, app, target, detail from wakeful_operation order by seq"))
+        return list(
+            connection.execute("select operator, verb, app, target, detail from wakeful_operation order by seq")
+        )
     finally:
         connection.close()
 
@@ -100,7 +102,10 @@ def test_run_without_waiting(wakeful, tickets):
 
 def test_a_run_that_dies(wakeful, tickets):
     result = wakeful("run", "app.py", "mend", "--wait", code=1)
-    assert "wakeful: dead: Persistent: it is [bold]broken[/bold] \\x1b[31mfor good\\nsecond line; see `wakeful trace " in result.err
+    assert (
+        "wakeful: dead: Persistent: it is [bold]broken[/bold] \\x1b[31mfor good\\nsecond line; see `wakeful trace "
+        in result.err
+    )
 
 
 def test_data_that_does_not_fit_is_a_dead_letter(wakeful, tickets):

@@ -4,14 +4,15 @@ import json
 import os
 import signal
 import socket
+from pathlib import Path
 
 import httpx2
 import pytest
-from support.command_line import wait_for_answer
 
+from support.command_line import wait_for_answer
 from wakeful.testing.postgres_server import PostgresServer
 
-SLOW = '''
+SLOW = """
 import asyncio
 import time
 from pathlib import Path
@@ -45,7 +46,7 @@ async def stuck(run: Run) -> None:
 async def pool(run: Run) -> None:
     print("pooled", flush=True)
     await asyncio.to_thread(time.sleep, 1000)
-'''
+"""
 
 
 @pytest.fixture
@@ -58,7 +59,9 @@ def slow(folder):
 def serve(start):
     def call(*words, **more):
         server = start("serve", "slow.py", "--port", "0", *words, **more)
-        match = server.wait_for(r"wakeful: serving slow on (http://127\.0\.0\.1:\d+) \(sqlite:///wakeful\.db, 4 agents\)")
+        match = server.wait_for(
+            r"wakeful: serving slow on (http://127\.0\.0\.1:\d+) \(sqlite:///wakeful\.db, 4 agents\)"
+        )
         return server, match[1]
 
     return call
@@ -135,10 +138,10 @@ def test_the_third_signal_leaves_even_a_loop_that_is_stuck(slow, serve):
 
 def _pending(pid, number):
     try:
-        with open(f"/proc/{pid}/status", encoding="ascii") as status:
-            lines = dict(line.split(":", 1) for line in status)
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     except (FileNotFoundError, ProcessLookupError):
         return False
+    lines = dict(line.split(":", 1) for line in status.splitlines())
     return any(int(lines.get(name, "0"), 16) >> (number - 1) & 1 for name in ("SigPnd", "ShdPnd"))
 
 
@@ -229,7 +232,6 @@ def test_serve_refuses_a_schema_that_is_behind(slow, wakeful, postgres_dsn):
 
 
 def test_serve_refuses_a_wrong_password_at_once(slow, wakeful, postgres_dsn):
-    wrong = postgres_dsn.replace("postgres:", "postgres:x", 1).replace("postgresx", "postgres")
     wrong = postgres_dsn.replace("://postgres:", "://postgres:wrong")
     assert "password" in wakeful("serve", "slow.py", "--port", "0", "--store", wrong, code=1).err
 
@@ -271,16 +273,9 @@ def test_serve_can_be_stopped_while_it_waits(slow, start):
 
 def _listening_port(pid):
     """The port a process listens on, by its open sockets."""
-    own = set()
-    for handle in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            target = os.readlink(f"/proc/{pid}/fd/{handle}")
-        except FileNotFoundError:
-            continue
-        own.add(target)
-    with open(f"/proc/{pid}/net/tcp", encoding="ascii") as table:
-        for line in list(table)[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and f"socket:[{fields[9]}]" in own:
-                return int(fields[1].rpartition(":")[2], 16)
+    own = {str(handle.readlink()) for handle in Path(f"/proc/{pid}/fd").iterdir() if handle.is_symlink()}
+    for line in Path(f"/proc/{pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and f"socket:[{fields[9]}]" in own:
+            return int(fields[1].rpartition(":")[2], 16)
     raise AssertionError("it listens on nothing")

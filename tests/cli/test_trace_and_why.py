@@ -60,8 +60,12 @@ def test_a_run_that_waits(wakeful, tickets):
 
 
 def test_the_story_of_an_event(wakeful, tickets):
-    wakeful("emit", "app.py", "ticket.created", "--id", "1", "--data", '{"title": "a", "severity": 1}', "--source", "/web")
-    wakeful("emit", "app.py", "ticket.created", "--id", "1", "--data", '{"title": "a", "severity": 1}', "--source", "/web")
+    wakeful(
+        "emit", "app.py", "ticket.created", "--id", "1", "--data", '{"title": "a", "severity": 1}', "--source", "/web"
+    )
+    wakeful(
+        "emit", "app.py", "ticket.created", "--id", "1", "--data", '{"title": "a", "severity": 1}', "--source", "/web"
+    )
     wakeful("emit", "app.py", "ticket.created", "--id", "1", "--data", '{"title": "b"}', "--source", "/web")
     wakeful("once", "app.py")
     story = wakeful("why", "1").out

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crash.children.workload import BOOKED
-from crash.harness import Place
+from crash.harness import Nurseries, Place
 from wakeful.clock import SystemClock
 from wakeful.runtime import open_database
 from wakeful.testing.postgres_server import PostgresServer
@@ -77,3 +77,9 @@ def new_place(request: pytest.FixtureRequest) -> NewPlace:
 @pytest.fixture
 async def place(new_place: NewPlace) -> Place:
     return await new_place()
+
+
+@pytest.fixture
+async def nurseries(tmp_path: Path) -> AsyncIterator[Nurseries]:
+    async with Nurseries(tmp_path, most=4) as some:
+        yield some

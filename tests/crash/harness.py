@@ -144,29 +144,95 @@ def worker(plan: Plan, log: Path) -> Child:
     return Child("crash.children.worker", plan.to_text(), log=log)
 
 
+KILLED = -signal.SIGKILL
+
+
 class Nursery:
     """Carries out one plan after the other, each in a process of its own."""
 
-    def __init__(self, log: Path) -> None:
-        self.child = Child("crash.children.worker", "--nursery", log=log)
+    def __init__(self, child: Child) -> None:
+        self._child = child
         self._ended = 0
 
+    async def start(self, plan: Plan) -> Case:
+        case = Case(self._child, len(self._child.lines), len(self._child.log), self._ended)
+        await self._child.tell(plan.to_text())
+        self._ended += 1
+        return case
+
+    async def carry_out(self, plan: Plan) -> tuple[int, list[dict[str, Any]]]:
+        """The exit code of the process, and what it said."""
+        return await (await self.start(plan)).ends()
+
+
+class Case:
+    """One process of a nursery: what it says, from where the one before it has ended."""
+
+    def __init__(self, child: Child, lines: int, log: int, ended: int) -> None:
+        self._child = child
+        self._lines = lines
+        self._log = log
+        self._before = ended
+        self.where: dict[str, Any] = {}
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return self._child.lines[self._lines :]
+
+    @property
+    def log(self) -> str:
+        return self._child.log[self._log :]
+
+    def said(self, what: str) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line["says"] == what]
+
+    async def is_stopped(self) -> None:
+        """Wait until it has stopped itself at the boundary that it was told."""
+        before = sum(line["says"] == "at the boundary" for line in self._child.lines[: self._lines])
+        self.where = await self._child.says("at the boundary", times=before + 1)
+        await until(lambda: state_of(self.where["pid"]) == "T")
+
+    def resume(self) -> None:
+        os.kill(self.where["pid"], signal.SIGCONT)
+
+    async def ends(self) -> tuple[int, list[dict[str, Any]]]:
+        """Its exit code, and what it said."""
+        ended = await self._child.says("ended", times=self._before + 1)
+        return ended["code"], self.lines
+
+
+class Nurseries:
+    """A few of them, so that some cases run beside each other. Python starts once for each, and not for each case."""
+
+    def __init__(self, folder: Path, *, most: int) -> None:
+        self._folder = folder
+        self._most = most
+        self._free: list[Nursery] = []
+        self._changed = asyncio.Condition()
+        self._stack = contextlib.AsyncExitStack()
+
     async def __aenter__(self) -> Self:
-        await self.child.__aenter__()
+        for number in range(self._most):
+            child = Child("crash.children.worker", "--nursery", log=self._folder / f"nursery-{number}.log")
+            self._free.append(Nursery(await self._stack.enter_async_context(child)))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.child.__aexit__(kind, error, trace)
+        await self._stack.aclose()
 
-    async def carry_out(self, plan: Plan) -> tuple[int, list[dict[str, Any]]]:
-        """The exit code of the process, and what it said."""
-        before = len(self.child.lines)
-        await self.child.tell(plan.to_text())
-        self._ended += 1
-        ended = await self.child.says("ended", times=self._ended)
-        return ended["code"], self.child.lines[before:]
+    @contextlib.asynccontextmanager
+    async def some(self, count: int = 1) -> AsyncIterator[list[Nursery]]:
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self._free) >= count)
+            taken = [self._free.pop() for _ in range(count)]
+        try:
+            yield taken
+        finally:
+            async with self._changed:
+                self._free += taken
+                self._changed.notify_all()
 
 
 def state_of(pid: int) -> str:

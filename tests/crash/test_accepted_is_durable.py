@@ -7,8 +7,7 @@ from pathlib import Path
 import httpx2
 
 from crash.children.workload import Counter
-from crash.harness import Place, worker
-from crash.test_every_commit import KILLED
+from crash.harness import KILLED, Place, worker
 from wakeful.testing.ports import free_port
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from crash.children.workload import Counter
 from crash.conftest import NewPlace
 from crash.harness import WAITING_FOR_A_LOCK, Place, until, worker
-from crash.test_every_commit import check, order, recorded_steps
+from crash.orders import check, order, recorded_steps
 from support.fault_proxy import FaultProxy
 from wakeful.testing.postgres_server import PostgresServer
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from crash.children.workload import Counter
-from crash.harness import Place, worker
-from crash.test_every_commit import KILLED
+from crash.harness import KILLED, Place, worker
 
 GOOD = 20
 MAX_CRASHES = 5  # the default

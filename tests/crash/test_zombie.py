@@ -5,29 +5,13 @@ commit nothing. It notices, joins again under a new identity and works on.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from crash.children.workload import SOURCE, build, Counter
+from crash.children.workload import Counter
 from crash.conftest import NewPlace
-from crash.harness import WAITING_FOR_A_LOCK, Nursery, Place, state_of, until, worker
-from crash.test_every_commit import check, order
-from support.fault_proxy import FaultProxy
-from wakeful.testing.postgres_server import PostgresServer
-
-AT_ONCE = 3
-
-
-async def emit(place: Place, kind: str, identifier: str, data: Any = None) -> None:
-    app = build(place.url, Counter(place.counter))
-    async with app.running(worker=False):
-        await app.emit(kind, data, id=identifier, source=SOURCE)
+from crash.harness import Nurseries, Place, until, worker
+from crash.orders import boundaries_of_one_order, check, emit, order
 
 
 async def test_a_worker_stopped_past_its_lease_commits_nothing_and_works_on(place: Place, tmp_path: Path):
@@ -67,123 +51,36 @@ async def has(place: Place, **states: int) -> bool:
     return await place.states() == states
 
 
-@pytest.fixture
-async def pairs(tmp_path: Path) -> AsyncIterator[asyncio.Queue[tuple[Nursery, Nursery]]]:
-    free: asyncio.Queue[tuple[Nursery, Nursery]] = asyncio.Queue()
-    async with AsyncExitStack() as stack:
-        for number in range(AT_ONCE):
-            zombie = await stack.enter_async_context(Nursery(tmp_path / f"zombie-{number}.log"))
-            other = await stack.enter_async_context(Nursery(tmp_path / f"other-{number}.log"))
-            free.put_nowait((zombie, other))
-        yield free
-
-
-Pairs = asyncio.Queue[tuple[Nursery, Nursery]]
-
-
-async def test_a_worker_stopped_at_any_boundary_commits_nothing(new_place: NewPlace, pairs: Pairs):
-    """Stopped right before a commit, or right after one, wherever it owns a run. Another one finishes meanwhile."""
-    boundaries = await boundaries_with_a_run(new_place, pairs)
-    within = [] if (await new_place()).dialect == "sqlite" else ["within"]  # SQLite: it holds the lock of the one writer
-    chosen = [number for number, point in boundaries if point in ["before", "after", *within]]
+async def test_a_worker_stopped_at_any_boundary_commits_nothing(new_place: NewPlace, nurseries: Nurseries):
+    """Stopped right before a commit, within it, or right after it, wherever it owns a run. Another one finishes."""
+    boundaries = await boundaries_of_one_order(new_place, nurseries)
+    # Not within a transaction of SQLite: it holds the lock of the one writer, so nobody can go on meanwhile.
+    points = ["before", "after"] if (await new_place()).dialect == "sqlite" else ["before", "within", "after"]
+    chosen = [number for number, point in boundaries if point in points]
     assert len(chosen) > 10
     async with asyncio.TaskGroup() as cases:
         for number in chosen:
-            cases.create_task(stop_at(new_place, pairs, number))
+            cases.create_task(stop_at(new_place, nurseries, number))
 
 
-async def boundaries_with_a_run(new_place: NewPlace, pairs: Pairs) -> list[tuple[int, str]]:
-    """The boundaries from the acceptance and claim of the order on, until both runs are done."""
-    place = await new_place()
-    pair = await pairs.get()
-    code, said = await pair[0].carry_out(place.plan(emit=[order(7)], done=2, say_boundaries=True))
-    pairs.put_nowait(pair)
-    assert code == 0
-    passed = [line for line in said if line["says"] == "passed"]
-    first = next(line["number"] for line in passed if "AcceptEvents" in line["requests"])
-    last = max(line["number"] for line in passed if "FinishRun" in line["requests"])
-    return [(line["number"], line["point"]) for line in passed if first <= line["number"] < last]
-
-
-async def stop_at(new_place: NewPlace, pairs: Pairs, boundary: int) -> None:
-    place = await new_place()
-    pair = await pairs.get()
-    zombie, other = pair
-    where: Any = boundary
-    try:
-        said = len(zombie.child.lines)
+async def stop_at(new_place: NewPlace, nurseries: Nurseries, boundary: int) -> None:
+    async with nurseries.some(2) as (first, second):
+        place = await new_place()
         plan = place.plan(emit=[order(7)], done=2, stop_at=boundary, idle_limit=1.0)
-        stopped = asyncio.create_task(zombie.carry_out(plan))
-        await zombie.child.says("at the boundary", times=1 + count(zombie, said, "at the boundary"))
-        where = zombie.child.said("at the boundary")[-1]
-        await until(lambda: state_of(where["pid"]) == "T")
-        unanswered = not count(zombie, 0, "accepted", since=said)
-        code, lines = await other.carry_out(place.plan(emit=[order(7)] if unanswered else [], done=2, idle_limit=1.0))
-        assert code == 0, lines
-        finished = await place.everything(but=("wakeful_process", "wakeful_event"))
-        os.kill(where["pid"], signal.SIGCONT)
-        code, lines = await stopped
-        assert code == 0, lines
-        assert await place.everything(but=("wakeful_process", "wakeful_event")) == finished
-        await check(place, [7], kills=1)
-    except AssertionError as error:
-        error.add_note(f"stopped at {where}; the zombie's log ends:\n{zombie.child.log[-3000:]}")
-        raise
-    finally:
-        pairs.put_nowait(pair)
-
-
-def count(nursery: Nursery, until_line: int, what: str, *, since: int = 0) -> int:
-    lines = nursery.child.lines[since:] if since else nursery.child.lines[:until_line]
-    return sum(line["says"] == what for line in lines)
-
-
-async def test_a_commit_that_arrives_late_is_counted_once_postgres(
-    new_postgres_place: NewPlace, postgres_server: PostgresServer, pairs: Pairs
-):
-    """The network holds a COMMIT back until its sender has given up, connected anew and gone on. Then it arrives."""
-    boundaries = await boundaries_with_a_run(new_postgres_place, pairs)
-    chosen = [number for number, point in boundaries if point == "within"]
-    assert len(chosen) > 5
-    async with asyncio.TaskGroup() as cases:
-        for number in chosen:
-            cases.create_task(hold_back(await new_postgres_place(), postgres_server, pairs, stop_at=number))
-
-
-async def test_a_claim_whose_commit_arrives_late_is_given_back_postgres(
-    new_postgres_place: NewPlace, postgres_server: PostgresServer, pairs: Pairs
-):
-    """Nobody knows of the run that it claimed, so nobody would ever run it."""
-    place = await new_postgres_place()
-    await emit(place, *order(7))
-    await hold_back(place, postgres_server, pairs, stop_on=("within", ["ClaimRuns"]), emit=[])
-
-
-async def hold_back(place: Place, server: PostgresServer, pairs: Pairs, **more: Any) -> None:
-    pair = await pairs.get()
-    nursery = pair[0]
-    where: Any = more
-    try:
-        async with FaultProxy("127.0.0.1", server.port) as proxy:
-            said, logged = len(nursery.child.lines), len(nursery.child.log)
-            plan = place.plan(
-                **{"emit": [order(7)], "done": 2, "lease": 60.0, "idle_limit": 60.0, "command_timeout": 0.5, **more}
-            )
-            plan.store = server.dsn(place.url.rpartition("/")[2], port=proxy.port)
-            working = asyncio.create_task(nursery.carry_out(plan))
-            await nursery.child.says("at the boundary", times=1 + count(nursery, said, "at the boundary"))
-            where = nursery.child.said("at the boundary")[-1]
-            await until(lambda: state_of(where["pid"]) == "T")
-            proxy.hold(b"COMMIT")
-            os.kill(where["pid"], signal.SIGCONT)
-            await until(lambda: "unavailable" in nursery.child.log[logged:])
-            await until(lambda: place.query(WAITING_FOR_A_LOCK))  # it waits for its own lost transaction
-            await proxy.pass_through()
-            code, lines = await working
-        assert code == 0, lines
-        await check(place, [7], kills=0)
-    except AssertionError as error:
-        error.add_note(f"held back at {where}; the log ends:\n{nursery.child.log[-3000:]}")
-        raise
-    finally:
-        pairs.put_nowait(pair)
+        zombie = await first.start(plan)
+        try:
+            await zombie.is_stopped()
+            orders = [] if zombie.said("accepted") else [order(7)]
+            code, said = await second.carry_out(place.plan(emit=orders, done=2))
+            assert code == 0, said
+            # Sending an event again is counted on the event, and that is nobody's claim.
+            finished = await place.everything(but=("wakeful_process", "wakeful_event"))
+            zombie.resume()
+            code, said = await zombie.ends()
+            assert code == 0, said
+            assert await place.everything(but=("wakeful_process", "wakeful_event")) == finished
+            assert "ClaimLost:" not in zombie.log, "taken for a failure of the step"
+            await check(place, [7], kills=1)
+        except (AssertionError, TimeoutError) as error:
+            error.add_note(f"stopped at {zombie.where}; the zombie's log ends:\n{zombie.log[-3000:]}")
+            raise

@@ -2,7 +2,7 @@
 
     ```python              is run; all blocks of a page in order, in one namespace and one folder
     ```python no-run       is only shown
-    # app.py               as its first line: the block is also written to that file
+    # app.py               as the first line of Python: the block is also written to that file, run or not
     ```text                right after a block of Python: what that block prints
     ```console             each `$ …` is run, and what it prints must be what stands below it
     ```console fails       the same, for commands that end with an exit code other than 0
@@ -37,7 +37,7 @@ class Block:
     @property
     def file_name(self) -> str | None:
         """The file that a block of Python names in its first line."""
-        match = re.match(r"# (\w+\.py)\b", self.text)
+        match = re.match(r"# (\w+\.py)\n", self.text) if self.language == "python" else None
         return match[1] if match else None
 
 

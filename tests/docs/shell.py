@@ -32,7 +32,7 @@ SHOWN_PORT = "8765"
 SHOWN_POSTGRES = "postgresql://localhost/agents"
 IN_BACKGROUND = {"serve", "dev", "worker"}
 PATIENCE = 30.0
-COLUMNS = 110
+COLUMNS = 240  # wide, so that sentences are not wrapped; a page cuts long lines with …
 
 _ASSIGNMENT = re.compile(r"[A-Z_]+=")
 _LOG_LINE = re.compile(r'^\{"time":"|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[')
@@ -90,7 +90,7 @@ class Shell:
     def run(self, block: str, *, fails: bool = False) -> None:
         """Every command of a console block, each with what it shall print."""
         for command, expected in commands(block):
-            words = shlex.split(self._real(command))
+            words = shlex.split(self.real(command))
             if words[0] == "cd":
                 self.folder = (self.folder / words[1]).resolve(strict=True)
             elif words[0] == "export":
@@ -99,6 +99,11 @@ class Shell:
                 self._expect(command, expected, curl(words[1:]))
             else:
                 self._wakeful(command, words, expected, fails=fails)
+
+    def real(self, text: str) -> str:
+        """Text of the page with the addresses that are real here."""
+        text = text.replace(f"127.0.0.1:{SHOWN_PORT}", f"127.0.0.1:{self._port}")
+        return text if self._postgres is None else text.replace(SHOWN_POSTGRES, self._postgres)
 
     def close(self) -> None:
         """Ctrl-C for everything that goes on."""
@@ -147,10 +152,6 @@ class Shell:
         assert not expected or matches(expected, shown), (
             f"`{command}` printed:\n\n" + "\n".join(shown) + "\n\nand the page shows:\n\n" + "\n".join(expected)
         )
-
-    def _real(self, command: str) -> str:
-        command = command.replace(f"127.0.0.1:{SHOWN_PORT}", f"127.0.0.1:{self._port}")
-        return command if self._postgres is None else command.replace(SHOWN_POSTGRES, self._postgres)
 
     def _shown(self, printed: str) -> list[str]:
         """What was printed, in the words of the page, without log lines: those are for machines here."""

@@ -67,8 +67,10 @@ def test_examples_run(page: Page, folder: Path, namespace: dict[str, Any], forks
     printed: list[str] | None = None
     with contextlib.closing(shell):
         for block in page.blocks:
+            if block.file_name is not None:
+                (shell.folder / block.file_name).write_text(shell.real(block.text), encoding="utf-8")
             if block.language == "python" and is_run(block):
-                printed = run_python(page, block, namespace, shell.folder, postgres)
+                printed = run_python(page, block.line, shell.real(block.text), namespace)
             elif block.language == "text" and block.adjoins and printed is not None:
                 shown = block.text.splitlines()
                 assert matches([line for line in shown if line.strip()], printed), (
@@ -86,12 +88,9 @@ def is_run(block: Block) -> bool:
     return block.language in {"python", "console"} and "no-run" not in block.flags
 
 
-def run_python(page: Page, block: Block, namespace: dict[str, Any], folder: Path, postgres: str | None) -> list[str]:
+def run_python(page: Page, line: int, text: str, namespace: dict[str, Any]) -> list[str]:
     """Run a block; returns what it printed. Line numbers in a traceback are those of the page."""
-    text = block.text if postgres is None else block.text.replace(SHOWN_POSTGRES, postgres)
-    if block.file_name is not None:
-        (folder / block.file_name).write_text(text, encoding="utf-8")
-    code = compile("\n" * (block.line - 1) + text, str(page.path), "exec")
+    code = compile("\n" * (line - 1) + text, str(page.path), "exec")
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(code, namespace)  # noqa: S102 our own documentation

@@ -22,7 +22,9 @@ PATIENCE = 60.0
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """A clean environment: what a developer has set must not change a test."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WAKEFUL_", "NO_COLOR", "COLUMNS"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("WAKEFUL_", "NO_COLOR", "COLUMNS"))
+    }
     return {**kept, **(extra or {})}
 
 

@@ -11,12 +11,13 @@ def declare(parser: Parser) -> None:
     parser.add_argument(
         "--seconds", metavar="TIME", type=seconds, help="end by itself after so long (default: at Ctrl-C)"
     )
+    parser.add_argument("--keep", action="store_true", help="keep its files, to look at with `wakeful runs --store`")
 
 
 def execute(arguments: argparse.Namespace) -> int:
     from wakeful.demo import main
 
-    return main(arguments.seconds)
+    return main(arguments.seconds, keep=arguments.keep)
 
 
 demo_command = Command(declare, execute)

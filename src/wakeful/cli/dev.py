@@ -42,8 +42,8 @@ def declare(parser: Parser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     refuse_open_binding(ApiSettings(host=arguments.host, token=token()))
-    listener = bind(arguments.host, arguments.port)
-    return live(lambda stopping: Dev(arguments, listener, stopping).run(), fast=False)
+    with bind(arguments.host, arguments.port) as listener:
+        return live(lambda stopping: Dev(arguments, listener, stopping).run(), fast=False)
 
 
 dev_command = Command(declare, execute)
@@ -70,6 +70,8 @@ class Dev:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
             await self._end_child(signal.SIGINT)
+            os.close(self._lifeline)
+            os.close(self._hold)
         say("stopped")
         return self._stopping.exit_code
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import errno
 import math
-import os
 import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -82,17 +82,17 @@ def serve(arguments: argparse.Namespace) -> int:
     app = prepare(arguments)
     refuse_open_binding(ApiSettings(host=arguments.host, token=token()))
     inherited, lifeline = read_from_dev(arguments.from_dev)
-    listener = inherited or bind(arguments.host, arguments.port)
-    return live(lambda stopping: _serve(app, arguments, listener, lifeline, stopping))
+    with inherited or bind(arguments.host, arguments.port) as listener:
+        return live(lambda stopping: _serve(app, arguments, listener, lifeline, stopping))
 
 
 def worker(arguments: argparse.Namespace) -> int:
     app = prepare(arguments)
-    listener = None
-    if arguments.port is not None:
-        refuse_open_binding(ApiSettings(host=arguments.host, token=token()))
-        listener = bind(arguments.host, arguments.port)
-    return live(lambda stopping: _work(app, arguments, listener, stopping))
+    if arguments.port is None:
+        return live(lambda stopping: _work(app, arguments, None, stopping))
+    refuse_open_binding(ApiSettings(host=arguments.host, token=token()))
+    with bind(arguments.host, arguments.port) as listener:
+        return live(lambda stopping: _work(app, arguments, listener, stopping))
 
 
 serve_command = Command(
@@ -201,6 +201,7 @@ class HttpServer(uvicorn.Server):
 
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket; taken before anything else is done, so that a taken port is said at once."""
+    listener = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -210,10 +211,12 @@ def bind(host: str, port: int) -> socket.socket:
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
+        if listener is not None:
+            listener.close()
         remedy = ""
         if isinstance(error, socket.gaierror):
             remedy = ": is the name right?"
-        elif port and error.errno is not None and "in use" in os.strerror(error.errno):
+        elif error.errno == errno.EADDRINUSE:
             remedy = ": another process listens there. Use --port 0 for a free port, or another number"
         message = f"cannot listen on {host} port {port}: {error.strerror or error}{remedy}"
         raise ConfigError(message) from None

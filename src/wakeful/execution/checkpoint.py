@@ -77,7 +77,7 @@ class Checkpoint:
         recorded = run.recorded(self._key)
         if recorded is not None:
             if recorded.state == "done":
-                return from_text(recorded.result or "null", returns)
+                return from_text(recorded.result or "null", returns, step=self._name)
             if recorded.state == "failed":
                 raise marked(restore(from_json(recorded.error or "{}")), self._key)
             self._tries, self._position = recorded.tries, recorded.position
@@ -89,6 +89,7 @@ class Checkpoint:
                     return await self._transact(returns)
                 value = await self._call()
                 step = self.done(value)
+                value = read_back(value, step.result or "null", returns, step=self._name)
             except ClaimLost:
                 raise  # nothing went wrong with the step: it is somebody else's now
             except Exception as error:
@@ -103,7 +104,7 @@ class Checkpoint:
                 await self._after(inside)
                 continue
             await run.save(step)
-            return read_back(value, step.result or "null", returns)
+            return value
 
     async def _call(self) -> Any:
         options = self._options
@@ -115,8 +116,14 @@ class Checkpoint:
 
     async def _transact(self, returns: TypeAdapter[Any] | None) -> Any:
         arguments = self._arguments
-        saved = await self._run.transact(self._key, lambda db: self._function(db, *arguments), self.done)
-        return from_text(saved.result or "null", returns)
+
+        def done(value: Any) -> Step:
+            step = self.done(value)
+            read_back(value, step.result or "null", returns, step=self._name)  # what could not be read is not committed
+            return step
+
+        saved = await self._run.transact(self._key, lambda db: self._function(db, *arguments), done)
+        return from_text(saved.result or "null", returns, step=self._name)
 
     def done(self, value: Any) -> Step:
         """The record of a call that worked."""

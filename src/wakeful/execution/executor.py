@@ -7,7 +7,7 @@ here: `retry.decide` says what to do after a failure, this carries it out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from wakeful.execution.checkpoint import failed_steps
 from wakeful.execution.options import AgentOptions
 from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Run, Surroundings
-from wakeful.model import Claim, Decision, Event, Outcome, digest
+from wakeful.model import Claim, Decision, Event, Outcome, Step, digest
 from wakeful.stores.base import Alarm, FinishRun, LeaveRun
 from wakeful.values import to_text
 
@@ -130,7 +130,7 @@ class Executor:
         except (Exception, SystemExit) as error:  # sys.exit() in a handler ends its attempt, not the worker
             if run.interrupted is not None:
                 return await self._settle_interrupted(run, claim, agent)
-            return await self._settle_failure(claim, agent, error)
+            return await self._settle_failure(claim, agent, error, run.pending_steps)
         finally:
             if timer is not None:
                 timer.cancel()
@@ -187,7 +187,9 @@ class Executor:
                 pass
         return Ended()
 
-    async def _settle_failure(self, claim: Claim, agent: Handler, error: BaseException) -> Ended:
+    async def _settle_failure(
+        self, claim: Claim, agent: Handler, error: BaseException, steps: Sequence[Step] = ()
+    ) -> Ended:
         options = agent.options
         decision = decide(
             error,
@@ -212,6 +214,7 @@ class Executor:
                     reason=decision.reason,
                     error=to_json(describe(error)).decode(),
                     failed=decision.counts,
+                    steps=list(steps),
                     clear=sorted(failed_steps(error)),
                 )
             )

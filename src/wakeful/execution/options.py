@@ -166,7 +166,10 @@ def _read_duration(name: str, value: Any, where: str) -> Microseconds | None:
 
 def location(function: Callable[..., Any]) -> str:
     """Where a function was written, for error messages: file:line."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    inner: Any = inspect.unwrap(function)
+    while hasattr(inner, "func"):  # functools.partial
+        inner = inspect.unwrap(inner.func)
+    code = getattr(inner, "__code__", None) or getattr(getattr(type(inner), "__call__", None), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "?"
 
 

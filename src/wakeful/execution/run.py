@@ -20,7 +20,7 @@ from datetime import datetime
 from random import Random
 from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from wakeful.clock import Clock, Microseconds, seconds, to_datetime
 from wakeful.errors import ClaimLost, ConfigError, Persistent
@@ -28,9 +28,10 @@ from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
 from wakeful.execution.options import StepOptions, location, name_of, options_of
 from wakeful.execution.retry import WAITS_IN_PLACE
+from wakeful.intake.cloudevents import new_event
 from wakeful.model import Claim, Event, Receipt, Step, StepState, digest
 from wakeful.stores.base import SaveSteps
-from wakeful.values import digest_of_arguments, to_text
+from wakeful.values import digest_of_arguments
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -185,7 +186,7 @@ class Run:
     async def step(self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
         """Call a function once: its result is stored before the next line runs, and returned from storage on resume."""
         options = options_of(function)
-        name = options.name or self._own_name(function)
+        name = self._name_of(function, options)
         digested, text = self._identify(options, arguments, keywords, name)
         key, shown = self._next_key(name, digested)
         self._enter()
@@ -209,10 +210,18 @@ class Run:
             message = f"run.map: limit must be at least 1, not {limit}"
             raise Persistent(message)
         room = asyncio.Semaphore(limit)
+        failed = False
 
         async def one(item: Any) -> Any:
+            nonlocal failed
             async with room:
-                return await self.step(function, item)
+                if failed and not partial:
+                    raise asyncio.CancelledError  # the error is on its way to the caller: begin nothing more
+                try:
+                    return await self.step(function, item)
+                except Exception:
+                    failed = True
+                    raise
 
         return await self._gather([asyncio.ensure_future(one(item)) for item in items], partial=partial)
 
@@ -227,28 +236,30 @@ class Run:
     ) -> Receipt:
         """A new event through the one door, stored together with this checkpoint. On resume it is not sent again."""
         name = f"emit {type}"
-        digested, text = digest_of_arguments((type, data, subject, id), extensions, what=name)
+        digested, text = digest_of_arguments((type, data, subject, id), extensions, step=name)
         key, shown = self._next_key(name, digested)
         self._enter()
         try:
             recorded = self.recorded(key)
             if recorded is not None and recorded.result is not None:
                 stored = from_json(recorded.result)
-                return Receipt(stored["source"], stored["id"], stored["status"], stored["runs"])
-            event = Event(
+                return Receipt(stored["source"], stored["id"], stored["status"], stored["runs"], stored.get("conflict", False))
+            inherited = {
+                "causationid": self.event.id,
+                "correlationid": self.event.correlationid or self.event.id,
+                "traceparent": self.event.traceparent,
+            }
+            event = new_event(
+                type,
+                data,
                 source=f"/{self._around.app}/{self.agent}",
-                id=id or digest(self._claim.root, key),
-                type=type,
-                data=from_json(to_text(data, what=f"the data of {name}")),
+                id=digest(self._claim.root, key) if id is None else id,
                 subject=subject,
                 time=to_datetime(self._around.clock.now()),
-                causationid=self.event.id,
-                correlationid=self.event.correlationid or self.event.id,
-                traceparent=self.event.traceparent,
-                extensions=extensions,
+                **(inherited | extensions),
             )
             step = self.new_step(key, shown, "done", arguments=text[:ARGUMENTS_SHOWN])
-            step.result = to_json({"source": event.source, "id": event.id, "status": "accepted", "runs": []}).decode()
+            await self._save_facts()
             receipts = await self._around.door.accept([event], claim=self._claim, step=step)
             return receipts[0]
         except ClaimLost:
@@ -264,7 +275,7 @@ class Run:
         On PostgreSQL it is an `async def` with an asyncpg connection of its own.
         """
         options = options_of(function)
-        name = options.name or self._own_name(function)
+        name = self._name_of(function, options)
         what = f"transaction {name}"
         if self._around.store.dialect == "sqlite" and is_async(function):
             message = f"{what}: on SQLite the function must be a plain def, because the one writer runs it ({location(function)})"
@@ -313,8 +324,15 @@ class Run:
             self._unsaved = []
         return self._around.store.save_steps(SaveSteps(self._claim, steps))
 
+    async def _save_facts(self) -> None:
+        """Before a checkpoint that cannot take them along."""
+        if self._unsaved:
+            facts, self._unsaved = self._unsaved, []
+            await self._around.store.save_steps(SaveSteps(self._claim, facts))
+
     async def transact(self, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]) -> Step:
         """Run the user's function in a transaction that also stores its checkpoint; `run.*` is refused meanwhile."""
+        await self._save_facts()
         guard = _inside_transaction.set(True)
         try:
             return await self._around.store.transact_step(self._claim, key, function, to_step)
@@ -396,10 +414,10 @@ class Run:
         calls = counts[name] = counts.get(name, 0) + 1
         return f"{base}:{equal}" if equal else base, name if calls == 1 else f"{name}#{calls}"
 
-    def _own_name(self, function: Callable[..., Any]) -> str:
-        """The function's name, refusing two different functions of one name: they would read each other's results."""
-        name = name_of(function)
-        if name == "<lambda>" or not hasattr(function, "__name__"):
+    def _name_of(self, function: Callable[..., Any], options: StepOptions) -> str:
+        """The step's name, refusing two different functions of one name: they would read each other's results."""
+        name = options.name or name_of(function)
+        if options.name is None and (name == "<lambda>" or not hasattr(function, "__name__")):
             message = (
                 f"a step needs a name: {location(function)} is a lambda or a partial. "
                 'Write run.step(step(name="total")(…))'
@@ -419,9 +437,9 @@ class Run:
         options: StepOptions, arguments: tuple[Any, ...], keywords: Mapping[str, Any], name: str
     ) -> tuple[str, str]:
         if options.key is not None:
-            return digest_of_arguments((options.key(*arguments, **keywords),), {}, what=f"step {name}")
+            return digest_of_arguments((options.key(*arguments, **keywords),), {}, step=name)
         try:
-            return digest_of_arguments(arguments, keywords, what=name)
+            return digest_of_arguments(arguments, keywords, step=name)
         except Persistent as error:
             message = f"{error}; or give the step a key of its own: @step(key=lambda …: …)"
             raise type(error)(message) from None

@@ -21,6 +21,9 @@ class Plan:
     # Events to send: type, id, data. What gets no answer is sent again.
     emit: list[tuple[str, str, Any]] = field(default_factory=list)
     die_when_accepted: bool = False
+    # Then send orders without end, so many at a time, with a rest between them.
+    senders: int = 0
+    rest: float = 0.05
     # Leave when so many runs are done; None: when told to, by SIGTERM.
     done: int | None = None
     lease: float = 1.0

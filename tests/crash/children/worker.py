@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import os
 import resource
@@ -95,6 +96,13 @@ async def send(runtime: Runtime, kind: str, identifier: str, data: Any) -> None:
             return
 
 
+async def send_orders(runtime: Runtime, plan: Plan, numbers: Iterator[int], told_to_stop: asyncio.Event) -> None:
+    while not told_to_stop.is_set():
+        number = next(numbers)
+        await send(runtime, "order.placed", f"order-{number}", {"number": number})
+        await asyncio.sleep(plan.rest)
+
+
 async def count_done(runtime: Runtime) -> int:
     try:
         return (await runtime.reader.counts()).get("done", 0)
@@ -139,6 +147,10 @@ async def work(plan: Plan) -> None:
         await send(runtime, kind, identifier, data)
         if plan.die_when_accepted:
             os.kill(os.getpid(), signal.SIGKILL)
+    if plan.senders:
+        numbers = itertools.count(1)
+        await asyncio.gather(*(send_orders(runtime, plan, numbers, told_to_stop) for _ in range(plan.senders)))
+        say("sent", count=next(numbers) - 1)
     if plan.done is None:
         await told_to_stop.wait()
     else:

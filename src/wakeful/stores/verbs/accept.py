@@ -51,6 +51,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     yield from _insert_consequences(now, fresh)
     if known:
         yield from _count_duplicates(now, known)
+        yield from _correct_checkpoints(now, requests, results)
     yield from _write_answers([(requests[number], results[number]) for number in pending])
     for number, first in repeats.items():
         results[number] = results[first]
@@ -121,17 +122,37 @@ def _count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> 
 def _save_checkpoints(
     now: int | None, requests: Sequence[AcceptEvents], results: list[Result | None]
 ) -> Transaction[None]:
-    inside = [
-        (number, SaveSteps(request.claim, [request.step]))
-        for number, request in enumerate(requests)
-        if results[number] is None and request.claim is not None and request.step is not None
-    ]
+    """A run's event and its checkpoint are stored together. The checkpoint's result is the receipt."""
+    inside = []
+    for number, request in enumerate(requests):
+        if results[number] is None and request.claim is not None and request.step is not None:
+            request.step.result = _written(_receipt(request.arrivals[0]))
+            inside.append((number, SaveSteps(request.claim, [request.step])))
     if not inside:
         return
     saved = yield from save_steps(now, [request for _, request in inside])
     for (number, _), outcome in zip(inside, saved, strict=True):
         if isinstance(outcome, ClaimLost):
             results[number] = outcome
+
+
+def _correct_checkpoints(
+    now: int | None, requests: Sequence[AcceptEvents], results: list[Result | None]
+) -> Transaction[None]:
+    """What was expected to be new and was known already: the checkpoint says so too, as a resume will read it."""
+    corrected = []
+    for request, receipts in zip(requests, results, strict=True):
+        if request.claim is not None and request.step is not None and isinstance(receipts, list):
+            written = _written(receipts[0])
+            if request.step.result != written:
+                request.step.result = written
+                corrected.append(SaveSteps(request.claim, [request.step]))
+    if corrected:
+        yield from save_steps(now, corrected)
+
+
+def _written(receipt: Receipt) -> str:
+    return to_json(receipt.to_json()).decode()
 
 
 def _take_keys(

@@ -1,0 +1,163 @@
+"""The story of every state, told from made-up objects in the shapes that the reader gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from wakeful.clock import SECOND
+from wakeful.errors import NotFound
+from wakeful.why import why
+
+NOON = 1_767_268_800 * SECOND  # 2026-01-01 12:00:00 UTC
+AT_NOON = "2026-01-01T12:00:00Z"
+AT_ONE = "2026-01-01T13:00:00Z"
+WORKER = {"id": "p1", "host": "node", "pid": 7, "state": "alive", "lease_left": 10.0}
+ERROR = {"type": "Transient", "message": "no answer.\nsecond line", "traceback": "…"}
+
+
+def event(**changes):
+    return {
+        "key": "k1", "app": "ops", "source": "/web", "id": "e1", "type": "a", "subject": None, "state": "accepted",
+        "reason": None, "duplicates": 0, "accepted_at": AT_NOON, "envelope": {}, "conflicts": [], "decisions": [],
+        "same_id": 0, "admissions": [{"agent": "f", "state": "started", "run": "r1", "reason": None}], **changes,
+    }  # fmt: skip
+
+
+def run(**changes):
+    return {
+        "id": "r1", "agent": "f", "state": "done", "attempts": 1, "crashes": 0, "reason": None, "app": "ops",
+        "event": {"source": "/web", "id": "e1", "type": "a", "key": "k1", "data": None}, "created_at": AT_NOON,
+        "started_at": AT_NOON, "finished_at": AT_ONE, "due_at": None, "owner": None, "steps": [], "history": [],
+        "error": None, **changes,
+    }  # fmt: skip
+
+
+def attempt(outcome, error=None):
+    return {"claim": 1, "process": "p0", "outcome": outcome, "error": error, "started_at": AT_NOON, "ended_at": AT_ONE}
+
+
+def step(name, state="done", **changes):
+    return {"name": name, "state": state, "tries": 1, "error": None, "due_at": None, **changes}
+
+
+class Fake:
+    def __init__(self, one_event, *runs, processes=()):
+        self._event = one_event
+        self._runs = {one["id"]: one for one in runs}
+        self._processes = list(processes)
+
+    async def run(self, identifier, /):
+        if identifier == "ambiguous":
+            raise NotFound("more than one")
+        return next((one for key, one in self._runs.items() if key.startswith(identifier)), None)
+
+    async def event(self, identifier, /):
+        return self._event if identifier in {self._event["id"], self._event["key"]} else None
+
+    async def processes(self):
+        return self._processes
+
+    async def time(self):
+        return NOON
+
+
+async def story(one_event, *runs, identifier="e1", processes=()):
+    found = await why(Fake(one_event, *runs, processes=processes), identifier)
+    assert found is not None
+    return "\n".join(found["story"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "It is done: finished at 2026-01-01 13:00:00 UTC, 1 h 0 m after it first started."),
+        ({"attempts": 3}, "at its 3rd attempt."),
+        (
+            {"state": "dead", "reason": "failed 5 times, 5 allowed", "error": ERROR},
+            "It is dead: given up at 2026-01-01 13:00:00 UTC (failed 5 times, 5 allowed). The last error was Transient: no answer.",
+        ),
+        ({"state": "dead", "error": ERROR}, "`wakeful trace r1 --full`"),
+        ({"state": "denied", "reason": "not for you"}, "It was denied at 2026-01-01 13:00:00 UTC: not for you."),
+        ({"state": "cancelled", "reason": "expired"}, "It was cancelled at 2026-01-01 13:00:00 UTC (expired)."),
+        ({"state": "running", "owner": "p1"}, "It is running now, in process p1 (pid 7 on node)."),
+        ({"state": "running", "owner": "p9"}, "whose lease is over: another worker takes it over soon."),
+        ({"state": "ready", "reason": "its process died"}, "It is ready to run (its process died).\n1 worker is alive"),
+        ({"state": "waiting", "due_at": AT_ONE}, "It waits until 2026-01-01 13:00:00 UTC, 1 h 0 m from now."),
+        ({"state": "waiting", "due_at": AT_NOON}, "It has been due since 2026-01-01 12:00:00 UTC."),
+        ({"state": "held"}, "It is held for a person."),
+        ({"state": "parked", "reason": "budget"}, "It is parked (budget)."),
+        ({"history": [attempt("crashed")]}, "Its process p0 died with it at about 2026-01-01 13:00:00 UTC."),
+        (
+            {"history": [attempt("retried", ERROR), attempt("retried", ERROR)]},
+            "It failed 2 times, the last time at 2026-01-01 13:00:00 UTC after 1 h 0 m: Transient: no answer.",
+        ),
+        ({"history": [attempt("released")]}, "Its worker stopped and gave it back at"),
+        ({"history": [attempt("waited", ERROR)]}, "It was told to wait at 2026-01-01 13:00:00 UTC: Transient: no answer."),
+        ({"history": [attempt("waited")]}, "It was put away to wait at"),
+        ({"state": "ready", "steps": [step("one"), step("two")]}, "2 steps of it are finished and will not run again: one, two."),
+        ({"steps": [step("one", tries=4)]}, "Step one needed 4 tries."),
+        (
+            {"state": "waiting", "due_at": AT_ONE, "steps": [step("one", "retrying", error=ERROR, due_at=AT_ONE)]},
+            "Step one failed 1 time, with Transient: no answer; it is tried again at 2026-01-01 13:00:00 UTC.",
+        ),
+        ({"steps": [step("one", "failed", tries=2, error=ERROR)]}, "Step one failed for good after 2 tries: Transient: no answer."),
+    ],
+)  # fmt: skip
+async def test_the_states_of_a_run(changes, said):
+    assert said in await story(event(), run(**changes), processes=[WORKER])
+
+
+async def test_nobody_works():
+    gone = {**WORKER, "lease_left": -1.0}
+    assert "No worker is alive on this store" in await story(event(), run(state="ready"), processes=[gone])
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "said"),
+    [
+        ("skipped", "data.x is missing", "Agent f did nothing, because its condition was not met: data.x is missing."),
+        ("expired", "expired at noon", "Agent f did nothing, because the event expired at noon."),
+        ("denied", "quiet: it is night", "Agent f did nothing, because policy denied it: quiet: it is night."),
+        ("superseded", "a newer one", "Agent f did nothing, because a newer event took this one's place: a newer one."),
+        ("joined", "batch 7", "Agent f takes it together with others: batch 7."),
+    ],
+)
+async def test_did_nothing_because(state, reason, said):
+    admission = {"agent": "f", "state": state, "run": None, "reason": reason}
+    assert said in await story(event(admissions=[admission]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"subject": "printer"},
+            "Event e1 of type a about printer came from /web at 2026-01-01 12:00:00 UTC and was stored.",
+        ),
+        ({"envelope": {"causationid": "e0"}}, "It was caused by event e0."),
+        ({"duplicates": 1}, "It was delivered 1 more time; that started nothing"),
+        ({"same_id": 2}, "2 other events from elsewhere have the same id"),
+        ({"conflicts": [{"seen_at": AT_ONE}]}, "At 2026-01-01 13:00:00 UTC it came with other content"),
+        (
+            {"state": "unmatched", "reason": "no agent takes type a", "admissions": []},
+            'give an agent a trigger for them: on("a").',
+        ),
+        ({"state": "expired", "reason": "it was late", "admissions": []}, "Nothing ran, because it was late."),
+        ({"state": "quarantined", "reason": "odd", "admissions": []}, "It is quarantined: odd."),
+    ],
+)
+async def test_the_states_of_an_event(changes, said):
+    assert said in await story(event(**changes), run())
+
+
+async def test_a_run_by_the_beginning_of_its_id_tells_its_own_story():
+    other = {"agent": "g", "state": "skipped", "run": None, "reason": "no"}
+    told = await story(event(admissions=[event()["admissions"][0], other]), run(), identifier="r")
+    assert "Agent f took it" in told
+    assert "Agent g" not in told
+
+
+async def test_what_is_not_there():
+    assert await why(Fake(event(), run()), "nothing") is None
+    with pytest.raises(NotFound):
+        await why(Fake(event(), run()), "ambiguous")
