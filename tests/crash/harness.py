@@ -186,11 +186,13 @@ class Case:
     def said(self, what: str) -> list[dict[str, Any]]:
         return [line for line in self.lines if line["says"] == what]
 
-    async def is_stopped(self) -> None:
-        """Wait until it has stopped itself at the boundary that it was told."""
-        before = sum(line["says"] == "at the boundary" for line in self._child.lines[: self._lines])
-        self.where = await self._child.says("at the boundary", times=before + 1)
-        await until(lambda: state_of(self.where["pid"]) == "T")
+    async def is_stopped(self) -> bool:
+        """Wait until it has stopped itself at the boundary that it was told. False if it ended without coming there."""
+        await until(lambda: self.said("at the boundary") or self.said("ended"))
+        if not self.said("at the boundary"):
+            return False
+        self.where = self.said("at the boundary")[0]
+        return bool(await until(lambda: state_of(self.where["pid"]) == "T"))
 
     def resume(self) -> None:
         os.kill(self.where["pid"], signal.SIGCONT)

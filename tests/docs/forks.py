@@ -49,7 +49,8 @@ def main() -> None:
             answer = {"code": os.waitstatus_to_exitcode(status)}
         else:
             answer = {"pid": start(request)}
-        print(json.dumps(answer), flush=True)
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
 
 
 def start(request: dict[str, Any]) -> int:

@@ -1,16 +1,17 @@
 """The pages of the documentation, taken apart: blocks of code, headings, links.
 
-    ```python              is run; all blocks of a page in order, in one namespace and one folder
-    ```python no-run       is only shown
-    # app.py               as the first line of Python: the block is also written to that file, run or not
-    ```text                right after a block of Python: what that block prints
-    ```console             each `$ …` is run, and what it prints must be what stands below it
-    ```console fails       the same, for commands that end with an exit code other than 0
-    ```sh                  is only shown
+```python              is run; all blocks of a page in order, in one namespace and one folder
+```python no-run       is only shown
+# app.py               as the first line of Python: the block is also written to that file, run or not
+```text                right after a block of Python: what that block prints
+```console             each `$ …` is run, and what it prints must be what stands below it
+```console fails       the same, for commands that end with an exit code other than 0
+```sh                  is only shown
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -59,7 +60,9 @@ class Page:
         for match in _FENCE.finditer(self.text):
             language, *flags = match[2].split() or [""]
             indent = len(match[1])
-            text = "".join(line[indent:] if line[:indent].isspace() else line for line in match[3].splitlines(keepends=True))
+            text = "".join(
+                line[indent:] if line[:indent].isspace() else line for line in match[3].splitlines(keepends=True)
+            )
             line = self.text.count("\n", 0, match.start(3)) + 1
             adjoins = not self.text[before : match.start()].strip()
             found.append(Block(language, frozenset(flags), text, line, adjoins))
@@ -106,7 +109,8 @@ class Page:
 
     def table(self, heading: str) -> list[list[str]]:
         """The rows of the first table under a heading, without its head."""
-        rows = [line for line in self.section(heading).splitlines() if line.startswith("|")]
+        lines = itertools.dropwhile(lambda line: not line.startswith("|"), self.section(heading).splitlines())
+        rows = list(itertools.takewhile(lambda line: line.startswith("|"), lines))
         return [[cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows[2:]]
 
 

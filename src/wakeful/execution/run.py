@@ -38,6 +38,9 @@ T = TypeVar("T")
 
 Interruption = Literal["waiting", "deadline", "released", "lost"]
 
+# A call that has just ended may be on its way to the handler through tasks, gathers and groups, a turn of the event loop
+# for each: what it brings (the next call, or an error) comes before the run is put away.
+TURNS_BEFORE_LEAVING = 25
 _inside_transaction: contextvars.ContextVar[bool] = contextvars.ContextVar("wakeful_inside_transaction", default=False)
 
 
@@ -362,12 +365,14 @@ class Run:
     def _consider_leaving(self) -> None:
         """When only waits are left, and that is still so after everybody else had a turn, leave."""
         if self._waits and self._active == 0:
-            loop = asyncio.get_running_loop()
-            loop.call_soon(lambda: loop.call_soon(self._leave_if_idle))
+            self._leave_if_idle(TURNS_BEFORE_LEAVING)
 
-    def _leave_if_idle(self) -> None:
+    def _leave_if_idle(self, turns: int) -> None:
         if self._waits and self._active == 0 and self.interrupted is None:
-            self.interrupt("waiting")
+            if turns:
+                asyncio.get_running_loop().call_soon(self._leave_if_idle, turns - 1)
+            else:
+                self.interrupt("waiting")
 
     def interrupt(self, why: Interruption) -> None:
         """End this attempt by cancelling its task; every later `run.*` call of it is cancelled too."""
