@@ -159,9 +159,9 @@ class App:
 
     def asgi(self, **options: Any) -> Starlette:
         """The app's HTTP side, to be served or mounted. Served by itself it also runs the app."""
-        from wakeful.runtime import asgi
+        from wakeful.api.serving import serve_app
 
-        return asgi(self, **options)
+        return serve_app(self, **options)
 
 
 def read_signature(

@@ -35,8 +35,6 @@ from wakeful.stores.reading import Reader
 from wakeful.stores.store import Database, DatabaseStore
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
-
     from wakeful.app import App
 
 
@@ -161,6 +159,7 @@ class Runtime:
 
     async def _rejoin(self) -> None:
         await self.worker.idle()
+        self.database.unlock(self.membership.process)
         while self._working:
             try:
                 await self.membership.join()
@@ -236,10 +235,3 @@ async def reached(app: App) -> AsyncIterator[Runtime]:
         return
     async with running(app, worker=False) as runtime:
         yield runtime
-
-
-def asgi(app: App, **options: Any) -> Starlette:
-    """The HTTP side of an app."""
-    from wakeful.api.serving import serve_app
-
-    return serve_app(app, **options)

@@ -371,7 +371,8 @@ class Place:
             **how,
         )
         return [
-            (runs[run], name.partition("#")[0], state, from_json(arguments or "[]")) for run, name, state, arguments in rows
+            (runs[run], name.partition("#")[0], state, from_json(arguments or "[]"))
+            for run, name, state, arguments in rows
         ]
 
     async def states(self) -> dict[str, int]:

@@ -9,9 +9,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from crash.conftest import NewPlace
-from crash.harness import Child, Place, until, worker
 from crash.children.workload import Counter
+from crash.conftest import NewPlace
+from crash.harness import Place, until, worker
 from wakeful.testing.ports import free_port
 
 LARGE = "x" * 60_000

@@ -53,7 +53,9 @@ async def test_what_does_not_finish_is_given_back(place: Place, tmp_path: Path):
 
 async def test_a_handler_that_takes_its_time_to_be_cancelled_does_not_keep_its_run(place: Place, tmp_path: Path):
     """The worker leaves without waiting for it for ever; then nobody would look for what it still owns."""
-    plan = place.plan(emit=[("gate.reached", "slow", None)], gate=str(tmp_path / "never"), grace=0.05, slow_to_cancel=60.0)
+    plan = place.plan(
+        emit=[("gate.reached", "slow", None)], gate=str(tmp_path / "never"), grace=0.05, slow_to_cancel=60.0
+    )
     async with worker(plan, tmp_path / "log") as child:
         await child.says("at the gate")
         await child.stops()

@@ -107,7 +107,9 @@ async def load(server: PostgresServer, folder: Path, *, workers: int, port: int 
         ):
             plan.store = address
             children.append(await stack.enter_async_context(worker(plan, folder / f"{number}.log")))
-        http = await stack.enter_async_context(httpx2.AsyncClient(base_url=f"http://127.0.0.1:{http_port}", timeout=60.0))
+        http = await stack.enter_async_context(
+            httpx2.AsyncClient(base_url=f"http://127.0.0.1:{http_port}", timeout=60.0)
+        )
         stack.push_async_callback(place.close)
         intake, client, *working = children
         await intake.says("serving")
@@ -137,30 +139,32 @@ async def test_the_server_is_restarted_crashes_and_loses_its_backends_postgres(s
 
 
 async def test_connections_are_cut_in_commit_and_swallowed_postgres(server: PostgresServer, tmp_path: Path):
-    async with FaultProxy("127.0.0.1", server.port) as proxy:
-        async with load(server, tmp_path, workers=1, port=proxy.port) as under:
-            await under.progress()
-            for number in range(8):
-                # The n-th COMMIT from now on: of the worker, of its user's transaction, or of the client.
-                cut = proxy.cut(b"COMMIT", after=number % 2 == 1, occurrence=1 + number)
-                await asyncio.wait_for(cut.done.wait(), 60)
-                await under.progress()
-
-            proxy.reset()
-            await under.progress()
-
-            proxy.blackhole()
-            refused = asyncio.create_task(under.post("swallowed"))
-            await under.client.says("unavailable", times=len(under.client.said("unavailable")) + 1)
-            assert await refused == 503
-            await proxy.pass_through()
-            await until(lambda: under.posts("swallowed", 202))
+    async with (
+        FaultProxy("127.0.0.1", server.port) as proxy,
+        load(server, tmp_path, workers=1, port=proxy.port) as under,
+    ):
+        await under.progress()
+        for number in range(8):
+            # The n-th COMMIT from now on: of the worker, of its user's transaction, or of the client.
+            cut = proxy.cut(b"COMMIT", after=number % 2 == 1, occurrence=1 + number)
+            await asyncio.wait_for(cut.done.wait(), 60)
             await under.progress()
 
-            proxy.refuse()
-            proxy.reset()
-            await until(lambda: under.posts("refused", 503))
-            await proxy.pass_through()
-            await until(lambda: under.posts("refused", 202))
-            await under.progress()
-            await under.finish()
+        proxy.reset()
+        await under.progress()
+
+        proxy.blackhole()
+        refused = asyncio.create_task(under.post("swallowed"))
+        await under.client.says("unavailable", times=len(under.client.said("unavailable")) + 1)
+        assert await refused == 503
+        await proxy.pass_through()
+        await until(lambda: under.posts("swallowed", 202))
+        await under.progress()
+
+        proxy.refuse()
+        proxy.reset()
+        await until(lambda: under.posts("refused", 503))
+        await proxy.pass_through()
+        await until(lambda: under.posts("refused", 202))
+        await under.progress()
+        await under.finish()

@@ -16,7 +16,9 @@ from crash.orders import boundaries_of_one_order, check, emit, order
 
 async def test_a_worker_stopped_past_its_lease_commits_nothing_and_works_on(place: Place, tmp_path: Path):
     gate = tmp_path / "gate"
-    async with worker(place.plan(gate=str(gate), emit=[("gate.reached", "first", None)]), tmp_path / "zombie.log") as zombie:
+    async with worker(
+        place.plan(gate=str(gate), emit=[("gate.reached", "first", None)]), tmp_path / "zombie.log"
+    ) as zombie:
         before = (await zombie.says("working"))["process"]
         await zombie.says("at the gate")
         zombie.signal(signal.SIGSTOP)

@@ -25,7 +25,7 @@ from typing import Any
 
 import httpx2
 
-from docs import forks
+from docs import forks as program
 from wakeful.testing.ports import free_port
 
 SHOWN_PORT = "8765"
@@ -43,7 +43,7 @@ class Forks:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", forks.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-P", program.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def ask(self, within: float = PATIENCE, **request: Any) -> dict[str, Any]:
@@ -122,8 +122,9 @@ class Shell:
             words += ["--port", self._port]
         output = self._outputs / f"{len(list(self._outputs.iterdir()))}.txt"
         environment = self._environment | assignments(mine)
-        request = {"words": words[1:], "folder": str(self.folder), "environment": environment, "output": str(output)}
-        pid = self._forks.ask(**request)["pid"]
+        pid: int = self._forks.ask(
+            words=words[1:], folder=str(self.folder), environment=environment, output=str(output)
+        )["pid"]
         if in_background:
             self._background.append(Background(pid, command, output))
             self._wait_for(command, expected, output)

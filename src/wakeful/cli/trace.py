@@ -130,7 +130,11 @@ class Drawing:
         branch = tree.add(Text.assemble(("step ", "dim"), called, "  ", state(step["state"]), (end, "dim")))
         if step["state"] == "done" and step["result"] is not None:
             branch.add(Text.assemble(("→ ", "dim"), self._value(step["result"], 10)))
-        self._error(branch, step["error"] if step["state"] != "done" else None)
+        earlier = step["failures"] if step["state"] == "done" else step["failures"][:-1]
+        for number, failure in enumerate(earlier, start=1):
+            words = self._fit(plain(f"{failure['type']}: {failure['message']}"), 16)
+            branch.add(Text.assemble((f"try {number} ", "dim"), (words, "yellow")))
+        self._error(branch, step["error"])
 
     def _ending(self, tree: Tree, run: Shown) -> None:
         match run["state"]:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from wakeful.execution.run import Run
 
 ARGUMENTS_SHOWN = 4_000
+# What a step's record keeps of tries that failed, for the trace.
+ERRORS_SHOWN = 400
+TRIES_KEPT = 10
 FAILED_STEPS = "__wakeful_failed_steps__"
 
 
@@ -35,6 +38,7 @@ class Checkpoint:
 
     __slots__ = (
         "_arguments",
+        "_errors",
         "_function",
         "_key",
         "_keywords",
@@ -67,6 +71,7 @@ class Checkpoint:
         self._arguments = arguments
         self._keywords = keywords
         self._tries = 0
+        self._errors: list[dict[str, Any]] = []
         self._position: int | None = None
         self._started: Microseconds = 0
 
@@ -81,6 +86,7 @@ class Checkpoint:
             if recorded.state == "failed":
                 raise marked(restore(from_json(recorded.error or "{}")), self._key)
             self._tries, self._position = recorded.tries, recorded.position
+            self._errors = from_json(recorded.error or "{}").get("tries", [])
             await run.wait_until(int(recorded.result or 0), recorded)
         while True:
             self._started = run.clock.now()
@@ -130,6 +136,8 @@ class Checkpoint:
         step = self._step("done")
         step.result = to_text(value, what=f"the result of step {self._name}")
         step.tries = self._tries + 1
+        if self._errors:
+            step.error = to_json({"tries": self._errors}).decode()
         return step
 
     async def _after(self, error: Exception) -> None:
@@ -141,7 +149,9 @@ class Checkpoint:
         )
         step = self._step("failed")
         self._position = step.position
-        step.error = to_json(describe(error)).decode()
+        described = describe(error)
+        self._errors = [*self._errors, {"type": described["type"], "message": described["message"][:ERRORS_SHOWN]}][-TRIES_KEPT:]
+        step.error = to_json({**described, "tries": self._errors}).decode()
         step.tries = self._tries
         if isinstance(decision, GiveUp):
             await run.save(step)

@@ -105,9 +105,13 @@ class Membership:
                 before = time.monotonic()
                 try:
                     alive = renewer.renew(process, self._lease)
-                except StoreUnavailable as error:
+                except Exception as error:  # whatever it is: without this thread the process would die unnoticed
                     wait = rest / 5
-                    self._log.warning("lease not renewed; trying again", error=str(error), left=round(self.left(), 1))
+                    self._log.warning(
+                        "lease not renewed; trying again",
+                        error=str(error) or type(error).__name__,
+                        left=round(self.left(), 1),
+                    )
                     continue
                 if not alive:
                     if not stopping.is_set():

@@ -6,8 +6,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from wakeful.clock import Microseconds, seconds
+from wakeful.errors import StoreUnavailable
 from wakeful.service import Service
 from wakeful.stores.base import BuryProcess
+
+
+AFTER_AN_OUTAGE = 3.0
 
 
 class Cemetery(Protocol):
@@ -28,13 +32,27 @@ class Reaper(Service):
         self._store = store
         self._own = own
         self._every = every
+        self._store_was_gone = False
 
     async def run_once(self) -> float | None:
-        """Bury the dead; rest until the next lease could run out."""
+        """Bury the dead; rest until the next lease could run out.
+
+        When the store was gone, leases ran out because nobody could renew them. Whoever lives does so now: wait for that
+        before counting anybody as dead.
+        """
         rest = self._every
-        for process, left, certain in await self._store.others(self._own()):
+        try:
+            others = await self._store.others(self._own())
+        except StoreUnavailable:
+            self._store_was_gone = True
+            raise
+        patient, self._store_was_gone = self._store_was_gone, False
+        for process, left, certain in others:
             if not certain and left > 0:
                 rest = min(rest, seconds(left) + 0.02)
+                continue
+            if patient and not certain:
+                rest = min(rest, AFTER_AN_OUTAGE)
                 continue
             count = await self._store.bury(BuryProcess(process, certain=certain))
             if count:

@@ -33,6 +33,7 @@ CONNECT_TIMEOUT = 5.0
 # was stopped or cut off inside a transaction keeps the lock on its lease, and nobody can take its runs over.
 IDLE_IN_TRANSACTION_LIMIT = 5.0
 LISTEN_AGAIN_AFTER = 0.5
+LISTEN_CHECK_EVERY = 20.0
 # Every statement of the journal finds its rows by key. A planner that has no statistics yet, as right after a migration,
 # would rather read a whole small table, and go on doing so with a cached plan when it has grown.
 ONLY_POINT_LOOKUPS = {
@@ -267,7 +268,12 @@ class PostgresBackend:
                 connection.add_termination_listener(lambda _, lost=lost: lost.set())
                 await connection.add_listener(CHANNEL, self._heard)
                 self.on_ready(Ready())
-                await lost.wait()
+                while not lost.is_set():
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(LISTEN_CHECK_EVERY):
+                            await lost.wait()
+                    if not lost.is_set():  # a connection that only listens would never notice that the network is gone
+                        await connection.fetchval("select 1", timeout=CONNECT_TIMEOUT)
             except self._silenced as error:
                 self._log.warning("not listening; trying again", error=str(error), again_in=LISTEN_AGAIN_AFTER)
             finally:

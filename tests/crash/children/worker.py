@@ -1,8 +1,8 @@
 """A process that works on the crash app, as its plan says; see plan.py.
 
-    python -m crash.children.worker PLAN       one process, one plan
-    python -m crash.children.worker --nursery  reads plans, a line each, and lets a process of its own carry out each:
-                                               a fork takes milliseconds, while starting Python takes a second
+python -m crash.children.worker PLAN       one process, one plan
+python -m crash.children.worker --nursery  reads plans, a line each, and lets a process of its own carry out each:
+                                           a fork takes milliseconds, while starting Python takes a second
 """
 
 from __future__ import annotations
@@ -65,11 +65,7 @@ class Boundaries:
 def make_runtime(plan: Plan, probe: Boundaries | None = None) -> Runtime:
     gate = None if plan.gate is None else Path(plan.gate)
     app = build(
-        plan.store,
-        Counter(Path(plan.counter)),
-        in_flight=plan.in_flight,
-        gate=gate,
-        slow_to_cancel=plan.slow_to_cancel,
+        plan.store, Counter(Path(plan.counter)), in_flight=plan.in_flight, gate=gate, slow_to_cancel=plan.slow_to_cancel
     )
     runtime = Runtime(app, lease=round(plan.lease * SECOND), probe=probe, grace=plan.grace)
     app.runtime = runtime
