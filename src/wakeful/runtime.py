@@ -99,6 +99,7 @@ class Runtime:
         self._background: set[asyncio.Task[None]] = set()
         self._pending_alarms: dict[str, Alarm] = {}
         self._storing_alarms: asyncio.Task[None] | None = None
+        self._rejoining: asyncio.Task[None] | None = None
         self._full_at: float | None = None
         self.store.hear_trouble(self._note_trouble)
         self._working = False
@@ -155,7 +156,7 @@ class Runtime:
         """Others declared this process dead: drop what runs, start again under a new identity."""
         if process == self.membership.process and self._working:
             self.worker.drop_all()
-            self._in_background(self._rejoin())
+            self._rejoining = self._in_background(self._rejoin())
 
     async def _rejoin(self) -> None:
         await self.worker.idle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -39,8 +40,10 @@ async def new_sqlite_place(tmp_path: Path) -> NewPlace:
     template = tmp_path / "template.db"
     await prepare(f"sqlite:///{template}", tmp_path)
 
+    numbers = itertools.count(1)
+
     async def make() -> Place:
-        folder = tmp_path / f"place-{len(list(tmp_path.iterdir()))}"
+        folder = tmp_path / f"place-{next(numbers)}"
         folder.mkdir()
         shutil.copy(template, folder / "wakeful.db")
         return Place(f"sqlite:///{folder}/wakeful.db", folder)

@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -24,9 +24,9 @@ import asyncpg
 from pydantic_core import from_json
 
 from crash.children.plan import Plan
+from crash.children.waiting import PATIENCE, until
 from wakeful.settings import sqlite_path
 
-PATIENCE = 90.0
 TESTS = Path(__file__).parents[1]
 WAITING_FOR_A_LOCK = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
 
@@ -91,10 +91,10 @@ class Child:
             async with asyncio.timeout(within), self._heard:
                 await self._heard.wait_for(lambda: len(self.said(what)) >= times or self._over)
         except TimeoutError:
-            pytest_fail(f"it did not say {what!r} within {within:g} s", self)
+            raise disappointed(f"it did not say {what!r} within {within:g} s", self) from None
         found = self.said(what)
         if len(found) < times:
-            pytest_fail(f"it ended without saying {what!r}", self)
+            raise disappointed(f"it ended without saying {what!r}", self)
         return found[times - 1]
 
     async def tell(self, line: str) -> None:
@@ -118,7 +118,7 @@ class Child:
             async with asyncio.timeout(within):
                 code = await self._process.wait()
         except TimeoutError:
-            pytest_fail(f"it did not end within {within:g} s", self)
+            raise disappointed(f"it did not end within {within:g} s", self) from None
         await self._reading
         return code
 
@@ -127,7 +127,7 @@ class Child:
         self.signal(signal.SIGTERM)
         code = await self.ends()
         if code != 0:
-            pytest_fail(f"it ended with {code} when asked to stop", self)
+            raise disappointed(f"it ended with {code} when asked to stop", self)
 
     async def _read(self) -> None:
         assert self._process.stdout is not None
@@ -242,21 +242,9 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def pytest_fail(message: str, child: Child) -> None:
+def disappointed(message: str, child: Child) -> AssertionError:
     tail = "\n".join(child.log.splitlines()[-25:])
-    raise AssertionError(f"{message}\nit said: {child.lines[-8:]}\nits log ends:\n{tail}")
-
-
-async def until(holds: Callable[[], Any], *, within: float = PATIENCE) -> Any:
-    """Wait until something holds that nobody tells of: a row, a file, the state of a process."""
-    async with asyncio.timeout(within):
-        while True:
-            value = holds()
-            if isinstance(value, Awaitable):
-                value = await value
-            if value:
-                return value
-            await asyncio.sleep(0.01)
+    return AssertionError(f"{message}\nit said: {child.lines[-8:]}\nits log ends:\n{tail}")
 
 
 def query_sqlite(path: Path, sql: str) -> list[tuple[Any, ...]]:
@@ -377,14 +365,14 @@ class Place:
 
     async def states(self) -> dict[str, int]:
         """How many runs are in which state."""
-        return dict(await self.query("select state, count(*) from wakeful_run group by state"))  # type: ignore[arg-type]
+        return dict(await self.query("select state, count(*) from wakeful_run group by state"))
 
     async def alarms(self) -> list[tuple[str, str, int]]:
-        return await self.query("select key, text, count from wakeful_alarm order by key")  # type: ignore[return-value]
+        return await self.query("select key, text, count from wakeful_alarm order by key")
 
     async def processes(self) -> dict[str, str]:
         """Each process and its state."""
-        return dict(await self.query("select id, state from wakeful_process"))  # type: ignore[arg-type]
+        return dict(await self.query("select id, state from wakeful_process"))
 
     async def everything(self, *, but: tuple[str, ...] = ()) -> dict[str, list[tuple[Any, ...]]]:
         """All rows of all tables."""

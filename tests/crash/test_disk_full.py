@@ -9,9 +9,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from crash.children.waiting import until
 from crash.children.workload import Counter
 from crash.conftest import NewPlace
-from crash.harness import Place, until, worker
+from crash.harness import Place, worker
 from wakeful.testing.ports import free_port
 
 LARGE = "x" * 60_000
@@ -69,7 +70,7 @@ async def test_a_full_disk_refuses_events_and_goes_on_when_there_is_room(place: 
 
 async def fill(http: httpx2.AsyncClient) -> list[str]:
     """Send until it is refused; what was accepted, which does not include the refused one."""
-    accepted = []
+    accepted: list[str] = []
     for number in range(1000):
         identifier = f"note-{number}"
         answer = await post(http, identifier)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 from pathlib import Path
 
+from crash.children.waiting import until
 from crash.children.workload import Counter
 from crash.conftest import NewPlace
-from crash.harness import WAITING_FOR_A_LOCK, Place, until, worker
+from crash.harness import WAITING_FOR_A_LOCK, Place, worker
 from crash.orders import check, order, recorded_steps
 from support.fault_proxy import FaultProxy
 from wakeful.testing.postgres_server import PostgresServer
@@ -96,7 +98,7 @@ async def test_a_step_that_waits_to_be_recorded_is_recorded_when_its_run_is_give
         async with place.no_steps_can_be_stored():
             for name in names:
                 (gate / name).touch()
-                await until(lambda name=name: has_run(place, name, "through"))
+                await until(partial(has_run, place, name, "through"))
             child.signal(signal.SIGTERM)
             await until(lambda: "giving runs back" in child.log)
         assert await child.ends() == 0

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from crash.children.waiting import until
 from crash.conftest import NewPlace
-from crash.harness import WAITING_FOR_A_LOCK, Case, Nurseries, Place, until
+from crash.harness import WAITING_FOR_A_LOCK, Case, Nurseries, Place
 from crash.orders import boundaries_of_one_order, check, emit, order
 from support.fault_proxy import FaultProxy
 from wakeful.testing.postgres_server import PostgresServer

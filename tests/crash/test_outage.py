@@ -13,8 +13,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from crash.children.waiting import until
 from crash.conftest import prepare
-from crash.harness import Child, Place, until, worker
+from crash.harness import Child, Place, worker
 from crash.orders import check
 from support.fault_proxy import FaultProxy
 from wakeful.testing.ports import free_port

@@ -8,9 +8,10 @@ import asyncio
 import signal
 from pathlib import Path
 
+from crash.children.waiting import until
 from crash.children.workload import Counter
 from crash.conftest import NewPlace
-from crash.harness import Nurseries, Place, until, worker
+from crash.harness import Nurseries, Place, worker
 from crash.orders import boundaries_of_one_order, check, emit, order
 
 

@@ -53,7 +53,7 @@ def test_a_page_is_taken_apart(tmp_path, monkeypatch):
     )
     page = Page(path)
     first, second = page.blocks
-    assert (first.language, first.flags, first.file_name, first.line) == ("python", {"no-run"}, "app.py", 4)
+    assert (first.language, first.flags, first.file_name, first.line) == ("python", frozenset({"no-run"}), "app.py", 4)
     assert second.adjoins
     assert page.headings == ["Title", "Next: one"]
     assert page.anchors == {"title", "next-one"}

@@ -17,7 +17,16 @@ from pydantic_core import to_json
 
 from wakeful.clock import Microseconds, readable, seconds
 from wakeful.clock import to_text as time_text
-from wakeful.errors import ClaimLost, DeadlineExceeded, InvalidData, TooManyCrashes, UnfinishedCalls, describe, words_of
+from wakeful.errors import (
+    ClaimLost,
+    DeadlineExceeded,
+    InvalidData,
+    TooManyCrashes,
+    Transient,
+    UnfinishedCalls,
+    describe,
+    words_of,
+)
 from wakeful.execution.call import call, is_async
 from wakeful.execution.checkpoint import failed_steps
 from wakeful.execution.options import AgentOptions
@@ -99,31 +108,44 @@ class Executor:
                 f"in flight in {claim.crashes} processes that died, {agent.options.max_crashes} allowed"
             )
             return self._dead(claim, error, "crashed too often")
+        if agent.options.deadline is not None and claim.started_at + agent.options.deadline <= claim.claimed_at:
+            return self._past_deadline(claim, agent)
         return None
+
+    def _past_deadline(self, claim: Claim, agent: Handler) -> FinishRun:
+        limit = readable(agent.options.deadline)
+        error = DeadlineExceeded(f"not finished {limit} after its first start, the deadline of agent {agent.name}")
+        return self._dead(claim, error, "deadline passed")
 
     async def _attempt(self, run: Run, claim: Claim, agent: Handler) -> Ended:
         timer = self._start_deadline(run, claim, agent)
         try:
             arguments = (run, self._read_data(run.event, agent)) if agent.takes_data else (run,)
-            if is_async(agent.function):
-                output = await agent.function(*arguments)
-            else:
-                output = await call(agent.function, arguments, {}, what=f"agent {agent.name}")
+            try:
+                if is_async(agent.function):
+                    output = await agent.function(*arguments)
+                else:
+                    output = await call(agent.function, arguments, {}, what=f"agent {agent.name}")
+            finally:
+                unfinished = run.in_flight
+                await run.end()
             if run.interrupted is not None:  # it swallowed the cancellation
                 return await self._settle_interrupted(run, claim, agent)
-            if run.in_flight:
+            if unfinished:
                 message = (
-                    f"agent {agent.name} returned while {run.in_flight} run.* call(s) were in flight: "
+                    f"agent {agent.name} returned while {unfinished} run.* call(s) were in flight: "
                     "await them all, or use run.map or asyncio.gather"
                 )
                 raise UnfinishedCalls(message)
             text = to_text(output, what=f"the output of agent {agent.name}")
-        except asyncio.CancelledError:
-            if run.interrupted is None:
-                raise
+        except asyncio.CancelledError as error:
             task = asyncio.current_task()
-            if task is not None:
+            while task is not None and task.cancelling():
                 task.uncancel()
+            if run.interrupted is None:  # the handler awaited something cancelled, or cancelled itself
+                inside = Transient("the handler was cancelled from inside")
+                inside.__cause__ = error
+                return await self._settle_failure(claim, agent, inside, run.pending_steps)
             return await self._settle_interrupted(run, claim, agent)
         except ClaimLost:
             raise

@@ -10,7 +10,6 @@ from wakeful.errors import StoreUnavailable
 from wakeful.service import Service
 from wakeful.stores.base import BuryProcess
 
-
 AFTER_AN_OUTAGE = 3.0
 
 

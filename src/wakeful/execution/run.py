@@ -41,6 +41,7 @@ Interruption = Literal["waiting", "deadline", "released", "lost"]
 # A call that has just ended may be on its way to the handler through tasks, gathers and groups, a turn of the event loop
 # for each: what it brings (the next call, or an error) comes before the run is put away.
 TURNS_BEFORE_LEAVING = 25
+BRANCHES_END_WITHIN = 1.0
 _inside_transaction: contextvars.ContextVar[bool] = contextvars.ContextVar("wakeful_inside_transaction", default=False)
 
 
@@ -138,6 +139,8 @@ class Run:
         self._active = 0
         self._waits: list[Microseconds] = []
         self._task: asyncio.Task[Any] | None = None
+        self._branches: set[asyncio.Task[Any]] = set()  # other tasks of the handler that are inside a call
+        self._over = False
         self._random: Random | None = None
         self._log: RunLog | None = None
         self.interrupted: Interruption | None = None
@@ -376,10 +379,21 @@ class Run:
 
     def interrupt(self, why: Interruption) -> None:
         """End this attempt by cancelling its task; every later `run.*` call of it is cancelled too."""
-        if self.interrupted is None:
+        if self.interrupted is None and not self._over:
             self.interrupted = why
             if self._task is not None:
                 self._task.cancel()
+
+    async def end(self) -> None:
+        """The handler has ended: what is settled now is interrupted no more, and branches that it left behind, which
+        would do things for a run that may soon be somebody else's, are cancelled.
+        """
+        self._over = True
+        if self._branches:
+            branches = list(self._branches)
+            for branch in branches:
+                branch.cancel()
+            await asyncio.wait(branches, timeout=BRANCHES_END_WITHIN)
 
     @property
     def earliest_wait(self) -> Microseconds | None:
@@ -399,15 +413,20 @@ class Run:
     # bookkeeping
 
     def _enter(self) -> None:
-        if self.interrupted is not None:
+        if self.interrupted is not None or self._over:
             raise asyncio.CancelledError
         if _inside_transaction.get():
             message = "run.* inside run.transaction: the function may only use its db. Do this before or after it"
             raise Persistent(message)
         self._active += 1
+        task = asyncio.current_task()
+        if task is not self._task and task is not None:
+            self._branches.add(task)
 
     def _exit(self) -> None:
         self._active -= 1
+        if self._branches:
+            self._branches.discard(asyncio.current_task())  # type: ignore[arg-type]  # there is one here
         if self._waits:
             self._consider_leaving()
 

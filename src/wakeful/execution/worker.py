@@ -23,6 +23,7 @@ from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Ready
 
 AFTER_AN_ERROR = 0.25
 LOOK_ANYWAY_EVERY = 5.0
+LET_GO_WITHIN = 5.0  # what does not end then is given back all the same, and its writes are refused
 
 
 class ClaimingStore(Protocol):
@@ -104,7 +105,7 @@ class Worker:
             self._log.info("stopping: giving runs back", runs=len(self._tasks))
             for run in list(self._runs.values()):
                 run.interrupt("released")
-            await asyncio.wait(list(self._tasks), timeout=5.0)
+            await asyncio.wait(list(self._tasks), timeout=LET_GO_WITHIN)
         with contextlib.suppress(StoreUnavailable, ClaimLost):
             await self._store.forget(ForgetRuns(self._process(), frozenset(self._owned)))
 

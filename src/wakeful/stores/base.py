@@ -25,9 +25,17 @@ class Call:
     function: Callable[[Any], Any]
 
 
+@dataclass(slots=True)
+class Count:
+    """A query of which only the number of rows that it wrote is asked. Cheaper where rows come back one by one."""
+
+    name: str
+    rows: Sequence[Row]
+
+
 # What a verb is: it yields (query name, rows of parameters), is sent the rows that came back, and returns its results.
 # Written so, the same code serves a database that is called from a thread and one that is awaited.
-Transaction = Generator[tuple[str, Sequence[Row]] | Call, Any, R]
+Transaction = Generator[tuple[str, Sequence[Row]] | Count | Call, Any, R]
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ import structlog
 
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import ConfigError, StoreFull, StoreUnavailable
-from wakeful.stores.base import Call, Ready, Row, Transaction
+from wakeful.stores.base import Call, Count, Ready, Row, Transaction
 from wakeful.stores.migrations import CREATE_LEDGER, Migration, missing, refuse_behind
 from wakeful.stores.queries import Dialect, load_queries
 
@@ -170,7 +170,7 @@ class PostgresBackend:
                 if isinstance(operation, Call):
                     message = "run.transaction on PostgreSQL has a connection of its own"
                     raise TypeError(message)
-                name, rows = operation
+                name, rows = (operation.name, operation.rows) if isinstance(operation, Count) else operation
                 if not rows:
                     reply = []
                 elif name in self._bulk:
@@ -182,7 +182,7 @@ class PostgresBackend:
                     reply = await connection.fetch(queries[name], *rows[0])
                 else:
                     reply = await connection.fetchmany(queries[name], rows)
-                operation = generator.send(reply)
+                operation = generator.send(len(reply) if isinstance(operation, Count) else reply)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]  # a generator's return value is not typed at run time
 

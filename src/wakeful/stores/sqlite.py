@@ -25,7 +25,7 @@ import apsw
 
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
-from wakeful.stores.base import Call, Row, Transaction
+from wakeful.stores.base import Call, Count, Row, Transaction
 from wakeful.stores.migrations import CREATE_LEDGER, Migration, missing
 from wakeful.stores.queries import Dialect, load_queries
 
@@ -188,6 +188,11 @@ class SqliteBackend:
                     reply: Any
                     if isinstance(operation, Call):
                         reply = self._call(operation.function)
+                    elif isinstance(operation, Count):
+                        before = connection.total_changes()
+                        for _ in cursor.executemany(queries[operation.name], operation.rows):
+                            pass  # rows that come back are not asked for, but the statements go on only if they are taken
+                        reply = connection.total_changes() - before
                     else:
                         name, rows = operation
                         reply = list(cursor.executemany(queries[name], rows)) if rows else []

@@ -150,15 +150,18 @@ class DatabaseStore:
         database = self.database
         if not isinstance(database, TransactionalDatabase):
             return await self._persist(TransactStep(claim, function, to_step))  # type: ignore[no-any-return]
-        wait = FIRST_WAIT
+        wait, in_doubt = FIRST_WAIT, False
         while True:
             try:
                 return await self._transact_beside(database, claim, function, to_step)
             except StoreUnavailable as error:
+                if self.journal.closed:
+                    raise
+                in_doubt = True
                 self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
             except Exception:
                 # After a lost COMMIT the function may have failed on its own rows of that earlier try.
-                if wait == FIRST_WAIT or (done := await self._find_step(claim, key)) is None:
+                if not in_doubt or (done := await self._find_step(claim, key)) is None:
                     raise
                 return done
             await asyncio.sleep(wait)
@@ -181,7 +184,7 @@ class DatabaseStore:
         try:
             async with database.user_transaction() as connection:
                 try:
-                    step = to_step(await function(connection))
+                    step: Step = to_step(await function(connection))
                 except Exception as error:
                     if connection.is_closed():
                         raise StoreUnavailable(str(error)) from error
@@ -202,7 +205,7 @@ class DatabaseStore:
                 raise refused from None
             raise
         self._probe("after", [request])
-        return step
+        return step  # type: ignore[no-any-return]  # the comparison with a result made it Any
 
     async def _find_step(self, claim: Claim, key: str) -> Step | None:
         """What is recorded under a key. Asks until the store answers: without an answer nothing may be done again."""

@@ -25,13 +25,16 @@ import uvicorn
 from pydantic_core import to_json
 
 from crash.children.plan import Plan
-from crash.children.workload import Counter, build, say, until
+from crash.children.waiting import until
+from crash.children.workload import Counter, build, say
 from wakeful.api.serving import create
 from wakeful.cli.life import fast_loop
 from wakeful.clock import SECOND
 from wakeful.errors import StoreUnavailable
 from wakeful.runtime import Runtime
 from wakeful.stores import postgres
+
+FOR_EVER = 3600.0  # the test that started us has less patience
 
 
 class Boundaries:
@@ -46,7 +49,7 @@ class Boundaries:
 
     def __call__(self, point: str, requests: Sequence[Any]) -> None:
         self.count += 1
-        if self._stop_on == [point, [type(one).__name__ for one in requests]]:
+        if self._stop_on is not None and tuple(self._stop_on) == (point, [type(one).__name__ for one in requests]):
             self._stop_at, self._stop_on = self.count, None
         if self._say_all:
             self._say("passed", point, requests)
@@ -99,11 +102,11 @@ async def send_orders(runtime: Runtime, plan: Plan, numbers: Iterator[int], told
         await asyncio.sleep(plan.rest)
 
 
-async def count_done(runtime: Runtime) -> int:
+async def has_done(runtime: Runtime, count: int) -> bool:
     try:
-        return (await runtime.reader.counts()).get("done", 0)
+        return (await runtime.reader.counts()).get("done", 0) >= count
     except StoreUnavailable:
-        return 0
+        return False
 
 
 class HttpServer(uvicorn.Server):
@@ -131,10 +134,11 @@ async def work(plan: Plan) -> None:
     loop.add_signal_handler(signal.SIGTERM, told_to_stop.set)
     loop.add_signal_handler(signal.SIGUSR1, lambda: background.add(loop.create_task(make_room(runtime))))
     await runtime.open()
+    server: HttpServer | None = None
     if plan.port is not None:
         server = HttpServer(uvicorn.Config(create(runtime), port=plan.port, lifespan="off", log_config=None))
         background.add(loop.create_task(server.serve()))
-        await until(lambda: server.started)
+        await until(lambda: server is not None and server.started)
         say("serving")
     if plan.work:
         await runtime.start()
@@ -150,9 +154,8 @@ async def work(plan: Plan) -> None:
     if plan.done is None:
         await told_to_stop.wait()
     else:
-        while await count_done(runtime) < plan.done:
-            await asyncio.sleep(0.02)
-    if plan.port is not None:
+        await until(lambda: has_done(runtime, plan.done or 0), within=FOR_EVER)
+    if server is not None:
         server.should_exit = True
     await runtime.stop()
     await asyncio.gather(*background)

@@ -10,13 +10,12 @@ import asyncio
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_json
 
+from crash.children.waiting import until
 from wakeful import App, Backoff, Run, Transient, on, step
 
 APP = "crash"
@@ -202,14 +201,3 @@ def expected(number: int) -> tuple[dict[str, Any], int]:
     """What the two runs of one order return, but for the moment."""
     total = (number * 10 + 1) + (number * 10 + 2) + 14
     return {"closed": total + 1, "lucky": f"ok {number}", "booked": total}, total * 2
-
-
-async def until(holds: Callable[[], Any], *, within: float = 120.0) -> Any:
-    """Wait for something that nobody tells of."""
-    deadline = time.monotonic() + within
-    while not (value := holds()):
-        if time.monotonic() > deadline:
-            message = f"not within {within:g} s"
-            raise TimeoutError(message)
-        await asyncio.sleep(0.01)
-    return value

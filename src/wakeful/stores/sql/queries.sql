@@ -119,7 +119,6 @@ from wakeful_run where seq = :run_seq and token = :token and state = 'running'
 on conflict (run_seq, key) do update
 set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, result = excluded.result,
     error = excluded.error, finished_at = excluded.finished_at
-returning run_seq, key
 
 -- clear_step(run_seq, token, key) --
 -- A failed step whose error left the handler is tried again by the run's retry.

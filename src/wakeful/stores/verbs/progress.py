@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from pydantic_core import to_json
 
 from wakeful.errors import ClaimLost
-from wakeful.model import Claim, Step
-from wakeful.stores.base import Call, FinishRun, LeaveRun, SaveSteps, SaveTransacted, Transaction, TransactStep
+from wakeful.model import Claim, Outcome, Step
+from wakeful.stores.base import Call, Count, FinishRun, LeaveRun, SaveSteps, SaveTransacted, Transaction, TransactStep
 from wakeful.stores.verbs.people import open_alarms
 
 Nothing = ClaimLost | None
+
+WENT_WELL = Outcome("ok", commit="committed")
+DONE = to_json(WENT_WELL).decode()  # how nearly every run ends
 
 
 def lost(claim: Claim) -> ClaimLost:
@@ -38,14 +41,12 @@ def step_row(claim: Claim, step: Step) -> tuple[object, ...]:
 
 def save_steps(now: int | None, requests: Sequence[SaveSteps]) -> Transaction[list[Nothing]]:  # noqa: ARG001 a verb's shape
     rows = [step_row(request.claim, step) for request in requests for step in request.steps]
-    saved = yield "save_step", rows
-    if len(saved) == len(rows):
+    saved = yield Count("save_step", rows)
+    if saved == len(rows):
         return [None] * len(requests)
-    kept = {(row[0], row[1]) for row in saved}
-    return [
-        None if all((request.claim.seq, step.key) in kept for step in request.steps) else lost(request.claim)
-        for request in requests
-    ]
+    owned = yield "token_of_run", [(seq,) for seq in sorted({request.claim.seq for request in requests})]
+    tokens = {row[0]: row[1] for row in owned if row[2] == "running"}
+    return [None if tokens.get(one.claim.seq) == one.claim.token else lost(one.claim) for one in requests]
 
 
 def transact_steps(now: int | None, requests: Sequence[TransactStep]) -> Transaction[list[Step | Exception]]:  # noqa: ARG001
@@ -61,7 +62,7 @@ def transact_steps(now: int | None, requests: Sequence[TransactStep]) -> Transac
             results.append(error)
             continue
         step = request.to_step(value)
-        yield "save_step", [step_row(request.claim, step)]
+        yield Count("save_step", [step_row(request.claim, step)])
         results.append(step)
     return results
 
@@ -98,7 +99,7 @@ def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[l
                 request.reason,
                 request.output,
                 request.error,
-                to_json(request.outcome).decode(),
+                DONE if request.outcome == WENT_WELL else to_json(request.outcome).decode(),
                 int(request.failed),
             )
             for request in ordered
@@ -128,7 +129,7 @@ def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[l
             one.decision.reason,
         )
         for one in ended
-        if one.decision is not None
+        if one.decision is not None and one.claim.seq in just_now
     ]
     if decisions:
         yield "insert_run_decision", decisions
@@ -141,7 +142,7 @@ def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[l
 def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[list[Nothing]]:
     steps = [step_row(request.claim, step) for request in requests for step in request.steps]
     if steps:
-        yield "save_step", steps
+        yield Count("save_step", steps)
     cleared = [(request.claim.seq, request.claim.token, key) for request in requests for key in request.clear]
     if cleared:
         yield "clear_step", cleared

@@ -1,0 +1,21 @@
+"""Waiting for what nobody tells of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+PATIENCE = 90.0
+
+
+async def until(holds: Callable[[], Any], *, within: float = PATIENCE) -> Any:
+    """Wait until something holds: a row, a file, the state of a process. Sync or async; gives what it gave."""
+    async with asyncio.timeout(within):
+        while True:
+            value = holds()
+            if isinstance(value, Awaitable):
+                value = await value
+            if value:
+                return value
+            await asyncio.sleep(0.01)
