@@ -60,7 +60,7 @@ def test_binary_mode_is_accepted(api):
 def test_bad_input_names_the_field_and_the_index_and_nothing_is_stored(api):
     bad = [EVENT_IN, EVENT_IN | {"id": ""}]
     problem = assert_problem(post(api, bad, {"content-type": "application/json"}), 400, field="id", index=1)
-    assert "event 1 of the batch" in problem["detail"]
+    assert "event at index 1 of the batch" in problem["detail"]
     assert "index" not in assert_problem(post(api, b"\xff"), 400, field="body")
     assert api.door.events == []
 

@@ -21,7 +21,7 @@ from wakeful.api.ports import Door, Reader
 from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse, found
 from wakeful.intake.cloudevents import parse_request
-from wakeful.model import EVENT_STATES
+from wakeful.model import STORED_EVENT_STATES
 
 IDEMPOTENCY_KEY_LIMIT = 255
 LIST_PARAMETERS = ("type", "state", "id", "limit", "after")
@@ -66,7 +66,7 @@ class Events:
     async def _list(self, request: Request) -> Response:
         given = read_parameters(request.query_params, LIST_PARAMETERS)
         limit = read_limit(given)
-        state = read_state(given, EVENT_STATES)
+        state = read_state(given, STORED_EVENT_STATES)
         if "id" in given:
             event = await self._reader.event(given["id"])
             return JsonResponse({"events": [] if event is None else [event], "next": None})

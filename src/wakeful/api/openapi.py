@@ -16,7 +16,7 @@ from wakeful.api.parameters import LIMIT_DEFAULT, LIMIT_LARGEST
 from wakeful.api.problem import MEDIA_TYPE
 from wakeful.api.reply import JsonResponse
 from wakeful.intake.cloudevents import BATCH, BATCH_LIMIT, EXTENSION_NAME_LIMIT, PLAIN, STRUCTURED, TEXT_LIMIT
-from wakeful.model import EVENT_STATES, RUN_STATES
+from wakeful.model import EVENT_STATES, RUN_STATES, STORED_EVENT_STATES
 
 Json = dict[str, Any]
 
@@ -87,7 +87,7 @@ def _paths() -> Json:
                 "summary": "List events, newest first",
                 "parameters": [
                     _query("type", {"type": "string"}, "Only events of this type"),
-                    _query("state", _one_of(EVENT_STATES), "Only events in this state"),
+                    _query("state", _one_of(STORED_EVENT_STATES), "Only events in this state"),
                     _query("id", {"type": "string"}, "Only the event of this CloudEvents id or key"),
                     _limit(),
                     _after(),

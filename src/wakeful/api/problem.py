@@ -66,7 +66,7 @@ def problem_of(error: Exception, *, reading: bool = False) -> Problem:
             return Problem(415, str(error), kind="unsupported-content-type", title=title, field=error.field)
         case InvalidEvent():
             title = "The event cannot be accepted"
-            detail = str(error) if error.index is None else f"event {error.index} of the batch: {error}"
+            detail = str(error) if error.index is None else f"event at index {error.index} of the batch: {error}"
             return Problem(400, detail, kind="invalid-event", title=title, field=error.field, index=error.index)
         case IdempotencyConflict():
             title = "This Idempotency-Key was used for another request"

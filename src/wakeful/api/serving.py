@@ -10,6 +10,7 @@ from wakeful.api.app import create_api
 from wakeful.api.security import ApiSettings
 from wakeful.errors import StoreUnavailable
 from wakeful.model import Event, Receipt
+from wakeful.settings import token as token_of_environment
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -58,6 +59,7 @@ def serve_app(
 ) -> Starlette:
     """The HTTP side of an app. Served by itself it runs the app too; mounted, it uses the one that runs around it."""
     late: Any = LateRuntime(app)
+    token = token or token_of_environment()
     http = create_api(late, late, settings=ApiSettings(host=host, token=token, allowed_hosts=allowed_hosts))
 
     @asynccontextmanager

@@ -10,7 +10,7 @@ from rich.text import Text
 from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_limit, add_store, one_of
 from wakeful.cli.opening import chosen_store, read
 from wakeful.cli.terminal import Cell, ago, is_piped, now, plain, print_json, print_table, short, state, terminal, took
-from wakeful.model import EVENT_STATES, RUN_STATES, AlarmState
+from wakeful.model import RUN_STATES, STORED_EVENT_STATES, AlarmState
 from wakeful.stores.reading import Reader
 
 WIDE = 100
@@ -85,7 +85,7 @@ runs_command = Command(declare_runs, show_runs, "wakeful trace RUN shows one of 
 
 
 def declare_events(parser: Parser) -> None:
-    known = sorted(EVENT_STATES - {"duplicate"})
+    known = sorted(STORED_EVENT_STATES)
     parser.add_argument("--type", metavar="TYPE", help="only events of this type")
     parser.add_argument("--state", metavar="STATE", type=one_of(known, what="state"), help=", ".join(known))
     parser.add_argument("--event", "--id", dest="event", metavar="ID", help="only events with this id")

@@ -41,7 +41,7 @@ def add_working(parser: Parser) -> None:
         metavar="TIME",
         type=seconds,
         default=DEFAULT_GRACE,
-        help="how long what runs may go on after Ctrl-C, like 30s (default 10s)",
+        help="how long what runs may go on after Ctrl-C, like 30s (default: 10s, and 2s for `dev`)",
     )
     add_logs(parser)
 

@@ -201,7 +201,7 @@ class Executor:
                 error = DeadlineExceeded(
                     f"not finished {limit} after its first start, the deadline of agent {agent.name}"
                 )
-                await self._store.finish(self._dead(claim, error, "deadline passed"))
+                await self._store.finish(self._dead(claim, error, "deadline passed", failed=True))
             case "released":
                 steps = run.pending_steps
                 await self._store.leave(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wakeful.clock import Microseconds
+from wakeful.errors import words_of
 from wakeful.model import Decision, Event
 
 
@@ -43,9 +44,12 @@ def decide(facts: AdmissionFacts, rules: Sequence[Rule] = DEFAULT_RULES) -> Deci
     for rule in rules:
         try:
             decision = rule(facts)
-        except Exception as error:
+            if decision is not None and not isinstance(decision, Decision):
+                message = f"it answered {decision!r}, which is neither a Decision nor None"
+                raise TypeError(message)
+        except Exception as error:  # a broken rule denies
             name = getattr(rule, "__name__", repr(rule))
-            return Decision("deny", rule=name, reason=f"the rule failed: {type(error).__name__}: {error}")
+            return Decision("deny", rule=name, reason=f"the rule failed: {type(error).__name__}: {words_of(error)}")
         if decision is None:
             continue
         if decision.answer == "deny":
