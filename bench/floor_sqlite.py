@@ -43,11 +43,11 @@ create table run (
 );
 create index run_ready on run (agent, due_at) where state = 'ready';
 create table step (
-    run_id text not null,
+    run_seq integer not null,
     key text not null,
     result text not null,
     saved_at integer not null,
-    primary key (run_id, key)
+    primary key (run_seq, key)
 ) without rowid;
 """
 _ACCEPT_EVENT = """
@@ -61,15 +61,15 @@ update run set state = 'running', owner = ?, token = token + 1
 where seq in (
     select seq from run where state = 'ready' and agent = ? and due_at <= ? order by due_at limit ?
 )
-returning id, token
+returning seq, token
 """
 _SAVE_STEP = """
-insert into step (run_id, key, result, saved_at)
-select id, ?, ?, ? from run where id = ? and token = ? and state = 'running'
+insert into step (run_seq, key, result, saved_at)
+select seq, ?, ?, ? from run where seq = ? and token = ? and state = 'running'
 """
 _FINISH = """
 update run set state = 'done', owner = null, finished_at = ?, output = ?
-where id = ? and token = ? and state = 'running'
+where seq = ? and token = ? and state = 'running'
 """
 
 
@@ -133,21 +133,21 @@ def _accept(connection: sqlite3.Connection, first: int, count: int, keys: Keys) 
     _expect(count, runs.rowcount)
 
 
-def _claim(connection: sqlite3.Connection, count: int) -> list[tuple[str, int]]:
-    claims: list[tuple[str, int]] = connection.execute(_CLAIM, ("floor-process", AGENT, now(), count)).fetchall()
+def _claim(connection: sqlite3.Connection, count: int) -> list[tuple[int, int]]:
+    claims: list[tuple[int, int]] = connection.execute(_CLAIM, ("floor-process", AGENT, now(), count)).fetchall()
     _expect(count, len(claims))
     return claims
 
 
-def _save_steps(connection: sqlite3.Connection, claims: list[tuple[str, int]], key: str) -> None:
+def _save_steps(connection: sqlite3.Connection, claims: list[tuple[int, int]], key: str) -> None:
     at = now()
-    saved = connection.executemany(_SAVE_STEP, [(key, RESULT, at, run_id, token) for run_id, token in claims])
+    saved = connection.executemany(_SAVE_STEP, [(key, RESULT, at, seq, token) for seq, token in claims])
     _expect(len(claims), saved.rowcount)
 
 
-def _finish(connection: sqlite3.Connection, claims: list[tuple[str, int]]) -> None:
+def _finish(connection: sqlite3.Connection, claims: list[tuple[int, int]]) -> None:
     at = now()
-    finished = connection.executemany(_FINISH, [(at, OUTPUT, run_id, token) for run_id, token in claims])
+    finished = connection.executemany(_FINISH, [(at, OUTPUT, seq, token) for seq, token in claims])
     _expect(len(claims), finished.rowcount)
 
 

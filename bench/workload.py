@@ -5,11 +5,13 @@
 A run is one event of about 200 bytes handled by one agent in three checkpointed steps. What its identities look like
 decides more than anything else, so each floor is measured with both kinds:
 
-- `digest`: random keys, as the engine must have them (a run's id is a digest of its event). Every row of a batch lands
-  on a page of its own in each index, and all those pages are in the commit. It gets slower as the tables grow, so
-  compare only measurements of about the same length.
-- `growing`: keys in the order of arrival. Neighbours share pages. No choice of keys can be faster, so this is the
-  ceiling: an engine gets near to it as far as it keeps its hot rows under a growing number.
+- `digest`: an event's key and a run's id are digests, as the engine must have them: the same event is then the same run
+  wherever it comes in. At acceptance every row of a batch lands on a page of its own in two indexes. It gets slower as
+  the tables grow, so compare only measurements of about the same length. This is the loop to compare with.
+- `growing`: both in the order of arrival, which gives up knowing an event again. Neighbours share pages, nothing can be
+  faster: the ceiling.
+
+In both, steps and fences find their run by its growing number.
 """
 
 import hashlib

@@ -30,15 +30,16 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import math
 import socket
 import sys
 import traceback
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-from wakeful.clock import Duration, Microseconds, duration
+from wakeful.clock import SECOND, Duration, Microseconds, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -172,11 +173,16 @@ CLASSES: tuple[tuple[tuple[type[BaseException], ...], FailureClass], ...] = (
 
 TOO_MANY_REQUESTS = 429
 REQUEST_TIMEOUT = 408
-SERVICE_UNAVAILABLE = 503
+LONGEST_RETRY_AFTER: Microseconds = 7 * 86400 * SECOND
+KNOWN_FAILURE = "__wakeful_failure__"
 
 
 def classify(error: BaseException) -> Verdict:
     """Say what class of failure an exception is. See CLASSES; HTTP errors of any client go by their status."""
+    if (
+        known := getattr(error, KNOWN_FAILURE, None)
+    ) is not None:  # read back from storage, without what told its class
+        return Verdict(known, getattr(error, "retry_after", None))
     if isinstance(error, Failure):
         retry_after = getattr(error, "retry_after", None)
         for kinds, failure in CLASSES:
@@ -216,9 +222,9 @@ def _http_status(error: BaseException) -> int | None:
 
 def _classify_status(status: int, error: BaseException) -> Verdict:
     wait = _retry_after(error)
-    if status == TOO_MANY_REQUESTS or (status == SERVICE_UNAVAILABLE and wait is not None):
-        return Verdict("rate_limited" if wait is not None else "transient", wait)
-    if status == REQUEST_TIMEOUT or status >= 500:
+    if status == TOO_MANY_REQUESTS and wait is not None:
+        return Verdict("rate_limited", wait)
+    if status in {REQUEST_TIMEOUT, TOO_MANY_REQUESTS} or status >= 500:
         return Verdict("transient", wait)
     return Verdict("persistent")
 
@@ -235,14 +241,15 @@ def _retry_after(error: BaseException) -> Microseconds | None:
     if not text:
         return None
     try:
-        return max(0, duration(float(text)))
+        wait = float(text)
     except ValueError:
-        pass
-    try:
-        wait = parsedate_to_datetime(text) - datetime.now(UTC)
-    except (TypeError, ValueError):
+        try:
+            wait = (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
+        except (TypeError, ValueError):
+            return None
+    if math.isnan(wait):
         return None
-    return max(0, duration(max(timedelta(0), wait)))
+    return duration(min(max(0.0, wait), LONGEST_RETRY_AFTER / SECOND))
 
 
 TRACEBACK_LIMIT = 8_000
@@ -293,6 +300,8 @@ def restore(stored: Mapping[str, Any]) -> Exception:
     except Exception:
         return StepFailed(f"{stored.get('type')}: {message}")
     error.args = (message,)
+    if stored.get("failure") in get_args(FailureClass):
+        error.__dict__[KNOWN_FAILURE] = stored["failure"]
     if isinstance(error, Transient):
         error.retry_after = None
     return error

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable
-from wakeful.errors import ClaimLost, Transient, describe, restore, words_of
+from wakeful.errors import ClaimLost, Persistent, Transient, describe, restore, words_of
 from wakeful.execution.call import call, is_async
 from wakeful.execution.options import StepOptions
 from wakeful.execution.retry import GiveUp, decide
@@ -98,6 +98,13 @@ class Checkpoint:
                 value = read_back(value, step.result or "null", returns, step=self._name)
             except ClaimLost:
                 raise  # nothing went wrong with the step: it is somebody else's now
+            except SystemExit as error:  # asyncio would let it end the whole process, out of whatever task it came
+                inside: Exception = Persistent(
+                    f"step {self._name} called sys.exit({error.code!r}): return or raise instead"
+                )
+                inside.__cause__ = error
+                await self._after(inside)
+                continue
             except Exception as error:
                 await self._after(error)
                 continue
@@ -114,11 +121,15 @@ class Checkpoint:
 
     async def _call(self) -> Any:
         options = self._options
-        if options.timeout is None and is_async(self._function):
-            return await self._function(*self._arguments, **self._keywords)
-        return await call(
-            self._function, self._arguments, self._keywords, what=f"step {self._name}", limit=options.timeout
-        )
+        token = self._run.inside(self._name)
+        try:
+            if options.timeout is None and is_async(self._function):
+                return await self._function(*self._arguments, **self._keywords)
+            return await call(
+                self._function, self._arguments, self._keywords, what=f"step {self._name}", limit=options.timeout
+            )
+        finally:
+            self._run.outside(token)
 
     async def _transact(self, returns: TypeAdapter[Any] | None) -> Any:
         arguments = self._arguments
@@ -150,7 +161,9 @@ class Checkpoint:
         step = self._step("failed")
         self._position = step.position
         described = describe(error)
-        self._errors = [*self._errors, {"type": described["type"], "message": described["message"][:ERRORS_SHOWN]}][-TRIES_KEPT:]
+        self._errors = [*self._errors, {"type": described["type"], "message": described["message"][:ERRORS_SHOWN]}][
+            -TRIES_KEPT:
+        ]
         step.error = to_json({**described, "tries": self._errors}).decode()
         step.tries = self._tries
         if isinstance(decision, GiveUp):
@@ -195,8 +208,11 @@ def failed_steps(error: BaseException | None) -> set[str]:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        found.update(getattr(one, FAILED_STEPS, ()))
-        pending += [one.__cause__, one.__context__]
+        own = getattr(one, FAILED_STEPS, ())
+        found.update(own)
+        pending.append(one.__cause__)
+        if not own and one.__cause__ is None and not one.__suppress_context__:
+            pending.append(one.__context__)  # raised while that one was handled, and instead of it
         if isinstance(one, BaseExceptionGroup):
             pending += one.exceptions
     return found

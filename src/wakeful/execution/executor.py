@@ -184,11 +184,17 @@ class Executor:
         left = claim.started_at + limit - claim.claimed_at
         return asyncio.get_running_loop().call_later(max(0.0, seconds(left)), run.interrupt, "deadline")
 
+    def _before_deadline(self, claim: Claim, agent: Handler, delay: Microseconds) -> Microseconds:
+        """No wait goes on past the run's deadline: it comes back by then, to be told that it is over."""
+        if agent.options.deadline is None:
+            return delay
+        return max(0, min(delay, claim.started_at + agent.options.deadline - self._around.clock.now()))
+
     async def _settle_interrupted(self, run: Run, claim: Claim, agent: Handler) -> Ended:
         match run.interrupted:
             case "waiting":
                 due = run.earliest_wait
-                delay = max(0, (due or 0) - self._around.clock.now())
+                delay = self._before_deadline(claim, agent, max(0, (due or 0) - self._around.clock.now()))
                 steps = run.pending_steps
                 await self._store.leave(
                     LeaveRun(
@@ -221,10 +227,11 @@ class Executor:
             chance=self._around.chance,
         )
         if isinstance(decision, Again):
+            delay = self._before_deadline(claim, agent, decision.delay)
             self._log.warning(
                 "the run failed; trying again",
                 error=f"{type(error).__name__}: {words_of(error)}",
-                again_in=readable(decision.delay),
+                again_in=readable(delay),
                 why=decision.reason,
             )
             await self._store.leave(
@@ -232,7 +239,7 @@ class Executor:
                     claim,
                     "waiting",
                     "retried" if decision.counts else "waited",
-                    delay=decision.delay,
+                    delay=delay,
                     reason=decision.reason,
                     error=to_json(describe(error)).decode(),
                     failed=decision.counts,
@@ -240,7 +247,7 @@ class Executor:
                     clear=sorted(failed_steps(error)),
                 )
             )
-            return Ended(decision.delay)
+            return Ended(delay)
         if decision.denied:
             self._log.warning("the run was denied", reason=words_of(error))
             await self._store.finish(
@@ -262,7 +269,9 @@ class Executor:
         kind = signature(described["type"], described["message"])
         text = f"agent {claim.agent}: run {claim.id} is a dead letter ({kind}); {reason}"
         self._log.error(
-            "dead letter: given up until a person acts", error=f"{described['type']}: {described['message']}", reason=reason
+            "dead letter: given up until a person acts",
+            error=f"{described['type']}: {described['message']}",
+            reason=reason,
         )
         return FinishRun(
             claim,

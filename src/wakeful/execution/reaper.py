@@ -11,6 +11,7 @@ from wakeful.service import Service
 from wakeful.stores.base import BuryProcess
 
 AFTER_AN_OUTAGE = 3.0
+LOOK_AGAIN_AFTER = 0.5
 
 
 class Cemetery(Protocol):
@@ -53,6 +54,7 @@ class Reaper(Service):
             if patient and not certain:
                 rest = min(rest, AFTER_AN_OUTAGE)
                 continue
+            rest = min(rest, LOOK_AGAIN_AFTER)  # it may have been passed over, in the middle of a transaction
             count = await self._store.bury(BuryProcess(process, certain=certain))
             if count:
                 self.log.warning("a process died; its runs are ready again", process=process, runs=count)

@@ -42,6 +42,7 @@ Interruption = Literal["waiting", "deadline", "released", "lost"]
 # for each: what it brings (the next call, or an error) comes before the run is put away.
 TURNS_BEFORE_LEAVING = 25
 BRANCHES_END_WITHIN = 1.0
+_inside_step: contextvars.ContextVar[str | None] = contextvars.ContextVar("wakeful_inside_step", default=None)
 _inside_transaction: contextvars.ContextVar[bool] = contextvars.ContextVar("wakeful_inside_transaction", default=False)
 
 
@@ -161,6 +162,7 @@ class Run:
 
     def now(self) -> datetime:
         """The time; the same value again on resume. Stored with the run's next checkpoint."""
+        self._refuse_inside("run.now()")
         key, shown = self._next_key("now", "")
         recorded = self.recorded(key)
         if recorded is not None and recorded.result is not None:
@@ -173,12 +175,14 @@ class Run:
 
     def uuid(self) -> uuid.UUID:
         """A random-looking UUID; the same one again on resume."""
+        self._refuse_inside("run.uuid()")
         key, _ = self._next_key("uuid", "")
         return uuid.uuid5(uuid.NAMESPACE_OID, f"{self._claim.root}/{key}")
 
     @property
     def random(self) -> Random:
         """A random generator that gives the same values again on resume."""
+        self._refuse_inside("run.random")
         if self._random is None:
             self._random = Random(self._claim.root)
         return self._random
@@ -249,7 +253,9 @@ class Run:
             recorded = self.recorded(key)
             if recorded is not None and recorded.result is not None:
                 stored = from_json(recorded.result)
-                return Receipt(stored["source"], stored["id"], stored["status"], stored["runs"], stored.get("conflict", False))
+                return Receipt(
+                    stored["source"], stored["id"], stored["status"], stored["runs"], stored.get("conflict", False)
+                )
             inherited = {
                 "causationid": self.event.id,
                 "correlationid": self.event.correlationid or self.event.id,
@@ -340,10 +346,12 @@ class Run:
         """Run the user's function in a transaction that also stores its checkpoint; `run.*` is refused meanwhile."""
         await self._save_facts()
         guard = _inside_transaction.set(True)
+        step = self.inside(key)
         try:
             return await self._around.store.transact_step(self._claim, key, function, to_step)
         finally:
             _inside_transaction.reset(guard)
+            self.outside(step)
 
     async def wait_until(self, moment: Microseconds, step: Step) -> None:
         """A short wait happens in place. A longer one is durable: if nothing else goes on, the run is put away."""
@@ -411,6 +419,22 @@ class Run:
         return self._active + len(self._waits)
 
     # bookkeeping
+
+    def inside(self, name: str) -> contextvars.Token[str | None]:
+        """From here on, and until it is reset, the code that runs is a step's or a transaction's own."""
+        return _inside_step.set(name)
+
+    @staticmethod
+    def outside(token: contextvars.Token[str | None]) -> None:
+        _inside_step.reset(token)
+
+    @staticmethod
+    def _refuse_inside(call: str) -> None:
+        """A step that is read back on resume does not run: what it had asked for would go to somebody else then."""
+        name = _inside_step.get()
+        if name is not None:
+            message = f"{call} inside step {name}: it would not be the same again on resume. Pass it in as an argument"
+            raise Persistent(message)
 
     def _enter(self) -> None:
         if self.interrupted is not None or self._over:

@@ -23,6 +23,8 @@ from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Ready
 
 AFTER_AN_ERROR = 0.25
 LOOK_ANYWAY_EVERY = 5.0
+GIVING_BACK_TAKES = 1.0
+SOLO_PATIENCE = 5.0
 LET_GO_WITHIN = 5.0  # what does not end then is given back all the same, and its writes are refused
 
 
@@ -63,6 +65,7 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._alone = False
         self._solo_waiting = False
+        self._solo_since: float | None = None
         self._stopping = False
         self._orphans_possible = False
         self._loop_task: asyncio.Task[None] | None = None
@@ -203,7 +206,7 @@ class Worker:
 
     def _wants(self) -> list[tuple[str, int]]:
         """How many runs of which agents there is room for now."""
-        if self._stopping or self._alone or (self._solo_waiting and self._tasks):
+        if self._stopping or self._alone or (self._tasks and self._solo_has_waited_long()):
             return []
         room = self._limit - len(self._tasks)
         wants = []
@@ -219,11 +222,21 @@ class Worker:
                 room -= most
         return wants
 
+    def _solo_has_waited_long(self) -> bool:
+        """A run that must go alone waits for a lull; when none comes, one is made by claiming nothing more."""
+        if self._solo_since is None:
+            return False
+        return asyncio.get_running_loop().time() - self._solo_since > SOLO_PATIENCE
+
     def _may_go_solo(self) -> bool:
         return not self._tasks
 
     def _take(self, claimed: Claimed) -> None:
         self._solo_waiting = claimed.solo_waiting
+        if not claimed.solo_waiting:
+            self._solo_since = None
+        elif self._solo_since is None:
+            self._solo_since = asyncio.get_running_loop().time()
         counts: dict[str, int] = {}
         for claim in claimed.claims:
             counts[claim.agent] = counts.get(claim.agent, 0) + 1

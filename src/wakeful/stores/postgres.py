@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import structlog
 
 from wakeful.clock import Clock, Microseconds
-from wakeful.errors import ConfigError, StoreFull, StoreUnavailable
+from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
 from wakeful.stores.base import Call, Count, Ready, Row, Transaction
 from wakeful.stores.migrations import CREATE_LEDGER, Migration, missing, refuse_behind
 from wakeful.stores.queries import Dialect, load_queries
@@ -28,9 +28,12 @@ R = TypeVar("R")
 
 CHANNEL = "wakeful"
 COMMAND_TIMEOUT = 15.0
+READING_CONNECTIONS = 4
+USERS_CONNECTIONS = 16
 CONNECT_TIMEOUT = 5.0
 # How long the server waits for the next word of a transaction that holds locks others need. Without it a process that
-# was stopped or cut off inside a transaction keeps the lock on its lease, and nobody can take its runs over.
+# was stopped or cut off inside a transaction keeps the lock on its lease, and nobody can take its runs over. In the
+# middle of a statement (asyncpg asks for its description first) COMMAND_TIMEOUT ends it, on both sides.
 IDLE_IN_TRANSACTION_LIMIT = 5.0
 LISTEN_AGAIN_AFTER = 0.5
 LISTEN_CHECK_EVERY = 20.0
@@ -58,9 +61,12 @@ def driver() -> Any:
     return asyncpg
 
 
-def idle_limit() -> str:
-    """IDLE_IN_TRANSACTION_LIMIT as PostgreSQL takes it: milliseconds."""
-    return str(round(IDLE_IN_TRANSACTION_LIMIT * 1000))
+def limits() -> dict[str, str]:
+    """How long the server lets a transaction of ours go on without us, in milliseconds."""
+    return {
+        "idle_in_transaction_session_timeout": str(round(IDLE_IN_TRANSACTION_LIMIT * 1000)),
+        "statement_timeout": str(round(COMMAND_TIMEOUT * 1000)),
+    }
 
 
 class PostgresBackend:
@@ -78,7 +84,7 @@ class PostgresBackend:
         self._queries = {name: query.sql for name, query in queries.items()}
         self._bulk = {name: "now" in query.parameters for name, query in queries.items() if query.bulk}
         self._idle: list[asyncpg.Connection[Any]] = []
-        self._pool: asyncpg.Pool[Any] | None = None
+        self._pools: dict[bool, asyncpg.Pool[Any]] = {}
         self._pool_lock = asyncio.Lock()
         self._listener: asyncio.Task[None] | None = None
         self._log = structlog.get_logger("wakeful").bind(part="postgres")
@@ -126,8 +132,8 @@ class PostgresBackend:
             self._listener = None
         while self._idle:
             await self._drop(self._idle.pop())
-        if self._pool is not None:
-            pool, self._pool = self._pool, None
+        while self._pools:
+            _, pool = self._pools.popitem()
             try:
                 await asyncio.wait_for(pool.close(), CONNECT_TIMEOUT)
             except self._gone:
@@ -189,12 +195,15 @@ class PostgresBackend:
     @contextlib.asynccontextmanager
     async def user_transaction(self) -> AsyncIterator[Any]:
         """A connection of its own with an open transaction, for run.transaction."""
-        async with self._borrowed() as connection, connection.transaction():
+        async with self._borrowed(for_users=True) as connection, connection.transaction():
             yield connection
 
     async def conclude(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R:
         """Run a generator as the end of a user_transaction: from its fence on, the next word must come soon."""
-        await connection.execute(f"set local idle_in_transaction_session_timeout = {idle_limit()}")
+        if not connection.is_in_transaction():
+            message = "COMMIT or ROLLBACK inside run.transaction: the transaction is Wakeful's, it ends when the function returns"
+            raise Persistent(message)
+        await connection.execute("; ".join(f"set local {name} = {value}" for name, value in limits().items()))
         return await self.drive(connection, transaction)
 
     async def within(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R:
@@ -305,17 +314,23 @@ class PostgresBackend:
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
-        return await self._connect(**ONLY_POINT_LOOKUPS, idle_in_transaction_session_timeout=idle_limit())
+        return await self._connect(**ONLY_POINT_LOOKUPS, **limits())
 
     @contextlib.asynccontextmanager
-    async def _borrowed(self) -> AsyncIterator[Any]:
+    async def _borrowed(self, *, for_users: bool = False) -> AsyncIterator[Any]:
+        """A connection of a pool. Users' transactions have a pool of their own: slow ones must not keep us from reading."""
         try:
             async with self._pool_lock:
-                if self._pool is None:
-                    self._pool = await self._asyncpg.create_pool(
-                        self._dsn, min_size=0, max_size=4, max_inactive_connection_lifetime=60, **self._options()
+                pool = self._pools.get(for_users)
+                if pool is None:
+                    pool = self._pools[for_users] = await self._asyncpg.create_pool(
+                        self._dsn,
+                        min_size=0,
+                        max_size=USERS_CONNECTIONS if for_users else READING_CONNECTIONS,
+                        max_inactive_connection_lifetime=60,
+                        **self._options(),
                     )
-            async with self._pool.acquire(timeout=CONNECT_TIMEOUT) as connection:
+            async with pool.acquire(timeout=None if for_users else CONNECT_TIMEOUT) as connection:
                 yield connection
         except self._gone as error:
             raise self._unavailable(error) from error

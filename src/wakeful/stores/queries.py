@@ -24,10 +24,10 @@ _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 # it must compute per row, and a claim would then walk over every run that sleeps.
 _POSTGRES_NOW = "coalesce(cast(:now as bigint), cast(extract(epoch from statement_timestamp()) * 1000000 as bigint))"
 _SLOTS: dict[Dialect, dict[str, str]] = {
-    "sqlite": {"{now}": ":now", "{for_share}": "", "{for_update}": "", "{skip_locked}": ""},
+    "sqlite": {"{now}": ":now", "{for_key_share}": "", "{for_update}": "", "{skip_locked}": ""},
     "postgres": {
         "{now}": _POSTGRES_NOW,
-        "{for_share}": "for share",
+        "{for_key_share}": "for key share",
         "{for_update}": "for update",
         "{skip_locked}": "for update skip locked",
     },

@@ -46,6 +46,16 @@ UNAVAILABLE = (
     apsw.LockedError,
 )
 # What the system says when a file cannot grow: no space, over the quota, over the limit for a file (RLIMIT_FSIZE).
+# Of these, what even a statement of the user's own can only mean: the disk. The rest is then the function's own error.
+NOWHERE_TO_WRITE = (apsw.FullError, apsw.IOError, apsw.NoMemError, apsw.ReadOnlyError)
+TRANSACTION_CONTROL = {
+    apsw.SQLITE_TRANSACTION,
+    apsw.SQLITE_SAVEPOINT,
+    apsw.SQLITE_ATTACH,
+    apsw.SQLITE_DETACH,
+    apsw.SQLITE_PRAGMA,
+}
+NOT_YOURS = "the transaction is Wakeful's, it commits when the function returns"
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 NETWORK_FILE_SYSTEMS = {
     "nfs",
@@ -82,7 +92,7 @@ class SqliteBackend:
     lanes = 1
 
     def __init__(self, path: Path, clock: Clock, *, busy_timeout: int = BUSY_TIMEOUT_MILLISECONDS) -> None:
-        self.path = path
+        self.path = path.absolute()  # a handler may change the current folder
         self._clock = clock
         self._busy_timeout = busy_timeout
         self._queries = {name: query.sql for name, query in load_queries("sqlite").items()}
@@ -157,10 +167,16 @@ class SqliteBackend:
             return
         tell(loop, ready, result=None)
         version = self._connection.execute("pragma data_version").get
+        looked = time.monotonic()
         while True:
-            try:
+            job: Callable[[], None] | None = nothing_to_do
+            with contextlib.suppress(queue.Empty):
                 job = self._jobs.get(timeout=LOOK_FOR_OTHERS_EVERY)
-            except queue.Empty:
+            if job is None:
+                break
+            job()
+            if time.monotonic() - looked >= LOOK_FOR_OTHERS_EVERY:  # also when busy: others must not wait for a lull
+                looked = time.monotonic()
                 try:
                     seen = self._connection.execute("pragma data_version").get
                 except apsw.Error:
@@ -169,10 +185,6 @@ class SqliteBackend:
                     version = seen
                     with contextlib.suppress(RuntimeError):  # the loop may be closing
                         loop.call_soon_threadsafe(self.on_change)
-                continue
-            if job is None:
-                break
-            job()
         self._connection.close()
 
     def _drive(self, transaction: Callable[[int | None], Transaction[R]]) -> R:
@@ -213,28 +225,28 @@ class SqliteBackend:
         connection.execute("savepoint wakeful_user")
         deadline = time.monotonic() + USER_FUNCTION_LIMIT
         connection.set_progress_handler(lambda: time.monotonic() > deadline, 1000)
+        connection.authorizer = forbid_transaction_control
+        value: Any = None
+        failed: Exception | None = None
         try:
             value = function(GuardedConnection(connection))
-        except (*UNAVAILABLE, StoreUnavailable):
+        except (*NOWHERE_TO_WRITE, StoreUnavailable):
             raise
         except apsw.InterruptError:
-            connection.set_progress_handler(None)
-            connection.execute("rollback to wakeful_user")
-            connection.execute("release wakeful_user")
-            message = (
-                f"the function given to run.transaction was interrupted after {USER_FUNCTION_LIMIT:g} s: on SQLite all "
-                "other writes wait for it. Do the slow part in a step before it"
-            )
-            return None, Persistent(message)
+            failed = too_slow()
+        except apsw.AuthError:
+            failed = Persistent("COMMIT, ROLLBACK, PRAGMA or ATTACH inside run.transaction: " + NOT_YOURS)
         except Exception as error:
-            connection.set_progress_handler(None)
-            connection.execute("rollback to wakeful_user")
-            connection.execute("release wakeful_user")
-            return None, error
+            failed = error
         finally:
             connection.set_progress_handler(None)
+            connection.authorizer = None
+        if failed is None and time.monotonic() > deadline:
+            failed = too_slow()  # not in SQLite, where it could be interrupted, but in Python
+        if failed is not None:
+            connection.execute("rollback to wakeful_user")
         connection.execute("release wakeful_user")
-        return value, None
+        return value, failed
 
     def _migrate(self) -> list[Migration]:
         connection = self._connection
@@ -314,7 +326,7 @@ class SqliteBackend:
         try:
             handle = os.open(self._lock_folder / process, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
-            return True
+            return False  # not a sign of death: somebody tidied up, or came by another path. Its lease decides
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -327,7 +339,8 @@ class SqliteBackend:
 
     @property
     def _lock_folder(self) -> Path:
-        return self.path.with_name(self.path.name + "-processes")
+        file = self.path.resolve()  # one file, one folder of locks, whatever links led here
+        return file.with_name(file.name + "-processes")
 
     # connections
 
@@ -414,8 +427,24 @@ class GuardedConnection:
         words = sql.split(None, 1)
         word = words[0].lower().rstrip(";") if words else ""
         if word in FORBIDDEN_FIRST_WORDS:
-            message = f"{word.upper()} inside run.transaction: the transaction is Wakeful's, it commits when the function returns"
+            message = f"{word.upper()} inside run.transaction: {NOT_YOURS}"
             raise Persistent(message)
+
+
+def forbid_transaction_control(action: int, *_: str | None) -> int:
+    """SQLite asks this about each statement of the user's function: the transaction around it is not theirs to end."""
+    return apsw.SQLITE_DENY if action in TRANSACTION_CONTROL else apsw.SQLITE_OK
+
+
+def too_slow() -> Persistent:
+    return Persistent(
+        f"the function given to run.transaction took longer than {USER_FUNCTION_LIMIT:g} s and was undone: on SQLite all "
+        "other writes wait for it. Do the slow part in a step before it"
+    )
+
+
+def nothing_to_do() -> None:
+    """What the writer does when nobody has asked for anything."""
 
 
 def tell(

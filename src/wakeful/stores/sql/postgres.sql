@@ -95,6 +95,26 @@ from unnest(
 where run.seq = given.seq and run.token = given.token and run.owner is not null
 returning run.seq
 
+-- bury_process(id) --
+-- differs: takes the lock that a fenced write of that process would hold. One that is in the middle of a transaction is
+-- passed over, since its session may hang for a while before the server ends it: the reaper looks again soon.
+update wakeful_process set state = 'dead'
+where id = (select id from wakeful_process where id = :id and state = 'alive' for update skip locked)
+returning id
+
+-- bury_expired(now, id) --
+-- differs: as bury_process.
+update wakeful_process set state = 'dead'
+where id = (
+  select id from wakeful_process where id = :id and state = 'alive' and lease_until <= {now} for update skip locked
+)
+returning id
+
+-- retire_process(id) --
+-- differs: waits for whatever this process still has on its way.
+update wakeful_process set state = 'stopped'
+where id = (select id from wakeful_process where id = :id and state = 'alive' for update)
+
 -- notify(payload) --
 -- differs: exists only here. One per transaction that made runs ready which nobody in it claimed.
 select pg_notify('wakeful', :payload)

@@ -1,14 +1,15 @@
 -- The named queries, the same on SQLite and PostgreSQL but for a few slots:
---   {now}          the time: `:now` on SQLite; on PostgreSQL the database's clock unless a test hands in another
---   {for_share}    PostgreSQL: lock what a fenced write checks until its commit. SQLite has one writer: nothing to lock
---   {for_update}   PostgreSQL: the same lock for one alone, which waits until nobody else holds it
---   {skip_locked}  PostgreSQL: claimants pass over each other's candidates. SQLite has one writer: nothing to pass over
+--   {now}            the time: `:now` on SQLite; on PostgreSQL the database's clock unless a test hands in another
+--   {for_key_share}  PostgreSQL: lock what a fenced write checks until its commit. Many may hold it at once, and the
+--                    renewal of the lease neither waits for them nor they for it. SQLite has one writer: nothing to lock
+--   {for_update}     PostgreSQL: the same lock for one alone, which waits until nobody else holds it
+--   {skip_locked}    PostgreSQL: claimants pass over each other's candidates. SQLite has one writer: nobody to pass over
 -- A heading names the query and its parameters, in the order in which they are handed over. What must differ in more
 -- than a slot stands in postgres.sql, which overrules this file by name.
 
 -- fence(now, process) --
 -- Is this process alive, and is its lease good? The lock keeps anybody from taking its runs before this transaction ends.
-select id, lease_until > {now} from wakeful_process where id = :process and state = 'alive' {for_share}
+select id, lease_until > {now} from wakeful_process where id = :process and state = 'alive' {for_key_share}
 
 -- fence_alone(now, process) --
 -- As fence, and waits for every other transaction of this process: one whose connection was lost may still commit.

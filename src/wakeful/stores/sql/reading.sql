@@ -60,7 +60,8 @@ where (cast(:state as text) is null or state = :state) order by last_at desc lim
 select state, count(*) from wakeful_run group by state
 
 -- list_processes(now) --
-select id, host, pid, state, started_at, lease_until, lease_until - {now} from wakeful_process order by started_at desc limit 50
+select id, host, pid, state, started_at, lease_until, lease_until - {now} from wakeful_process
+order by case state when 'alive' then 0 else 1 end, started_at desc limit 50
 
 -- read_time(now) --
 select {now}

@@ -17,16 +17,15 @@ def claim_runs(now: int | None, requests: Sequence[ClaimRuns]) -> Transaction[li
 
 
 def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
-    """1. A run that took two processes with it goes alone: nothing else is claimed until it had its turn.
+    """1. A run that took two processes with it goes alone: it is taken when nothing else runs here.
     2. The due runs of each agent with room. 3. Their steps, if they have run before. 4. When to look again.
     """
     app, process = request.app, request.process
     agents = {agent for agent, _ in request.wanted}
     dangerous = yield "solo_agents", [(now, app)]
     solo = sorted(agents & {row[0] for row in dangerous})
-    if solo and not request.solo():
-        return Claimed([], [], None, solo_waiting=True)
-    if solo:
+    alone = bool(solo) and request.solo()
+    if alone:
         rows = yield "claim_solo", [(now, app, solo[0], process)]
     else:
         rows = yield "claim_runs", [(now, app, agent, most, process) for agent, most in request.wanted]
@@ -37,12 +36,12 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
         steps = yield "load_steps", [(claim.seq,) for claim in again]
         for claim in again:
             claim.steps = [Step(*row[1:]) for row in steps if row[0] == claim.seq]
-    if solo:
+    if alone:
         return Claimed(claims, [], None, solo_waiting=not claims)
     short = [agent for agent, most in request.wanted if most > sum(claim.agent == agent for claim in claims)]
     waits = (yield "next_due", [(now, app, agent) for agent in short]) if short else []
     delays = [row[0] for row in waits if row[0] is not None]
-    return Claimed(claims, request.wanted, min(delays) if delays else None, solo_waiting=False)
+    return Claimed(claims, request.wanted, min(delays) if delays else None, solo_waiting=bool(solo))
 
 
 def _claim_of(row: Sequence[object], process: str) -> Claim:
