@@ -37,7 +37,7 @@ def make_app(store: str, in_flight: int) -> App:
     app = App("bench", store=store, in_flight=in_flight)
 
     @app.agent(on("bench.ticket.created"))
-    async def floor(run: Run, data: dict[str, object]) -> dict[str, object]:
+    async def floor(run: Run, data: dict[str, int]) -> dict[str, object]:
         found = await run.step(fetch, data["number"])
         verdict = await run.step(judge, found)
         return {**await run.step(summarise, verdict), "comment": "nothing to do"}
@@ -74,8 +74,8 @@ async def measure(store: str, seconds: float, in_flight: int) -> dict[str, float
         before, began = runtime.worker.finished, time.perf_counter()
         transitions, transactions, cpu = journal.transitions, journal.transactions, time.process_time()
         await asyncio.sleep(seconds)
-        while runtime.worker.finished - before < in_flight * LEAST_CYCLES:
-            await asyncio.sleep(0.05)  # noqa: ASYNC110 a slow machine: measured until there is enough
+        while runtime.worker.finished - before < in_flight * LEAST_CYCLES:  # noqa: ASYNC110 a slow machine: measured until there is enough
+            await asyncio.sleep(0.05)
         took = time.perf_counter() - began
         count = runtime.worker.finished - before
         figures = {

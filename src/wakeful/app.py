@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 from pydantic import TypeAdapter
 
 from wakeful.clock import Clock
-from wakeful.errors import ConfigError
+from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.options import AgentOptions, location, name_of, read_options
 from wakeful.model import Receipt
 from wakeful.policy.decide import DEFAULT_RULES, Rule
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+APP_OPTIONS = ("store", "in_flight", "clock", "rules")
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
 
 
@@ -68,12 +69,16 @@ class App:
         in_flight: int = 64,
         clock: Clock | None = None,
         rules: tuple[Rule, ...] = DEFAULT_RULES,
+        **unknown: Any,
     ) -> None:
+        for option in unknown:
+            message = f'App({name!r}): unknown option "{option}".{did_you_mean(option, APP_OPTIONS)}'
+            raise ConfigError(message)
         if not isinstance(name, str) or not _NAME.match(name):
             message = f"App({name!r}): a name is letters, digits, _ . and -, at most 100 of them"
             raise ConfigError(message)
-        if in_flight < 1:
-            message = f"App({name!r}): in_flight must be at least 1, not {in_flight}"
+        if not isinstance(in_flight, int) or in_flight < 1:
+            message = f"App({name!r}): in_flight must be a whole number from 1 up, not {in_flight!r}"
             raise ConfigError(message)
         self.name = name
         self.store = store

@@ -136,6 +136,7 @@ class Decision:
     rule: str
     reason: str
     version: str = "1"
+    broken: bool = False  # the rule failed, and so denied
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from wakeful.execution.worker import Worker
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.route import Router
-from wakeful.model import Event
+from wakeful.model import Decision, Event
 from wakeful.settings import sqlite_path, store_url
 from wakeful.stores.base import Alarm, RaiseAlarm, Ready
 from wakeful.stores.journal import Probe
@@ -83,6 +83,7 @@ class Runtime:
             owners={agent.name: agent.options.owner for agent in app.agents.values()},
             rules=app.rules,
             on_conflict=self._note_conflict,
+            on_broken_rule=self._note_broken_rule,
         )
         self.membership = Membership(self.store, self.database.renewer, lease=lease, on_lost=self._lost)
         surroundings = Surroundings(app.name, self.store, self.door, clock, random.Random())
@@ -118,6 +119,7 @@ class Runtime:
         await self.reaper.run_once()
         await self.worker.start()
         await self.reaper.start()
+        await self._note_agents_not_loaded()
         self._hear_others()
         if hasattr(self.database, "listen"):
             await self.database.listen()
@@ -178,6 +180,21 @@ class Runtime:
             f"conflict/{self.app.name}/{event.source}",
             f"{event.source} sent event {event.id} again with other content: the first one stands, see `wakeful why {event.id}`",
         )
+
+    def _note_broken_rule(self, decision: Decision) -> None:
+        self.alarm(
+            f"rule/{self.app.name}/{decision.rule}", f"rule {decision.rule} denies everything: {decision.reason}"
+        )
+
+    async def _note_agents_not_loaded(self) -> None:
+        """Runs of an agent that was renamed or removed would wait for ever: say so."""
+        for agent, count in await self.reader.waiting_agents(self.app.name):
+            if agent not in self.app.agents:
+                self.alarm(
+                    f"agent/{self.app.name}/{agent}",
+                    f"{count} run(s) wait for agent {agent}, which app {self.app.name} does not have here: "
+                    "was it renamed or removed? Give it its name back, or run a worker that has it",
+                )
 
     def _note_trouble(self, error: StoreUnavailable) -> None:
         """A full disk needs a person. Every transaction is refused then; the alarm is raised at first and now and then."""

@@ -23,6 +23,12 @@ def token(environment: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environment is None else environment).get("WAKEFUL_TOKEN") or None
 
 
+def default_app(environment: Mapping[str, str] | None = None) -> str | None:
+    """The app of a command that names none: WAKEFUL_APP, else app.py in this folder."""
+    named = (os.environ if environment is None else environment).get("WAKEFUL_APP")
+    return named or ("app.py" if Path("app.py").is_file() else None)
+
+
 def sqlite_path(url: str) -> Path | None:
     """The file of a sqlite:/// address (three slashes: relative, four: absolute); None for another kind of store."""
     parts = urlsplit(url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import asyncpg
 import pytest
@@ -25,7 +26,9 @@ from support.stores import (
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.model import Claim, Outcome
-from wakeful.stores.base import AcceptEvents, Alarm, ClaimRuns, FinishRun, ForgetRuns, LeaveRun, SaveSteps
+from wakeful.stores.base import AcceptEvents, Alarm, BuryProcess, ClaimRuns, FinishRun, ForgetRuns, LeaveRun, SaveSteps
+from wakeful.stores.journal import whole
+from wakeful.stores.store import DatabaseStore
 
 Write = Callable[[Member, Claim], Awaitable[object]]
 
@@ -322,46 +325,92 @@ class TestRepeated:
 
 @pytest.mark.postgres
 class TestForcedOrder:
-    async def test_a_burial_waits_for_the_commit_of_what_passed_the_fence(self, stores: OpenStore, postgres_url: str):
+    """Two transactions in an order that the test dictates: the first is open on a connection of the test's own."""
+
+    @pytest.fixture
+    async def open_transaction(self, postgres_url: str):
+        connection = await asyncpg.connect(postgres_url)
+        transaction = connection.transaction()
+        await transaction.start()
+
+        async def carry_out(store: DatabaseStore, *requests: object) -> Callable[[], Awaitable[None]]:
+            """Carry requests out as the journal would, up to the COMMIT, which is returned."""
+            database: Any = store.database
+            await database.drive(connection, lambda now: whole(now, list(requests), notifies=False))
+            return transaction.commit
+
+        yield carry_out
+        await connection.close()
+
+    async def test_a_burial_waits_for_the_commit_of_what_passed_the_fence(
+        self, stores: OpenStore, postgres_url: str, open_transaction
+    ):
         """The owner's write has passed the fence and is not committed: whoever buries it must wait, and then finds it."""
         member = await join(await stores(postgres_url))
         other = await join(await stores(postgres_url), "other")
         claim = await claimed(member)
-        connection = await asyncpg.connect(postgres_url)
-        try:
-            transaction = connection.transaction()
-            await transaction.start()
-            await connection.execute("select 1 from wakeful_process where id = $1 for share", member.process)
-            burial = asyncio.ensure_future(other.bury(member))
-            await waiting_for_a_lock(postgres_url, like="%wakeful_process%")
-            # What the owner writes now gets through: it shares the lock.
-            await member.save(claim, a_step(result="1"))
-            assert not burial.done()
-            await transaction.commit()
-            assert await burial == 1
-        finally:
-            await connection.close()
+        commit = await open_transaction(member.store, SaveSteps(claim, [a_step("first:", result="1")]))
+        burial = asyncio.ensure_future(other.bury(member))
+        await waiting_for_a_lock(postgres_url, like="%wakeful_process%")
+        assert not burial.done()
+        await commit()
+        assert await burial == 1
         (taken,) = await other.claim()
-        assert [step.result for step in taken.steps] == ["1"]
+        assert [(step.key, step.result) for step in taken.steps] == [("first:", "1")]
 
-    async def test_a_write_waits_for_the_burial_that_came_first_and_is_refused(self, stores: OpenStore, postgres_url: str):
+    async def test_a_write_waits_for_the_burial_that_came_first_and_is_refused(
+        self, stores: OpenStore, postgres_url: str, open_transaction
+    ):
         """Another has declared the owner dead and not committed: under READ COMMITTED a plain look would still pass."""
         member = await join(await stores(postgres_url))
         claim = await claimed(member)
-        connection = await asyncpg.connect(postgres_url)
-        try:
-            transaction = connection.transaction()
-            await transaction.start()
-            await connection.execute("update wakeful_process set state = 'dead' where id = $1", member.process)
-            saving = asyncio.ensure_future(member.save(claim, a_step()))
-            await waiting_for_a_lock(postgres_url, like="%wakeful_process%")
-            assert not saving.done()
-            await transaction.commit()
-            with pytest.raises(ClaimLost):
-                await saving
-        finally:
-            await connection.close()
+        commit = await open_transaction(member.store, BuryProcess(member.process, certain=True))
+        saving = asyncio.ensure_future(member.save(claim, a_step()))
+        await waiting_for_a_lock(postgres_url, like="%wakeful_process%")
+        assert not saving.done()
+        await commit()
+        with pytest.raises(ClaimLost):
+            await saving
         assert await query(postgres_url, "select count(*) from wakeful_step") == [(0,)]
+
+    async def test_a_claim_waits_for_the_burial_of_its_process_and_is_refused(
+        self, stores: OpenStore, postgres_url: str, open_transaction
+    ):
+        member = await join(await stores(postgres_url))
+        await accept(member.store, an_arrival())
+        commit = await open_transaction(member.store, BuryProcess(member.process, certain=True))
+        claiming = asyncio.ensure_future(member.claim())
+        await waiting_for_a_lock(postgres_url, like="%wakeful_process%")
+        await commit()
+        with pytest.raises(ClaimLost):
+            await claiming
+        assert await query(postgres_url, "select state, owner from wakeful_run") == [("ready", None)]
+
+    async def test_of_two_that_bury_the_second_waits_and_finds_it_done(
+        self, stores: OpenStore, postgres_url: str, open_transaction
+    ):
+        member = await join(await stores(postgres_url))
+        other = await join(await stores(postgres_url), "other")
+        claim = await claimed(member)
+        commit = await open_transaction(other.store, BuryProcess(member.process, certain=True))
+        second = asyncio.ensure_future(other.bury(member))
+        await waiting_for_a_lock(postgres_url)
+        await commit()
+        assert await second == 0
+        assert (await state_of(other.store, claim.id))["crashes"] == 1
+
+    async def test_a_renewal_does_not_wait_for_the_owners_own_writes(
+        self, stores: OpenStore, postgres_url: str, clock: VirtualClock, open_transaction
+    ):
+        """A long transaction of a process must not cost it its lease."""
+        member = await join(await stores(postgres_url))
+        claim = await claimed(member)
+        commit = await open_transaction(member.store, SaveSteps(claim, [a_step()]))
+        clock.move("10s")
+        assert await member.renew_in_thread()
+        await commit()
+        clock.move("10s")
+        await member.save(claim, a_step("second:"))
 
     async def test_a_burial_waits_for_a_renewal_and_then_finds_the_lease_good(
         self, stores: OpenStore, postgres_url: str, clock: VirtualClock
@@ -369,7 +418,6 @@ class TestForcedOrder:
         member = await join(await stores(postgres_url))
         clock.move("15s")
         other = await join(await stores(postgres_url), "other")
-        await other.renew_in_thread()
         connection = await asyncpg.connect(postgres_url)
         try:
             transaction = connection.transaction()

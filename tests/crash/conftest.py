@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from crash.children.workload import BOOKED
-from crash.harness import Nurseries, Place
+from crash.harness import Nursery, Place
 from wakeful.clock import SystemClock
 from wakeful.runtime import open_database
 from wakeful.testing.postgres_server import PostgresServer
@@ -82,7 +82,8 @@ async def place(new_place: NewPlace) -> Place:
     return await new_place()
 
 
-@pytest.fixture
-async def nurseries(tmp_path: Path) -> AsyncIterator[Nurseries]:
-    async with Nurseries(tmp_path, most=4) as some:
-        yield some
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    one = Nursery()
+    yield one
+    one.close()

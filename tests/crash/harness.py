@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+import threading
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -31,55 +35,93 @@ TESTS = Path(__file__).parents[1]
 WAITING_FOR_A_LOCK = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
 
 
-class Child:
-    """A process that was started with a plan."""
+KILLED = -signal.SIGKILL
 
-    def __init__(self, *arguments: str, log: Path) -> None:
-        self._arguments = arguments
-        self._log = log
-        self._lines: list[dict[str, Any]] = []
-        self._heard = asyncio.Condition()
-        self._over = False
-        self._process: asyncio.subprocess.Process
-        self._reading: asyncio.Task[None]
+
+class Nursery:
+    """Where children come from; see children/nursery.py. One for all tests of this process."""
+
+    def __init__(self) -> None:
+        self._cases = itertools.count(1)
+        self._lines: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "crash.children.nursery"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
+            start_new_session=True,  # Ctrl-C in the terminal is for the tests, which then end us
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def child(self, plan: Plan) -> Child:
+        """A process that carries out a plan, for as long as a block lasts."""
+        plan.case = next(self._cases)
+        plan.log = str(Path(plan.counter).with_name(f"child-{plan.case}.log"))
+        return Child(plan, self._lines[plan.case], self._tell)
+
+    async def carry_out(self, plan: Plan) -> tuple[int, list[dict[str, Any]]]:
+        """Let a process carry out a plan to its end; its exit code, and what it said."""
+        async with self.child(plan) as child:
+            return await child.ends(), child.lines
+
+    def _tell(self, plan: Plan) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(plan.to_text().encode() + b"\n")
+        self._process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            said = from_json(line)
+            self._lines[said["case"]].append(said)
+
+
+class Child:
+    """A process with a plan. It is ended by its own id when the block is over, however that ends."""
+
+    def __init__(self, plan: Plan, lines: list[dict[str, Any]], tell: Callable[[Plan], None]) -> None:
+        self._plan = plan
+        self._lines = lines
+        self._tell = tell
+        self.pid = 0
 
     async def __aenter__(self) -> Self:
-        with self._log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                *self._arguments,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]), "PYTHONWARNINGS": "default"},
-                start_new_session=True,
-            )
-        self._reading = asyncio.create_task(self._read())
+        self._tell(self._plan)
+        self.pid = (await self.says("born"))["pid"]
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._process.returncode is None:
-            # The whole group: a nursery may have a child of its own.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        await self._process.wait()
-        await self._reading
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def log(self) -> str:
-        """What it wrote to its log."""
-        return self._log.read_text(errors="replace")
+        if error is not None and not isinstance(error, asyncio.CancelledError):
+            error.add_note(self.story())
+        if not self.said("ended"):
+            self.kill()
+            await self.says("ended")
 
     @property
     def lines(self) -> list[dict[str, Any]]:
         return list(self._lines)
+
+    @property
+    def log(self) -> str:
+        """What it wrote to its log."""
+        path = Path(self._plan.log)
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def story(self) -> str:
+        """For people, when something went wrong."""
+        tail = "\n".join(self.log.splitlines()[-15:])
+        return f"child {self._plan.case} (process {self.pid}) said: {self._lines[-8:]}\nits log ends:\n{tail}"
 
     def said(self, what: str) -> list[dict[str, Any]]:
         """All lines of this kind so far."""
@@ -87,164 +129,46 @@ class Child:
 
     async def says(self, what: str, *, times: int = 1, within: float = PATIENCE) -> dict[str, Any]:
         """Wait until it has said this, so many times in all; the last of those lines."""
-        try:
-            async with asyncio.timeout(within), self._heard:
-                await self._heard.wait_for(lambda: len(self.said(what)) >= times or self._over)
-        except TimeoutError:
-            raise disappointed(f"it did not say {what!r} within {within:g} s", self) from None
+        await until(lambda: len(self.said(what)) >= times or self.said("ended"), within=within)
         found = self.said(what)
-        if len(found) < times:
-            raise disappointed(f"it ended without saying {what!r}", self)
+        assert len(found) >= times, f"it ended without saying {what!r} {times} times"
         return found[times - 1]
 
-    async def tell(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(line.encode() + b"\n")
-        await self._process.stdin.drain()
+    @property
+    def where(self) -> dict[str, Any]:
+        """The boundary at which it was told to stop or die, if it came there."""
+        return next(iter(self.said("at the boundary")), {})
+
+    async def comes_to_its_boundary(self) -> bool:
+        """Wait until it has stopped itself where it was told to. False if it ended without coming there."""
+        await until(lambda: self.where or self.said("ended"))
+        if self.where:
+            await self.is_stopped()
+        return bool(self.where)
+
+    async def is_stopped(self) -> None:
+        """Wait until SIGSTOP has taken hold of it."""
+        await until(lambda: state_of(self.pid) == "T")
 
     def signal(self, number: int) -> None:
-        self._process.send_signal(number)
+        os.kill(self.pid, number)
 
     def kill(self) -> None:
-        self._process.kill()
+        self.signal(signal.SIGKILL)
 
-    async def is_stopped(self, *, within: float = PATIENCE) -> None:
-        """Wait until SIGSTOP has taken hold of it."""
-        await until(lambda: state_of(self.pid) == "T", within=within)
-
-    async def ends(self, *, within: float = PATIENCE) -> int:
+    async def ends(self) -> int:
         """Wait for its end; the exit code, negative for a signal."""
-        try:
-            async with asyncio.timeout(within):
-                code = await self._process.wait()
-        except TimeoutError:
-            raise disappointed(f"it did not end within {within:g} s", self) from None
-        await self._reading
-        return code
+        return int((await self.says("ended"))["code"])
 
     async def stops(self) -> None:
         """Ask it to stop in an orderly way, and wait until it has."""
         self.signal(signal.SIGTERM)
-        code = await self.ends()
-        if code != 0:
-            raise disappointed(f"it ended with {code} when asked to stop", self)
-
-    async def _read(self) -> None:
-        assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            async with self._heard:
-                self._lines.append(from_json(line))
-                self._heard.notify_all()
-        async with self._heard:
-            self._over = True
-            self._heard.notify_all()
-
-
-def worker(plan: Plan, log: Path) -> Child:
-    return Child("crash.children.worker", plan.to_text(), log=log)
-
-
-KILLED = -signal.SIGKILL
-
-
-class Nursery:
-    """Carries out one plan after the other, each in a process of its own."""
-
-    def __init__(self, child: Child) -> None:
-        self._child = child
-        self._ended = 0
-
-    async def start(self, plan: Plan) -> Case:
-        case = Case(self._child, len(self._child.lines), len(self._child.log), self._ended)
-        await self._child.tell(plan.to_text())
-        self._ended += 1
-        return case
-
-    async def carry_out(self, plan: Plan) -> tuple[int, list[dict[str, Any]]]:
-        """The exit code of the process, and what it said."""
-        return await (await self.start(plan)).ends()
-
-
-class Case:
-    """One process of a nursery: what it says, from where the one before it has ended."""
-
-    def __init__(self, child: Child, lines: int, log: int, ended: int) -> None:
-        self._child = child
-        self._lines = lines
-        self._log = log
-        self._before = ended
-        self.where: dict[str, Any] = {}
-
-    @property
-    def lines(self) -> list[dict[str, Any]]:
-        return self._child.lines[self._lines :]
-
-    @property
-    def log(self) -> str:
-        return self._child.log[self._log :]
-
-    def said(self, what: str) -> list[dict[str, Any]]:
-        return [line for line in self.lines if line["says"] == what]
-
-    async def is_stopped(self) -> bool:
-        """Wait until it has stopped itself at the boundary that it was told. False if it ended without coming there."""
-        await until(lambda: self.said("at the boundary") or self.said("ended"))
-        if not self.said("at the boundary"):
-            return False
-        self.where = self.said("at the boundary")[0]
-        return bool(await until(lambda: state_of(self.where["pid"]) == "T"))
-
-    def resume(self) -> None:
-        os.kill(self.where["pid"], signal.SIGCONT)
-
-    async def ends(self) -> tuple[int, list[dict[str, Any]]]:
-        """Its exit code, and what it said."""
-        ended = await self._child.says("ended", times=self._before + 1)
-        return ended["code"], self.lines
-
-
-class Nurseries:
-    """A few of them, so that some cases run beside each other. Python starts once for each, and not for each case."""
-
-    def __init__(self, folder: Path, *, most: int) -> None:
-        self._folder = folder
-        self._most = most
-        self._free: list[Nursery] = []
-        self._changed = asyncio.Condition()
-        self._stack = contextlib.AsyncExitStack()
-
-    async def __aenter__(self) -> Self:
-        for number in range(self._most):
-            child = Child("crash.children.worker", "--nursery", log=self._folder / f"nursery-{number}.log")
-            self._free.append(Nursery(await self._stack.enter_async_context(child)))
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stack.aclose()
-
-    @contextlib.asynccontextmanager
-    async def some(self, count: int = 1) -> AsyncIterator[list[Nursery]]:
-        async with self._changed:
-            await self._changed.wait_for(lambda: len(self._free) >= count)
-            taken = [self._free.pop() for _ in range(count)]
-        try:
-            yield taken
-        finally:
-            async with self._changed:
-                self._free += taken
-                self._changed.notify_all()
+        assert await self.ends() == 0
 
 
 def state_of(pid: int) -> str:
     """R, S, T, Z, as in /proc."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def disappointed(message: str, child: Child) -> AssertionError:
-    tail = "\n".join(child.log.splitlines()[-25:])
-    return AssertionError(f"{message}\nit said: {child.lines[-8:]}\nits log ends:\n{tail}")
 
 
 def query_sqlite(path: Path, sql: str) -> list[tuple[Any, ...]]:

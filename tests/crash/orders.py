@@ -7,7 +7,7 @@ from typing import Any
 
 from crash.children.workload import SOURCE, STEPS, Counter, build, expected
 from crash.conftest import NewPlace
-from crash.harness import Nurseries, Place
+from crash.harness import Nursery, Place
 
 
 def order(number: int) -> tuple[str, str, Any]:
@@ -21,11 +21,10 @@ async def emit(place: Place, kind: str, identifier: str, data: Any = None) -> No
         await app.emit(kind, data, id=identifier, source=SOURCE)
 
 
-async def boundaries_of_one_order(new_place: NewPlace, nurseries: Nurseries) -> list[tuple[int, str]]:
+async def boundaries_of_one_order(new_place: NewPlace, nursery: Nursery) -> list[tuple[int, str]]:
     """The boundaries from its acceptance and claim on, until both of its runs are done: number and point."""
     place = await new_place()
-    async with nurseries.some() as (nursery,):
-        code, said = await nursery.carry_out(place.plan(emit=[order(7)], done=2, say_boundaries=True))
+    code, said = await nursery.carry_out(place.plan(emit=[order(7)], done=2, say_boundaries=True))
     assert code == 0, said
     passed = [line for line in said if line["says"] == "passed"]
     first = next(line["number"] for line in passed if "AcceptEvents" in line["requests"])

@@ -24,7 +24,7 @@ from wakeful.testing.postgres_server import PostgresServer, PostgresUnavailable
 LISTENING = "select 1 from pg_stat_activity where datname = current_database() and query ilike 'listen%'"
 KILL_BACKENDS = (
     "select pg_terminate_backend(pid) from pg_stat_activity "
-    "where datname = current_database() and pid <> pg_backend_pid() and application_name = 'wakeful'"
+    "where datname = current_database() and pid <> pg_backend_pid() and application_name like 'wakeful%'"
 )
 
 

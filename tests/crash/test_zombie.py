@@ -69,7 +69,7 @@ async def test_a_worker_stopped_at_any_boundary_commits_nothing(new_place: NewPl
 async def stop_at(new_place: NewPlace, nurseries: Nurseries, boundary: int) -> None:
     async with nurseries.some(2) as (first, second):
         place = await new_place()
-        plan = place.plan(emit=[order(7)], done=2, stop_at=boundary, idle_limit=1.0, command_timeout=1.0)
+        plan = place.plan(emit=[order(7)], done=2, stop_at=boundary)
         zombie = await first.start(plan)
         try:
             if not await zombie.is_stopped():  # group commit had fewer transactions this time

@@ -75,6 +75,18 @@ def add_app(parser: Parser, *, optional: bool = False) -> None:
     parser.add_argument("app", metavar="APP", nargs="?" if optional else None, help=APP_HELP)
 
 
+def app_and(words: list[str], what: str) -> tuple[str, str]:
+    """APP and one more word; with one word alone, APP is WAKEFUL_APP or the app.py of this folder."""
+    from wakeful.settings import default_app
+
+    if len(words) == 2:
+        return words[0], words[1]
+    if len(words) == 1 and (app := default_app()) is not None and words[0] != app:
+        return app, words[0]
+    message = f"give APP and {what}, like `app.py {what.lower()}`; without APP, WAKEFUL_APP or an app.py in this folder is used"
+    raise UsageError(message)
+
+
 def add_store(parser: Parser) -> None:
     parser.add_argument(
         "--store",

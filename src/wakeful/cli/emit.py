@@ -14,6 +14,7 @@ from wakeful.cli.arguments import (
     add_json,
     add_operator,
     add_store,
+    app_and,
     operator_of,
     read_data,
 )
@@ -33,7 +34,10 @@ TIMEOUT = 30.0
 
 def declare(parser: Parser) -> None:
     parser.add_argument(
-        "words", metavar="APP TYPE", nargs="+", help="the app, and the event's type; with --url only the type"
+        "words",
+        metavar="APP TYPE",
+        nargs="+",
+        help="the app (default: WAKEFUL_APP, else app.py here), and the event's type; with --url only the type",
     )
     add_data(parser)
     parser.add_argument(
@@ -57,9 +61,7 @@ def declare(parser: Parser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     if arguments.url:
         return _post(arguments)
-    if len(arguments.words) != 2:
-        message = "emit takes APP and TYPE, like: wakeful emit app.py ticket.created; or a TYPE and --url of a server"
-        raise UsageError(message)
+    arguments.words = list(app_and(arguments.words, "TYPE"))
     from wakeful.loading import load_app
     from wakeful.telemetry.logs import configure_logs
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from wakeful.cli.arguments import (
     Command,
     Parser,
-    add_app,
     add_data,
     add_json,
     add_logs,
     add_operator,
     add_store,
+    app_and,
     operator_of,
     read_data,
     seconds,
@@ -37,8 +37,12 @@ NOBODY_TOOK_IT_AFTER = 5.0
 
 
 def declare(parser: Parser) -> None:
-    add_app(parser)
-    parser.add_argument("agent", metavar="AGENT", help="the agent's name; its triggers are not asked")
+    parser.add_argument(
+        "words",
+        metavar="APP AGENT",
+        nargs="+",
+        help="the app (default: WAKEFUL_APP, else app.py here), and the agent's name; its triggers are not asked",
+    )
     add_data(parser)
     parser.add_argument(
         "--id", metavar="ID", help="the event's id (default: a new one); the same one again is the same run"
@@ -60,6 +64,7 @@ def declare(parser: Parser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    arguments.app, arguments.agent = app_and(arguments.words, "AGENT")
     data = read_data(arguments.data)
     app = prepare(arguments, level="warning")
     if arguments.agent not in app.agents:

@@ -14,9 +14,16 @@ from wakeful.clock import Microseconds, readable, seconds
 from wakeful.errors import StepTimeout, Transient
 
 
-@lru_cache(maxsize=4096)
 def is_async(function: Callable[..., Any]) -> bool:
     """Does calling it give something to await?"""
+    try:
+        return _is_async(function)
+    except TypeError:  # an object that cannot be hashed cannot be remembered
+        return _is_async.__wrapped__(function)
+
+
+@lru_cache(maxsize=4096)
+def _is_async(function: Callable[..., Any]) -> bool:
     inner = function
     while hasattr(inner, "func"):  # functools.partial
         inner = inner.func

@@ -30,17 +30,23 @@ class Backoff:
 
     def ceiling(self, tries: int) -> Microseconds:
         """The longest wait after this many tries."""
-        return min(duration(self.cap), round(duration(self.first) * self.factor ** min(tries - 1, 60)))
+        try:
+            return min(duration(self.cap), round(duration(self.first) * self.factor ** min(tries - 1, 60)))
+        except OverflowError:  # beyond all measure, and so beyond the cap
+            return duration(self.cap)
 
 
 def as_backoff(value: Backoff | Duration, *, where: str) -> Backoff:
     """A Backoff, or one that starts at the given duration."""
     backoff = value if isinstance(value, Backoff) else Backoff(first=value)
     try:
-        backoff.ceiling(1)
-    except (TypeError, ValueError) as error:
+        sensible = duration(backoff.first) >= 0 and duration(backoff.cap) >= 0 and backoff.factor >= 1
+    except (TypeError, ValueError, OverflowError) as error:
         message = f"{where}: backoff: {error}"
         raise ConfigError(message) from None
+    if not sensible:
+        message = f"{where}: backoff: {backoff} must have a first wait and a cap from 0 up, and a factor from 1 up"
+        raise ConfigError(message)
     return backoff
 
 
@@ -169,7 +175,7 @@ def location(function: Callable[..., Any]) -> str:
     inner: Any = inspect.unwrap(function)
     while hasattr(inner, "func"):  # functools.partial
         inner = inspect.unwrap(inner.func)
-    code = getattr(inner, "__code__", None) or getattr(getattr(type(inner), "__call__", None), "__code__", None)
+    code = getattr(inner, "__code__", None) or getattr(getattr(type(inner), "__call__", None), "__code__", None)  # noqa: B004 looked up, not tested
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "?"
 
 

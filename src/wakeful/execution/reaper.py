@@ -21,6 +21,8 @@ class Cemetery(Protocol):
 
     async def bury(self, request: BuryProcess) -> int: ...
 
+    async def end_sessions(self, process: str) -> int: ...
+
 
 class Reaper(Service):
     """Looks for processes whose lease ran out, or whose file lock is free."""
@@ -33,6 +35,7 @@ class Reaper(Service):
         self._own = own
         self._every = every
         self._store_was_gone = False
+        self._tried: set[str] = set()
 
     async def run_once(self) -> float | None:
         """Bury the dead; rest until the next lease could run out.
@@ -47,6 +50,7 @@ class Reaper(Service):
             self._store_was_gone = True
             raise
         patient, self._store_was_gone = self._store_was_gone, False
+        tried, self._tried = self._tried, set()
         for process, left, certain in others:
             if not certain and left > 0:
                 rest = min(rest, seconds(left) + 0.02)
@@ -54,7 +58,10 @@ class Reaper(Service):
             if patient and not certain:
                 rest = min(rest, AFTER_AN_OUTAGE)
                 continue
-            rest = min(rest, LOOK_AGAIN_AFTER)  # it may have been passed over, in the middle of a transaction
+            if process in tried:  # and still there: it is in the middle of a transaction, and was passed over
+                await self._store.end_sessions(process)
+            self._tried.add(process)
+            rest = min(rest, LOOK_AGAIN_AFTER)
             count = await self._store.bury(BuryProcess(process, certain=certain))
             if count:
                 self.log.warning("a process died; its runs are ready again", process=process, runs=count)

@@ -450,7 +450,7 @@ class Run:
     def _exit(self) -> None:
         self._active -= 1
         if self._branches:
-            self._branches.discard(asyncio.current_task())  # type: ignore[arg-type]  # there is one here
+            self._branches.discard(asyncio.current_task())
         if self._waits:
             self._consider_leaving()
 

@@ -39,6 +39,7 @@ class Door:
         owners: dict[str, str | None],
         rules: Sequence[Rule] = DEFAULT_RULES,
         on_conflict: Callable[[Event], None] = lambda _: None,
+        on_broken_rule: Callable[[Decision], None] = lambda _: None,
     ) -> None:
         self._app = app
         self._router = router
@@ -47,6 +48,7 @@ class Door:
         self._owners = owners
         self._rules = rules
         self._on_conflict = on_conflict
+        self._on_broken_rule = on_broken_rule
 
     async def accept(
         self,
@@ -77,6 +79,8 @@ class Door:
         """An event with what shall become of it: for each agent it concerns, an admission with its reason."""
         now = self._clock.now()
         key = event_key(self._app, event.source, event.id)
+        if event.traceparent is None:  # every event has a trace, so that every line about it can be found
+            event.traceparent = f"00-{key:0<32}-{key[:16]}-00"
         expires_at = None if event.expirytime is None else from_datetime(event.expirytime)
         admissions: list[Admission] = []
         decisions: list[tuple[str, Decision]] = []
@@ -92,6 +96,8 @@ class Door:
                     run = run_id(self._app, name, event.source, event.id)
                     admissions.append(Admission(name, "started", run_id=run))
                 else:
+                    if decision.broken:
+                        self._on_broken_rule(decision)
                     decisions.append((name, decision))
                     admissions.append(Admission(name, "denied", reason=f"{decision.rule}: {decision.reason}"))
         state, why = self._state(expired=expired, admissions=admissions, event=event)

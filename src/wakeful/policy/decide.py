@@ -38,18 +38,25 @@ ALLOWED = Decision("allow", rule="admit_everything", reason="the agent subscribe
 DEFAULT_RULES: tuple[Rule, ...] = (admit_everything,)
 
 
+def answer_of(rule: Callable[[AdmissionFacts], object], facts: AdmissionFacts) -> Decision | None:
+    """What a rule says; TypeError when it says something else than a decision."""
+    answer = rule(facts)
+    if answer is None or isinstance(answer, Decision):
+        return answer
+    message = f"it answered {answer!r}, which is neither a Decision nor None"
+    raise TypeError(message)
+
+
 def decide(facts: AdmissionFacts, rules: Sequence[Rule] = DEFAULT_RULES) -> Decision:
     """The answer of the rules. A deny anywhere in the list wins over an allow before it."""
     first: Decision | None = None
     for rule in rules:
         try:
-            decision = rule(facts)
-            if decision is not None and not isinstance(decision, Decision):
-                message = f"it answered {decision!r}, which is neither a Decision nor None"
-                raise TypeError(message)
+            decision = answer_of(rule, facts)
         except Exception as error:  # a broken rule denies
             name = getattr(rule, "__name__", repr(rule))
-            return Decision("deny", rule=name, reason=f"the rule failed: {type(error).__name__}: {words_of(error)}")
+            reason = f"the rule failed: {type(error).__name__}: {words_of(error)}"
+            return Decision("deny", rule=name, reason=reason, broken=True)
         if decision is None:
             continue
         if decision.answer == "deny":

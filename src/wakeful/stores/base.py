@@ -288,6 +288,10 @@ class Store(Protocol):
         """Declare a process dead and re-enqueue its runs; returns how many. Zero when somebody else was first."""
         ...
 
+    async def end_sessions(self, process: str) -> int:
+        """End what a process whose lease is over has open, where it is in the way of burying it; returns how many."""
+        ...
+
     async def others(self, own: str) -> list[tuple[str, Microseconds, bool]]:
         """Other processes that count as alive: what is left of their lease, and whether they are certainly dead."""
         ...

@@ -36,6 +36,8 @@ R = TypeVar("R")
 
 # A lane leaves the others their part only of more than this: two tiny transactions cost more than one.
 LEAST_SHARE = 16
+# A transaction that carries more rows than this takes so long that its neighbours notice.
+MOST_ROWS = 12_000
 
 # Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
 # it. Inert unless a test hands in a probe.
@@ -149,6 +151,7 @@ class Journal:
         """What goes into the next transaction. Claims are asked now what they want, and rest on if it is nothing."""
         free = max(1, self._backend.lanes - self._under_way)
         share = min(self._most, max(LEAST_SHARE, -(-len(self._waiting) // free)))
+        share = within_rows(self._waiting, share)
         batch, self._waiting = self._waiting[:share], self._waiting[share:]
         if self._waiting:
             self._go()  # the rest goes by the next lane
@@ -221,6 +224,17 @@ def watched(transaction: Transaction[R], probe: Probe, requests: Sequence[Any]) 
     results = yield from transaction
     probe("within", requests)
     return results
+
+
+def within_rows(waiting: list[Waiting], share: int) -> int:
+    """How many of the first `share` requests go into one transaction: large requests come in smaller company."""
+    rows = 0
+    for number in range(min(share, len(waiting))):
+        request = waiting[number].request
+        rows += len(request.arrivals) if type(request) is AcceptEvents else 1
+        if rows > MOST_ROWS:
+            return max(1, number)
+    return share
 
 
 def settle(waiting: Waiting, result: Any) -> None:

@@ -31,9 +31,8 @@ COMMAND_TIMEOUT = 15.0
 READING_CONNECTIONS = 4
 USERS_CONNECTIONS = 16
 CONNECT_TIMEOUT = 5.0
-# How long the server waits for the next word of a transaction that holds locks others need. Without it a process that
-# was stopped or cut off inside a transaction keeps the lock on its lease, and nobody can take its runs over. In the
-# middle of a statement (asyncpg asks for its description first) COMMAND_TIMEOUT ends it, on both sides.
+# How long the server waits for the next word of a transaction of ours. After a connection was lost the journal waits for
+# what may still be on its way by it, and the server may not know yet that nobody is there any more.
 IDLE_IN_TRANSACTION_LIMIT = 5.0
 LISTEN_AGAIN_AFTER = 0.5
 LISTEN_CHECK_EVERY = 20.0
@@ -62,11 +61,17 @@ def driver() -> Any:
 
 
 def limits() -> dict[str, str]:
-    """How long the server lets a transaction of ours go on without us, in milliseconds."""
+    """What makes the server notice soon that nobody is there any more. Milliseconds, and seconds for TCP."""
     return {
         "idle_in_transaction_session_timeout": str(round(IDLE_IN_TRANSACTION_LIMIT * 1000)),
-        "statement_timeout": str(round(COMMAND_TIMEOUT * 1000)),
+        "tcp_keepalives_idle": "5",
+        "tcp_keepalives_interval": "2",
+        "tcp_keepalives_count": "3",
     }
+
+
+def session_name(process: str) -> str:
+    return f"wakeful {process}"
 
 
 class PostgresBackend:
@@ -87,6 +92,7 @@ class PostgresBackend:
         self._pools: dict[bool, asyncpg.Pool[Any]] = {}
         self._pool_lock = asyncio.Lock()
         self._listener: asyncio.Task[None] | None = None
+        self._name = "wakeful"
         self._log = structlog.get_logger("wakeful").bind(part="postgres")
         self.on_ready: Callable[[Ready], None] = lambda _: None
         errors = self._asyncpg.exceptions
@@ -199,11 +205,12 @@ class PostgresBackend:
             yield connection
 
     async def conclude(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R:
-        """Run a generator as the end of a user_transaction: from its fence on, the next word must come soon."""
+        """Run a generator as the end of a user_transaction. From its fence on it is like one of the journal's."""
         if not connection.is_in_transaction():
             message = "COMMIT or ROLLBACK inside run.transaction: the transaction is Wakeful's, it ends when the function returns"
             raise Persistent(message)
-        await connection.execute("; ".join(f"set local {name} = {value}" for name, value in limits().items()))
+        settings = {**limits(), "application_name": self._name}
+        await connection.execute("; ".join(f"set local {name} = '{value}'" for name, value in settings.items()))
         return await self.drive(connection, transaction)
 
     async def within(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R:
@@ -254,7 +261,12 @@ class PostgresBackend:
         return PostgresRenewer(self)
 
     def lock(self, process: str) -> None:
-        """Nothing to hold: on PostgreSQL a process lives by its lease alone."""
+        """Nothing to hold: on PostgreSQL a process lives by its lease alone. But its sessions carry its name from now on,
+        so that they can be ended when it is not alive any more.
+        """
+        self._name = session_name(process)
+        while self._idle:
+            self._idle.pop().terminate()
 
     def unlock(self, process: str) -> None:
         """Nothing to let go."""
@@ -262,6 +274,16 @@ class PostgresBackend:
     def is_certainly_dead(self, process: str) -> bool:  # noqa: ARG002 the question SQLite can answer
         """Never certain: another machine may only be slow. Its lease decides."""
         return False
+
+    async def end_sessions(self, process: str) -> int:
+        """End the transactions of a process whose lease is over: it may have been stopped inside one, and its locks are
+        in the way. What it has not committed it could not commit any more anyhow.
+        """
+        try:
+            return len(await self.fetch("end_sessions", session_name(process)))
+        except self._asyncpg.exceptions.InsufficientPrivilegeError as error:
+            self._log.warning("cannot end the sessions of a dead process; the server will", error=str(error))
+            return 0
 
     # listening
 
@@ -314,7 +336,7 @@ class PostgresBackend:
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
-        return await self._connect(**ONLY_POINT_LOOKUPS, **limits())
+        return await self._connect(**ONLY_POINT_LOOKUPS, **limits(), application_name=self._name)
 
     @contextlib.asynccontextmanager
     async def _borrowed(self, *, for_users: bool = False) -> AsyncIterator[Any]:

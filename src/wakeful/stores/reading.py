@@ -138,6 +138,10 @@ class Reader:
         """How many runs are in which state."""
         return {row[0]: row[1] for row in await self._database.fetch("count_runs")}
 
+    async def waiting_agents(self, app: str) -> list[tuple[str, int]]:
+        """Agents of an app with runs that wait to be claimed, and how many."""
+        return [(row[0], row[1]) for row in await self._database.fetch("waiting_agents", app)]
+
     async def processes(self) -> list[dict[str, Any]]:
         """Who works, or worked, on this store."""
         rows = await self._database.fetch("list_processes", self._database.read_clock())

@@ -337,6 +337,10 @@ class SqliteBackend:
         finally:
             os.close(handle)
 
+    async def end_sessions(self, process: str) -> int:  # noqa: ARG002 the same shape as PostgreSQL's
+        """Nothing to end: one that is in the middle of a transaction holds the file, and everybody waits for it."""
+        return 0
+
     @property
     def _lock_folder(self) -> Path:
         file = self.path.resolve()  # one file, one folder of locks, whatever links led here

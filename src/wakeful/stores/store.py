@@ -71,6 +71,7 @@ class Database(Protocol):
     def lock(self, process: str) -> None: ...
     def unlock(self, process: str) -> None: ...
     def is_certainly_dead(self, process: str) -> bool: ...
+    async def end_sessions(self, process: str) -> int: ...
 
 
 @runtime_checkable
@@ -248,6 +249,9 @@ class DatabaseStore:
 
     async def bury(self, request: BuryProcess) -> int:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def end_sessions(self, process: str) -> int:
+        return await self.database.end_sessions(process)
 
     async def others(self, own: str) -> list[tuple[str, Microseconds, bool]]:
         rows = await self.database.fetch("living_processes", self.database.read_clock())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -12,9 +13,14 @@ from pydantic_core import from_json, to_json
 class Plan:
     store: str
     counter: str
+    # Which one it is, and where its log goes: filled in by whoever starts it.
+    case: int = 0
+    log: str = os.devnull
     # At the n-th boundary of a commit: die by SIGKILL, or stop by SIGSTOP.
     crash_at: int | None = None
     stop_at: int | None = None
+    # The same within the n-th transaction, when only its COMMIT is missing.
+    stop_in: int | None = None
     # The same for the first boundary at this point ("within") of a transaction with just these requests.
     stop_on: tuple[str, list[str]] | None = None
     say_boundaries: bool = False
@@ -24,7 +30,7 @@ class Plan:
     # Then send orders without end, so many at a time, with a rest between them.
     senders: int = 0
     rest: float = 0.05
-    # Leave when so many runs are done; None: when told to, by SIGTERM.
+    # Leave when so many runs are done or dead; None: when told to, by SIGTERM.
     done: int | None = None
     lease: float = 1.0
     grace: float = 10.0

@@ -1,9 +1,4 @@
-"""A process that works on the crash app, as its plan says; see plan.py.
-
-python -m crash.children.worker PLAN       one process, one plan
-python -m crash.children.worker --nursery  reads plans, a line each, and lets a process of its own carry out each:
-                                           a fork takes milliseconds, while starting Python takes a second
-"""
+"""What a child does: it works on the crash app, as its plan says; see plan.py."""
 
 from __future__ import annotations
 
@@ -15,8 +10,7 @@ import os
 import resource
 import signal
 import sys
-import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +19,17 @@ import uvicorn
 from pydantic_core import to_json
 
 from crash.children.plan import Plan
+from crash.children.speaking import Voice
 from crash.children.waiting import until
-from crash.children.workload import Counter, build, say
+from crash.children.workload import Counter, build
 from wakeful.api.serving import create
 from wakeful.cli.life import fast_loop
 from wakeful.clock import SECOND
 from wakeful.errors import StoreUnavailable
 from wakeful.runtime import Runtime
 from wakeful.stores import postgres
+
+Say = Callable[..., None]
 
 FOR_EVER = 3600.0  # the test that started us has less patience
 
@@ -41,34 +38,42 @@ class Boundaries:
     """The probe: counts the boundaries of commits, and ends or stops the process at the one that was asked for."""
 
     def __init__(self, plan: Plan) -> None:
+        self._say = Voice(plan.case).say
         self._crash_at = plan.crash_at
         self._stop_at = plan.stop_at
+        self._stop_in = plan.stop_in
         self._stop_on = plan.stop_on
         self._say_all = plan.say_boundaries
         self.count = 0
+        self._transactions = 0
 
     def __call__(self, point: str, requests: Sequence[Any]) -> None:
         self.count += 1
+        self._transactions += point == "within"
+        if point == "within" and self._transactions == self._stop_in:
+            self._stop_at = self.count
         if self._stop_on is not None and tuple(self._stop_on) == (point, [type(one).__name__ for one in requests]):
             self._stop_at, self._stop_on = self.count, None
+        where = {"number": self.count, "point": point, "requests": [type(one).__name__ for one in requests]}
         if self._say_all:
-            self._say("passed", point, requests)
+            self._say("passed", **where)
         if self.count in {self._crash_at, self._stop_at}:
-            self._say("at the boundary", point, requests)
+            self._say("at the boundary", **where)
         if self.count == self._crash_at:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.count == self._stop_at:
             os.kill(os.getpid(), signal.SIGSTOP)
 
-    def _say(self, what: str, point: str, requests: Sequence[Any]) -> None:
-        kinds = [type(one).__name__ for one in requests]
-        say(what, number=self.count, point=point, requests=kinds, pid=os.getpid())
-
 
 def make_runtime(plan: Plan, probe: Boundaries | None = None) -> Runtime:
     gate = None if plan.gate is None else Path(plan.gate)
     app = build(
-        plan.store, Counter(Path(plan.counter)), in_flight=plan.in_flight, gate=gate, slow_to_cancel=plan.slow_to_cancel
+        plan.store,
+        Counter(Path(plan.counter)),
+        say=Voice(plan.case).say,
+        in_flight=plan.in_flight,
+        gate=gate,
+        slow_to_cancel=plan.slow_to_cancel,
     )
     runtime = Runtime(app, lease=round(plan.lease * SECOND), probe=probe, grace=plan.grace)
     app.runtime = runtime
@@ -82,7 +87,7 @@ def make_runtime(plan: Plan, probe: Boundaries | None = None) -> Runtime:
     return runtime
 
 
-async def send(runtime: Runtime, kind: str, identifier: str, data: Any) -> None:
+async def send(runtime: Runtime, say: Say, kind: str, identifier: str, data: Any) -> None:
     """Send an event until there is an answer. Sending it again is safe, because it has an id."""
     while True:
         try:
@@ -98,13 +103,14 @@ async def send(runtime: Runtime, kind: str, identifier: str, data: Any) -> None:
 async def send_orders(runtime: Runtime, plan: Plan, numbers: Iterator[int], told_to_stop: asyncio.Event) -> None:
     while not told_to_stop.is_set():
         number = next(numbers)
-        await send(runtime, "order.placed", f"order-{number}", {"number": number})
+        await send(runtime, Voice(plan.case).say, "order.placed", f"order-{number}", {"number": number})
         await asyncio.sleep(plan.rest)
 
 
 async def has_done(runtime: Runtime, count: int) -> bool:
     try:
-        return (await runtime.reader.counts()).get("done", 0) >= count
+        counts = await runtime.reader.counts()
+        return counts.get("done", 0) + counts.get("dead", 0) >= count
     except StoreUnavailable:
         return False
 
@@ -117,7 +123,7 @@ class HttpServer(uvicorn.Server):
         yield
 
 
-async def make_room(runtime: Runtime) -> None:
+async def make_room(runtime: Runtime, say: Say) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     database: Any = runtime.database
     if runtime.database.dialect == "sqlite":
@@ -126,13 +132,14 @@ async def make_room(runtime: Runtime) -> None:
 
 
 async def work(plan: Plan) -> None:
+    say = Voice(plan.case).say
     probe = Boundaries(plan)
     runtime = make_runtime(plan, probe)
     told_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     background: set[asyncio.Task[Any]] = set()
     loop.add_signal_handler(signal.SIGTERM, told_to_stop.set)
-    loop.add_signal_handler(signal.SIGUSR1, lambda: background.add(loop.create_task(make_room(runtime))))
+    loop.add_signal_handler(signal.SIGUSR1, lambda: background.add(loop.create_task(make_room(runtime, say))))
     await runtime.open()
     server: HttpServer | None = None
     if plan.port is not None:
@@ -144,7 +151,7 @@ async def work(plan: Plan) -> None:
         await runtime.start()
         say("working", process=runtime.membership.process)
     for kind, identifier, data in plan.emit:
-        await send(runtime, kind, identifier, data)
+        await send(runtime, say, kind, identifier, data)
         if plan.die_when_accepted:
             os.kill(os.getpid(), signal.SIGKILL)
     if plan.senders:
@@ -178,28 +185,3 @@ def main(plan: Plan) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (plan.file_size, resource.RLIM_INFINITY))
     with asyncio.Runner(loop_factory=fast_loop()) as runner:  # the loop that `wakeful worker` has
         runner.run(work(plan))
-
-
-def nursery() -> None:
-    for line in sys.stdin:
-        plan = Plan.from_text(line)
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                main(plan)
-                code = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                os._exit(code)
-        _, status = os.waitpid(pid, 0)
-        say("ended", pid=pid, code=os.waitstatus_to_exitcode(status))
-
-
-if __name__ == "__main__":
-    if sys.argv[1] == "--nursery":
-        nursery()
-    else:
-        main(Plan.from_text(sys.argv[1]))

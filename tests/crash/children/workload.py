@@ -9,23 +9,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-from pydantic_core import to_json
 
 from crash.children.waiting import until
 from wakeful import App, Backoff, Run, Transient, on, step
 
 APP = "crash"
 SOURCE = f"/{APP}"
+NEIGHBOURS = 5
 QUICKLY = Backoff(first="20ms", cap="20ms")
-
-
-def say(what: str, **more: Any) -> None:
-    """One line for the test that started this process."""
-    os.write(sys.stdout.fileno(), to_json({"says": what, **more}) + b"\n")
 
 
 class Counter:
@@ -52,6 +46,12 @@ class Counter:
         except FileExistsError:
             return False
         return True
+
+    def count(self, event: str, name: str) -> int:
+        return sum(line[:2] == (event, name) for line in self.lines())
+
+    def started_here(self) -> set[str]:
+        return {event for event, name, pid in self.lines() if name == "start" and pid == os.getpid()}
 
     def lines(self) -> list[tuple[str, str, int]]:
         if not self._path.exists():
@@ -142,7 +142,7 @@ def build(
         async def held() -> str:
             counter.note(event, "held")
             if gate is not None:
-                say("at the gate", pid=os.getpid(), run=run.id)
+                say("at the gate", run=run.id)
                 try:
                     await until(lambda: gate.is_file() or (gate / event).is_file())
                 except asyncio.CancelledError:
@@ -162,12 +162,17 @@ def build(
     async def note(run: Run) -> None:
         counter.note(run.event.id, "note")
 
-    @app.agent(on("poison.*"), backoff=QUICKLY, concurrency=8)
+    @app.agent(on("poison.*"), backoff=QUICKLY)
     async def taste(run: Run) -> str:
+        """The bad one takes its process with it; twice it waits until others are there to be taken along."""
         event = run.event.id
         counter.note(event, "start")
         if run.event.type == "poison.bad":
+            if counter.count("bad", "start") <= 2:
+                await until(lambda: len(counter.started_here()) > NEIGHBOURS)
             os.kill(os.getpid(), signal.SIGKILL)
+        if run.event.type == "poison.neighbour":
+            await until(lambda: counter.count("bad", "start") > 2)
 
         @step
         async def sip() -> str:

@@ -110,6 +110,11 @@ where id = (
 )
 returning id
 
+-- end_sessions(name) --
+-- differs: exists only here. Ends what a process has open, in this database and under our own account.
+select pg_terminate_backend(pid) from pg_stat_activity
+where application_name = :name and datname = current_database() and usename = current_user and pid <> pg_backend_pid()
+
 -- retire_process(id) --
 -- differs: waits for whatever this process still has on its way.
 update wakeful_process set state = 'stopped'

@@ -56,6 +56,9 @@ select content, envelope, seen_at from wakeful_conflict where event_seq = :event
 select key, app, state, text, count, opened_at, last_at from wakeful_alarm
 where (cast(:state as text) is null or state = :state) order by last_at desc limit :most
 
+-- waiting_agents(app) --
+select agent, count(*) from wakeful_run where app = :app and state in ('ready', 'waiting') group by agent order by agent
+
 -- count_runs() --
 select state, count(*) from wakeful_run group by state
 

@@ -1,0 +1,148 @@
+"""What to do after a failure: a decision, and nothing else."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wakeful.clock import SECOND, duration
+from wakeful.errors import ConfigError, Denied, Persistent, RateLimited, Transient
+from wakeful.execution.options import AgentOptions, Backoff, StepOptions, as_backoff, options_of, read_options, step
+from wakeful.execution.retry import Again, GiveUp, decide, signature
+
+BACKOFF = Backoff(first="1s", factor=2, cap="10s")
+
+
+def after(error: Exception, failures: int = 1, attempts: int = 3, backoff: Backoff = BACKOFF) -> Again | GiveUp:
+    return decide(error, failures=failures, attempts=attempts, backoff=backoff, chance=random.Random(1))
+
+
+def test_the_table():
+    assert after(Denied("no")) == GiveUp("denied", denied=True)
+    assert after(Persistent("no")) == GiveUp("will fail the same way again")
+    assert after(RateLimited(retry_after="7s")) == Again(7 * SECOND, counts=False, reason="rate limited")
+    assert after(RateLimited(retry_after="7s"), failures=99, attempts=1) == Again(7 * SECOND, counts=False, reason="rate limited")
+    told = after(Transient("busy", retry_after="7s"))
+    assert told == Again(7 * SECOND, counts=True, reason="failed 1 of 3, told when to retry")
+    assert after(Transient("busy"), failures=3) == GiveUp("failed 3 times, 3 allowed")
+    assert after(Transient("busy"), failures=1, attempts=1) == GiveUp("failed, one attempt allowed")
+    again = after(RuntimeError("who knows"), failures=2)
+    assert isinstance(again, Again)
+    assert (again.counts, again.reason) == (True, "failed 2 of 3")
+
+
+@given(failures=st.integers(1, 200), seed=st.integers())
+def test_the_wait_is_between_nothing_and_the_ceiling(failures, seed):
+    decision = decide(
+        Transient("x"), failures=failures, attempts=1_000, backoff=BACKOFF, chance=random.Random(seed)
+    )
+    assert isinstance(decision, Again)
+    assert 0 <= decision.delay <= min(10, 2 ** (failures - 1)) * SECOND
+
+
+def test_the_wait_is_spread_over_the_whole_range():
+    chance = random.Random(7)
+    delays = [
+        decision.delay
+        for _ in range(1000)
+        if isinstance(
+            decision := decide(Transient("x"), failures=4, attempts=9, backoff=BACKOFF, chance=chance), Again
+        )
+    ]
+    assert min(delays) < 0.5 * SECOND
+    assert max(delays) > 7.5 * SECOND
+    assert 3.5 * SECOND < sum(delays) / len(delays) < 4.5 * SECOND
+
+
+class TestBackoff:
+    @pytest.mark.parametrize(("tries", "ceiling"), [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (50, 10), (5_000, 10)])
+    def test_the_ceiling_doubles_up_to_the_cap(self, tries, ceiling):
+        assert BACKOFF.ceiling(tries) == ceiling * SECOND
+
+    def test_a_factor_beyond_all_measure_stays_under_the_cap(self):
+        assert Backoff(factor=1e30, cap="1m").ceiling(100) == 60 * SECOND
+
+    def test_a_duration_stands_for_one_that_begins_there(self):
+        assert as_backoff("5s", where="here") == Backoff(first="5s")
+        assert as_backoff(BACKOFF, where="here") is BACKOFF
+
+    @pytest.mark.parametrize("value", ["soon", None, Backoff(first="x"), Backoff(cap="x"), [], -1, Backoff(factor=-2), Backoff(cap=-1)])
+    def test_what_is_none_is_refused_with_its_place(self, value):
+        with pytest.raises(ConfigError, match="here: backoff"):
+            as_backoff(value, where="here")
+
+
+class TestOptions:
+    def test_defaults(self):
+        assert AgentOptions() == AgentOptions(None, 5, Backoff(), None, None, 5)
+        assert (StepOptions().attempts, StepOptions().timeout) == (3, None)
+
+    def test_durations_are_read(self):
+        assert read_options(AgentOptions, {"deadline": "10m"}, where="x").deadline == duration("10m")
+        assert read_options(StepOptions, {"timeout": 1.5}, where="x").timeout == 1_500_000
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"atempts": 3}, 'unknown option "atempts". Did you mean "attempts"?'),
+            ({"attempts": 0}, "attempts must be a whole number from 1 up, not 0"),
+            ({"attempts": True}, "attempts must be a whole number"),
+            ({"attempts": "3"}, "attempts must be a whole number"),
+            ({"concurrency": -1}, "concurrency must be"),
+            ({"max_crashes": 0}, "max_crashes must be"),
+            ({"deadline": "soon"}, "deadline: 'soon' is not a duration"),
+            ({"deadline": 0}, "deadline must be at least 1ms"),
+            ({"owner": ""}, "owner must be a text"),
+            ({"backoff": "soon"}, "backoff"),
+        ],
+    )
+    def test_mistakes_are_refused_in_one_line(self, options, words):
+        with pytest.raises(ConfigError) as caught:
+            read_options(AgentOptions, options, where="agent x (app.py:3)")
+        assert str(caught.value).startswith("agent x (app.py:3): ")
+        assert words in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+    def test_a_step_keeps_its_function_and_carries_its_settings(self):
+        @step(timeout="30s", attempts=7)
+        def fetch(number: int) -> int:
+            return number
+
+        assert fetch(3) == 3
+        assert (options_of(fetch).timeout, options_of(fetch).attempts) == (30 * SECOND, 7)
+        assert options_of(len) == StepOptions()
+
+    def test_a_step_without_brackets(self):
+        @step
+        def fetch() -> int:
+            return 1
+
+        assert fetch() == 1
+        assert options_of(fetch) == StepOptions()
+
+    @pytest.mark.parametrize("options", [{"key": 7}, {"name": ""}, {"timeout": "0s"}, {"retries": 3}])
+    def test_mistakes_on_a_step_name_it(self, options):
+        with pytest.raises(ConfigError, match="@step on fetch"):
+
+            @step(**options)
+            def fetch() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("order 17 failed", "order 99 failed", True),
+        ("user 'ann' unknown", "user 'bob' unknown", True),
+        ("object at 0x7f1a2b3c", "object at 0x55aa", True),
+        ("run 3f2a9c0d1e is gone", "run 9b8a7c6d5e is gone", True),
+        ("first line\nsecond", "first line\nother", True),
+        ("no address", "paid twice", False),
+    ],
+)
+def test_a_signature_leaves_out_what_differs_from_case_to_case(one, other, same):
+    assert (signature("Error", one) == signature("Error", other)) is same
+    assert signature("Error", one) != signature("Other", one)
+    assert len(signature("Error", "x" * 10_000)) < 200
