@@ -29,7 +29,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from support.stores import APP, a_step, an_arrival, query
+from support.stores import APP, Onlooker, a_step, an_arrival
 
 from wakeful.clock import SECOND, Microseconds, VirtualClock
 from wakeful.errors import ClaimLost, StoreUnavailable
@@ -84,9 +84,11 @@ class ModelEvent:
     conflicts: set[int] = field(default_factory=set)
 
 
-identifiers = st.integers(0, 5)
-contents = st.integers(0, 2)
+identifiers = st.integers(0, 7)
+contents = st.sampled_from([0, 0, 0, 1, 2])
 step_names = st.sampled_from(["fetch", "judge", "write"])
+some_agents = st.sampled_from([("bill",), AGENTS, AGENTS])
+rarely = st.sampled_from([False] * 9 + [True])
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -104,10 +106,14 @@ class StoreMachine(RuleBasedStateMachine):
         self.runs: dict[str, ModelRun] = {}
         self.members: dict[str, ModelProcess] = {}
         self.names = itertools.count(1)
+        self.current: dict[str, Claim] = {}
         self.before: dict[str, tuple[RunState, int]] = {}
         self.finished: dict[tuple[str, str], str] = {}
         self.store = self.run(self.open())
-        self.run(self.empty())
+        self.onlooker = Onlooker(self.url)
+        self.renewer = self.store.database.renewer()
+        for table in TABLES:
+            self.look(f"delete from wakeful_{table}")
 
     def run(self, work: Any) -> Any:
         return self.runner.run(work)
@@ -117,11 +123,13 @@ class StoreMachine(RuleBasedStateMachine):
         await store.open(migrate=store.dialect == "sqlite")
         return store
 
-    async def empty(self) -> None:
-        for table in TABLES:
-            await query(self.url, f"delete from wakeful_{table}")
+    def look(self, sql: str) -> list[Any]:
+        rows: list[Any] = self.run(self.onlooker.query(sql))
+        return rows
 
     def teardown(self) -> None:
+        self.run(asyncio.to_thread(self.renewer.close))
+        self.run(self.onlooker.close())
         self.run(self.store.close())
         self.runner.close()
 
@@ -161,7 +169,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     # events
 
-    @rule(identifier=identifiers, content=contents, agents=st.sampled_from([("bill",), ("ship",), AGENTS]), times=st.integers(1, 3))
+    @rule(identifier=identifiers, content=contents, agents=some_agents, times=st.sampled_from([1, 1, 3]))
     def accept(self, identifier: int, content: int, agents: tuple[str, ...], times: int) -> None:
         """An event comes, perhaps several times at once, perhaps again, perhaps with other content."""
         key = str(identifier)
@@ -190,12 +198,33 @@ class StoreMachine(RuleBasedStateMachine):
     # processes
 
     @initialize(target=processes)
-    def first(self) -> Any:
+    def begin(self) -> Any:
+        """Two processes, and some work that came at different times."""
+        for identifier in range(4):
+            self.accept(identifier, 0, AGENTS, 1)
+            self.clock.move("1s")
         return multiple(self.enter(), self.enter())
 
+    @precondition(lambda self: len(self.living()) < 3)
     @rule(target=processes)
     def join(self) -> str:
         return self.enter()
+
+    def living(self) -> list[str]:
+        return [name for name, member in self.members.items() if member.state == "alive"]
+
+    def mostly_owning(self, process: str, anyone: bool) -> str:  # noqa: FBT001
+        owners = sorted({run.owner for run in self.runs.values() if run.owner is not None})
+        return process if anyone or process in owners or not owners else owners[0]
+
+    def mostly_current(self, claim: Claim, anyone: bool) -> Claim:  # noqa: FBT001
+        """The claim under which that run is held now, unless a stale one will do."""
+        return claim if anyone else self.current.get(claim.id, claim)
+
+    def mostly_living(self, process: str, anyone: bool) -> str:  # noqa: FBT001 drawn by hypothesis
+        """Histories in which everybody is dead tell little: somebody who lives takes the place, unless `anyone` will do."""
+        living = self.living()
+        return process if anyone or process in living or not living else living[0]
 
     def enter(self) -> str:
         name = f"process {next(self.names)}"
@@ -205,20 +234,16 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(process=processes)
     def renew(self, process: str) -> None:
-        def renew() -> bool:
-            renewer = self.store.database.renewer()
-            try:
-                return renewer.renew(process, LEASE)
-            finally:
-                renewer.close()
-
         member = self.members[process]
-        assert self.run(asyncio.to_thread(renew)) == (member.state == "alive")
-        if member.state == "alive":
+        alive = self.run(asyncio.to_thread(self.renewer.renew, process, LEASE))
+        assert alive == (member.state == "alive")
+        if alive:
             member.lease_until = self.now + LEASE
 
-    @rule(process=processes, certain=st.booleans())
-    def bury(self, process: str, certain: bool) -> None:  # noqa: FBT001 hypothesis calls by name
+    @precondition(lambda self: len(self.living()) > 1)
+    @rule(process=processes, anyone=rarely, certain=st.sampled_from([False, True, True]))
+    def bury(self, process: str, anyone: bool, certain: bool) -> None:  # noqa: FBT001
+        process = self.mostly_owning(process, anyone)
         member = self.members[process]
         dies = member.state == "alive" and (certain or member.lease_until <= self.now)
         owned = [run for run in self.runs.values() if run.owner == process]
@@ -229,8 +254,10 @@ class StoreMachine(RuleBasedStateMachine):
                 run.give_back(self.now)
                 run.crashes += 1
 
-    @rule(process=processes)
-    def retire(self, process: str) -> None:
+    @precondition(lambda self: len(self.living()) > 2)
+    @rule(process=processes, anyone=rarely)
+    def retire(self, process: str, anyone: bool) -> None:  # noqa: FBT001
+        process = self.mostly_owning(process, anyone)
         self.run(self.store.retire(RetireProcess(process)))
         member = self.members[process]
         if member.state == "alive":
@@ -239,9 +266,12 @@ class StoreMachine(RuleBasedStateMachine):
                 if run.owner == process:
                     run.give_back(self.now)
 
-    @rule(by=st.sampled_from([1, 5 * SECOND, LEASE, 600 * SECOND]))
-    def pass_time(self, by: Microseconds) -> None:
+    @rule(by=st.sampled_from([1, SECOND, 60 * SECOND]), forgetful=rarely)
+    def pass_time(self, by: Microseconds, forgetful: bool) -> None:  # noqa: FBT001
+        """Those who live renew their leases meanwhile, unless they are forgetful."""
         self.clock.move(by / SECOND)
+        for process in [] if forgetful else self.living():
+            self.renew(process)
 
     @rule()
     def restart(self) -> None:
@@ -251,8 +281,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     # runs
 
-    @rule(target=claims, process=processes, agents=st.sampled_from([("bill",), ("ship",), AGENTS]), most=st.integers(1, 3))
-    def claim(self, process: str, agents: tuple[str, ...], most: int) -> Any:
+    @rule(target=claims, process=processes, anyone=rarely, agents=some_agents, most=st.sampled_from([1, 2, 5]))
+    def claim(self, process: str, anyone: bool, agents: tuple[str, ...], most: int) -> Any:  # noqa: FBT001
+        process = self.mostly_living(process, anyone)
         request = ClaimRuns(APP, process, lambda: [(agent, most) for agent in agents], lambda: True)
         if (refusal := self.refusal(process)) is not None:
             with pytest.raises(refusal):
@@ -279,10 +310,18 @@ class StoreMachine(RuleBasedStateMachine):
             assert (claim.token, claim.attempts, claim.crashes) == (run.token, run.attempts, run.crashes)
             assert claim.first_start == (run.token == 1)
             assert {step.key: (step.state, step.result) for step in claim.steps} == run.steps
+            self.current[claim.id] = claim
         return multiple(*claimed)
 
-    @rule(claim=claims, name=step_names, state=st.sampled_from(["done", "done", "failed", "retrying"]), value=st.integers(0, 9))
-    def save_step(self, claim: Claim, name: str, state: Any, value: int) -> None:
+    @rule(
+        claim=claims,
+        anyone=st.booleans(),
+        name=step_names,
+        state=st.sampled_from(["done", "done", "failed", "retrying"]),
+        value=st.integers(0, 9),
+    )
+    def save_step(self, claim: Claim, anyone: bool, name: str, state: Any, value: int) -> None:  # noqa: FBT001
+        claim = self.mostly_current(claim, anyone)
         key, result = f"{name}:", str(value)
         if self.runs[claim.id].steps.get(key, ("",))[0] == "done" and self.refused(claim) is None:
             state, result = self.runs[claim.id].steps[key]  # its owner knows that it is done, and at most repeats it
@@ -311,8 +350,9 @@ class StoreMachine(RuleBasedStateMachine):
             if refusal is None:
                 self.runs[claim.id].steps[key] = ("done", str(value))
 
-    @rule(claim=claims, state=st.sampled_from(["done", "dead", "denied", "cancelled"]))
-    def finish(self, claim: Claim, state: Any) -> None:
+    @rule(claim=claims, anyone=st.booleans(), state=st.sampled_from(["done", "dead", "denied", "cancelled"]))
+    def finish(self, claim: Claim, anyone: bool, state: Any) -> None:  # noqa: FBT001
+        claim = self.mostly_current(claim, anyone)
         request = FinishRun(claim, state, output="1", failed=state == "dead")
         run = self.runs[claim.id]
         refusal = self.refused(claim)
@@ -327,8 +367,15 @@ class StoreMachine(RuleBasedStateMachine):
         run.state, run.owner = state, None
         run.attempts += state == "dead"
 
-    @rule(claim=claims, delay=st.sampled_from([0, SECOND, 60 * SECOND]), failed=st.booleans(), clear=st.booleans())
-    def leave(self, claim: Claim, delay: Microseconds, failed: bool, clear: bool) -> None:  # noqa: FBT001
+    @rule(
+        claim=claims,
+        anyone=rarely,
+        delay=st.sampled_from([0, SECOND, 60 * SECOND]),
+        failed=st.booleans(),
+        clear=st.booleans(),
+    )
+    def leave(self, claim: Claim, anyone: bool, delay: Microseconds, failed: bool, clear: bool) -> None:  # noqa: FBT001
+        claim = self.mostly_current(claim, anyone)
         run = self.runs[claim.id]
         request = LeaveRun(
             claim,
@@ -390,9 +437,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def everything_is_as_the_model_says(self) -> None:
-        rows = self.run(
-            query(self.url, "select id, agent, state, token, owner, attempts, crashes, due_at, seq from wakeful_run")
-        )
+        rows = self.look("select id, agent, state, token, owner, attempts, crashes, due_at, seq from wakeful_run")
         stored = {row[0]: row for row in rows}
         assert len(rows) == len(stored), "a run twice"
         assert stored.keys() == self.runs.keys(), "a run appeared, or disappeared"
@@ -409,7 +454,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.compare_with_before({row[0]: (row[2], row[3]) for row in rows})
 
     def compare_steps(self, runs: dict[int, str]) -> None:
-        rows = self.run(query(self.url, "select run_seq, key, state, result from wakeful_step"))
+        rows = self.look("select run_seq, key, state, result from wakeful_step")
         stored = {(runs[row[0]], row[1]): (row[2], row[3]) for row in rows}
         assert stored == {(identifier, key): step for identifier, run in self.runs.items() for key, step in run.steps.items()}
         for place, result in self.finished.items():
@@ -426,12 +471,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_event_is_there_once(self) -> None:
-        rows = self.run(query(self.url, "select id, state, duplicates, seq from wakeful_event"))
+        rows = self.look("select id, state, duplicates, seq from wakeful_event")
         assert {row[0]: (row[1], row[2]) for row in rows} == {
             key: ("accepted", event.duplicates) for key, event in self.events.items()
         }
         assert len(rows) == len(self.events)
-        conflicts = self.run(query(self.url, "select event_seq, count(*) from wakeful_conflict group by event_seq"))
+        conflicts = self.look("select event_seq, count(*) from wakeful_conflict group by event_seq")
         seqs = {row[3]: row[0] for row in rows}
         assert {seqs[seq]: count for seq, count in conflicts} == {
             key: len(event.conflicts) for key, event in self.events.items() if event.conflicts
@@ -445,8 +490,8 @@ def test_any_history_is_told_the_same_by_the_store_and_the_model(store_url: str)
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         Machine,
         settings=settings(
-            max_examples=40,
-            stateful_step_count=40,
+            max_examples=35,
+            stateful_step_count=50,
             deadline=None,
             database=None,
             phases=[Phase.explicit, Phase.generate, Phase.shrink],

@@ -17,11 +17,11 @@ import sys
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import apsw
 import asyncpg
@@ -33,9 +33,10 @@ from wakeful.settings import sqlite_path
 
 TESTS = Path(__file__).parents[1]
 WAITING_FOR_A_LOCK = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-
-
 KILLED = -signal.SIGKILL
+AT_ONCE = 6
+
+T = TypeVar("T")
 
 
 class Nursery:
@@ -164,6 +165,22 @@ class Child:
         """Ask it to stop in an orderly way, and wait until it has."""
         self.signal(signal.SIGTERM)
         assert await self.ends() == 0
+
+
+async def a_few_at_once(cases: Iterable[Coroutine[Any, Any, T]] | AsyncIterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of many cases, of which a few run beside each other. The first that fails ends all."""
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(case: Coroutine[Any, Any, T]) -> T:
+        async with room:
+            return await case
+
+    async with asyncio.TaskGroup() as group:
+        if isinstance(cases, AsyncIterable):
+            tasks = [group.create_task(one(case)) async for case in cases]
+        else:
+            tasks = [group.create_task(one(case)) for case in cases]
+    return [task.result() for task in tasks]
 
 
 def state_of(pid: int) -> str:

@@ -12,7 +12,7 @@ import pytest
 from crash.children.waiting import until
 from crash.children.workload import Counter
 from crash.conftest import NewPlace
-from crash.harness import Place, worker
+from crash.harness import Nursery, Place
 from wakeful.testing.ports import free_port
 
 LARGE = "x" * 60_000
@@ -34,13 +34,15 @@ async def ceiling_of_files(place: Place) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("ceiling", [ceiling_of_pages, ceiling_of_files])
-async def test_a_full_disk_refuses_events_and_goes_on_when_there_is_room(place: Place, tmp_path: Path, ceiling: Any):
+async def test_a_full_disk_refuses_events_and_goes_on_when_there_is_room(
+    place: Place, nursery: Nursery, tmp_path: Path, ceiling: Any
+):
     gate = tmp_path / "gate"
     port = free_port()
     # The run that is in flight has a result that does not fit either.
     first = ("gate.reached", "in-flight", {"size": 400_000})
     plan = place.plan(emit=[first], gate=str(gate), port=port, lease=15.0, **await ceiling(place))
-    async with worker(plan, tmp_path / "log") as child, httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+    async with nursery.child(plan) as child, httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
         await child.says("at the gate")
         accepted = await fill(http)
         gate.touch()

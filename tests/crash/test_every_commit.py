@@ -2,69 +2,56 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 from crash.children.workload import Counter
 from crash.conftest import NewPlace
-from crash.harness import KILLED, Nurseries
+from crash.harness import KILLED, Nursery, a_few_at_once
 from crash.orders import check, order, recorded_steps
 
 CASES_UNDER_LOAD = 12
 
 
-async def test_a_crash_at_any_boundary_loses_nothing_and_repeats_nothing(new_place: NewPlace, nurseries: Nurseries):
+async def test_a_crash_at_any_boundary_loses_nothing_and_repeats_nothing(new_place: NewPlace, nursery: Nursery):
     """One order, killed at boundary n; a second process finishes it. For every n."""
-    boundaries = await count_boundaries(new_place, nurseries, [7])
+    boundaries = await count_boundaries(new_place, nursery, [7])
     assert boundaries > 3 * 10
-    async with asyncio.TaskGroup() as cases:
-        tasks = [cases.create_task(crash(new_place, nurseries, [7], [n])) for n in range(1, boundaries + 1)]
+    died = await a_few_at_once(crash(new_place, nursery, [7], [n]) for n in range(1, boundaries + 1))
     # Group commit may put two transitions into one transaction that were in two when counted, hence "nearly".
-    assert sum(task.result() for task in tasks) >= boundaries - 6
+    assert sum(died) >= boundaries - 6
 
 
-async def test_crashes_under_load_and_crashes_of_the_recovery_lose_nothing(new_place: NewPlace, nurseries: Nurseries):
+async def test_crashes_under_load_and_crashes_of_the_recovery_lose_nothing(new_place: NewPlace, nursery: Nursery):
     """Several orders at once; the process that should finish them is killed too, at a boundary of its own."""
     numbers = [1, 2, 3, 4, 5]
-    boundaries = await count_boundaries(new_place, nurseries, numbers)
+    boundaries = await count_boundaries(new_place, nursery, numbers)
     chosen = range(2, boundaries + 1, max(1, boundaries // CASES_UNDER_LOAD))
-    async with asyncio.TaskGroup() as cases:
-        tasks = [cases.create_task(crash(new_place, nurseries, numbers, [n, 1 + n % 17])) for n in chosen]
-    assert sum(task.result() for task in tasks) >= len(chosen)
+    died = await a_few_at_once(crash(new_place, nursery, numbers, [n, 1 + n % 17]) for n in chosen)
+    assert sum(died) >= len(chosen)
 
 
-async def count_boundaries(new_place: NewPlace, nurseries: Nurseries, numbers: list[int]) -> int:
+async def count_boundaries(new_place: NewPlace, nursery: Nursery, numbers: list[int]) -> int:
     place = await new_place()
-    async with nurseries.some() as (nursery,):
-        code, said = await nursery.carry_out(place.plan(emit=[order(one) for one in numbers], done=2 * len(numbers)))
+    code, said = await nursery.carry_out(place.plan(emit=[order(one) for one in numbers], done=2 * len(numbers)))
     assert code == 0, said
     await check(place, numbers, kills=0)
     return int(next(line["boundaries"] for line in said if line["says"] == "stopped"))
 
 
-async def crash(new_place: NewPlace, nurseries: Nurseries, numbers: list[int], boundaries: list[int]) -> int:
+async def crash(new_place: NewPlace, nursery: Nursery, numbers: list[int], boundaries: list[int]) -> int:
     """Let one process after the other die at a boundary, then one finish. How many died, in fact."""
-    async with nurseries.some() as (nursery,):
-        place = await new_place()
-        died: list[Any] = []
-        log = ""
-        unanswered = {f"order-{number}": order(number) for number in numbers}
-        try:
-            for crash_at in [*boundaries, None]:
-                recorded, seen = await recorded_steps(place), len(Counter(place.counter).lines())
-                # Whoever got no answer sends again; whoever got one may rely on it.
-                plan = place.plan(emit=list(unanswered.values()), done=2 * len(numbers), crash_at=crash_at)
-                case = await nursery.start(plan)
-                code, said = await case.ends()
-                log += case.log
-                for line in case.said("accepted"):
-                    unanswered.pop(line["id"])
-                died += case.said("at the boundary")
-                assert code == (KILLED if case.said("at the boundary") else 0), said
-                repeated = recorded & {(event, name) for event, name, _ in Counter(place.counter).lines()[seen:]}
-                assert not repeated, "ran again although recorded"
-            await check(place, numbers, kills=len(died))
-        except (AssertionError, TimeoutError) as error:
-            error.add_note(f"killed at {boundaries}: {died}; the log ends:\n{log[-3000:]}")
-            raise
-        return len(died)
+    place = await new_place()
+    died = 0
+    unanswered = {f"order-{number}": order(number) for number in numbers}
+    for crash_at in [*boundaries, None]:
+        recorded, seen = await recorded_steps(place), len(Counter(place.counter).lines())
+        # Whoever got no answer sends again; whoever got one may rely on it.
+        plan = place.plan(emit=list(unanswered.values()), done=2 * len(numbers), crash_at=crash_at)
+        async with nursery.child(plan) as child:
+            assert await child.ends() == (KILLED if child.where else 0)
+            died += bool(child.where)
+            for line in child.said("accepted"):
+                unanswered.pop(line["id"])
+            repeated = recorded & {(event, name) for event, name, _ in Counter(place.counter).lines()[seen:]}
+            assert not repeated, "ran again although recorded"
+            if crash_at is None:
+                await check(place, numbers, kills=died)
+    return died

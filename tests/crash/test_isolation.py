@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from crash.children.workload import NEIGHBOURS, Counter
-from crash.harness import KILLED, Place, worker
+from crash.harness import KILLED, Nursery, Place
 
 QUICK = 15
 MAX_CRASHES = 5  # the default
 
 
-async def test_a_run_that_kills_its_worker_ends_dead_and_alone(place: Place, tmp_path: Path):
+async def test_a_run_that_kills_its_worker_ends_dead_and_alone(place: Place, nursery: Nursery, tmp_path: Path):
     events = [
         ("poison.bad", "bad", None),
         *(("poison.neighbour", f"neighbour-{number}", None) for number in range(NEIGHBOURS)),
@@ -23,7 +23,7 @@ async def test_a_run_that_kills_its_worker_ends_dead_and_alone(place: Place, tmp
         # The first one sends everything; whatever it got no answer for is sent again by the next.
         answered = {run.cause for run in await place.runs(after_a_crash=True)}
         emit = [event for event in events if event[1] not in answered]
-        async with worker(place.plan(emit=emit, done=len(events)), tmp_path / f"worker-{deaths}.log") as child:
+        async with nursery.child(place.plan(emit=emit, done=len(events))) as child:
             code = await child.ends()
             if code == 0:
                 break

@@ -15,7 +15,7 @@ import pytest
 
 from crash.children.waiting import until
 from crash.conftest import prepare
-from crash.harness import Child, Place, worker
+from crash.harness import Child, Nursery, Place
 from crash.orders import check
 from support.fault_proxy import FaultProxy
 from wakeful.testing.ports import free_port
@@ -89,7 +89,9 @@ class Load:
 
 
 @asynccontextmanager
-async def load(server: PostgresServer, folder: Path, *, workers: int, port: int | None = None) -> AsyncIterator[Load]:
+async def load(
+    server: PostgresServer, nursery: Nursery, folder: Path, *, workers: int, port: int | None = None
+) -> AsyncIterator[Load]:
     """`port`: of a proxy before the server."""
     name = await server.create_database()
     await prepare(server.dsn(name), folder)
@@ -99,15 +101,13 @@ async def load(server: PostgresServer, folder: Path, *, workers: int, port: int 
     more = {"lease": 30.0, "command_timeout": 1.0}
     async with AsyncExitStack() as stack:
         children = []
-        for number, plan in enumerate(
-            [
-                place.plan(**more, port=http_port, work=False),
-                place.plan(**more, senders=2, work=False),
-                *(place.plan(**more) for _ in range(workers)),
-            ]
-        ):
+        for plan in [
+            place.plan(**more, port=http_port, work=False),
+            place.plan(**more, senders=2, work=False),
+            *(place.plan(**more) for _ in range(workers)),
+        ]:
             plan.store = address
-            children.append(await stack.enter_async_context(worker(plan, folder / f"{number}.log")))
+            children.append(await stack.enter_async_context(nursery.child(plan)))
         http = await stack.enter_async_context(
             httpx2.AsyncClient(base_url=f"http://127.0.0.1:{http_port}", timeout=60.0)
         )
@@ -117,8 +117,10 @@ async def load(server: PostgresServer, folder: Path, *, workers: int, port: int 
         yield Load(place, working, client, intake, http)
 
 
-async def test_the_server_is_restarted_crashes_and_loses_its_backends_postgres(server: PostgresServer, tmp_path: Path):
-    async with load(server, tmp_path, workers=2) as under:
+async def test_the_server_is_restarted_crashes_and_loses_its_backends_postgres(
+    server: PostgresServer, nursery: Nursery, tmp_path: Path
+):
+    async with load(server, nursery, tmp_path, workers=2) as under:
         await under.progress()
 
         await asyncio.to_thread(server.stop)
@@ -139,10 +141,12 @@ async def test_the_server_is_restarted_crashes_and_loses_its_backends_postgres(s
         await under.finish()
 
 
-async def test_connections_are_cut_in_commit_and_swallowed_postgres(server: PostgresServer, tmp_path: Path):
+async def test_connections_are_cut_in_commit_and_swallowed_postgres(
+    server: PostgresServer, nursery: Nursery, tmp_path: Path
+):
     async with (
         FaultProxy("127.0.0.1", server.port) as proxy,
-        load(server, tmp_path, workers=1, port=proxy.port) as under,
+        load(server, nursery, tmp_path, workers=1, port=proxy.port) as under,
     ):
         await under.progress()
         for number in range(8):

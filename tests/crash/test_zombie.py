@@ -4,28 +4,27 @@ commit nothing. It notices, joins again under a new identity and works on.
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from pathlib import Path
 
 from crash.children.waiting import until
 from crash.children.workload import Counter
 from crash.conftest import NewPlace
-from crash.harness import Nurseries, Place, worker
+from crash.harness import Nursery, Place, a_few_at_once
 from crash.orders import boundaries_of_one_order, check, emit, order
 
 
-async def test_a_worker_stopped_past_its_lease_commits_nothing_and_works_on(place: Place, tmp_path: Path):
+async def test_a_worker_stopped_past_its_lease_commits_nothing_and_works_on(
+    place: Place, nursery: Nursery, tmp_path: Path
+):
     gate = tmp_path / "gate"
-    async with worker(
-        place.plan(gate=str(gate), emit=[("gate.reached", "first", None)]), tmp_path / "zombie.log"
-    ) as zombie:
+    async with nursery.child(place.plan(gate=str(gate), emit=[("gate.reached", "first", None)])) as zombie:
         before = (await zombie.says("working"))["process"]
         await zombie.says("at the gate")
         zombie.signal(signal.SIGSTOP)
         await zombie.is_stopped()
 
-        async with worker(place.plan(done=1), tmp_path / "other.log") as other:
+        async with nursery.child(place.plan(done=1)) as other:
             assert await other.ends() == 0
         (run,) = await place.runs()
         assert (run.state, run.output, run.crashes) == ("done", "before held after", 1)
@@ -54,37 +53,31 @@ async def has(place: Place, **states: int) -> bool:
     return await place.states() == states
 
 
-async def test_a_worker_stopped_at_any_boundary_commits_nothing(new_place: NewPlace, nurseries: Nurseries):
+async def test_a_worker_stopped_at_any_boundary_commits_nothing(new_place: NewPlace, nursery: Nursery):
     """Stopped right before a commit, within it, or right after it, wherever it owns a run. Another one finishes."""
-    boundaries = await boundaries_of_one_order(new_place, nurseries)
+    boundaries = await boundaries_of_one_order(new_place, nursery)
     # Not within a transaction of SQLite: it holds the lock of the one writer, so nobody can go on meanwhile.
     points = ["before", "after"] if (await new_place()).dialect == "sqlite" else ["before", "within", "after"]
     chosen = [number for number, point in boundaries if point in points]
     assert len(chosen) > 10
-    async with asyncio.TaskGroup() as cases:
-        for number in chosen:
-            cases.create_task(stop_at(new_place, nurseries, number))
+    stopped = await a_few_at_once(stop_at(new_place, nursery, number) for number in chosen)
+    # Group commit does not always put the same transitions together, so there may be fewer this time: "nearly" all.
+    assert sum(stopped) >= len(chosen) - 6
 
 
-async def stop_at(new_place: NewPlace, nurseries: Nurseries, boundary: int) -> None:
-    async with nurseries.some(2) as (first, second):
-        place = await new_place()
-        plan = place.plan(emit=[order(7)], done=2, stop_at=boundary)
-        zombie = await first.start(plan)
-        try:
-            if not await zombie.is_stopped():  # group commit had fewer transactions this time
-                return
-            orders = [] if zombie.said("accepted") else [order(7)]
-            code, said = await second.carry_out(place.plan(emit=orders, done=2))
-            assert code == 0, said
-            # Sending an event again is counted on the event, and that is nobody's claim.
-            finished = await place.everything(but=("wakeful_process", "wakeful_event"))
-            zombie.resume()
-            code, said = await zombie.ends()
-            assert code == 0, said
-            assert await place.everything(but=("wakeful_process", "wakeful_event")) == finished
-            assert "ClaimLost:" not in zombie.log, "taken for a failure of the step"
-            await check(place, [7], kills=1)
-        except (AssertionError, TimeoutError) as error:
-            error.add_note(f"stopped at {zombie.where}; the zombie's log ends:\n{zombie.log[-3000:]}")
-            raise
+async def stop_at(new_place: NewPlace, nursery: Nursery, boundary: int) -> bool:
+    place = await new_place()
+    async with nursery.child(place.plan(emit=[order(7)], done=2, stop_at=boundary)) as zombie:
+        if not await zombie.comes_to_its_boundary():
+            return False
+        orders = [] if zombie.said("accepted") else [order(7)]
+        async with nursery.child(place.plan(emit=orders, done=2)) as other:
+            assert await other.ends() == 0
+        # Sending an event again is counted on the event, and that is nobody's claim.
+        finished = await place.everything(but=("wakeful_process", "wakeful_event"))
+        zombie.signal(signal.SIGCONT)
+        assert await zombie.ends() == 0
+        assert await place.everything(but=("wakeful_process", "wakeful_event")) == finished
+        assert "ClaimLost:" not in zombie.log, "taken for a failure of the step"
+        await check(place, [7], kills=1)
+    return True

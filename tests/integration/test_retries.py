@@ -161,7 +161,21 @@ class TestHttp:
         async with working(app) as runtime:
             assert (await go(runtime))["state"] == "dead"
 
-    @pytest.mark.parametrize("status", [429, 503])
+    async def test_retry_after_of_a_server_error_is_honoured_and_counts_as_a_failure(self, app: App):
+        @app.agent(on("go"), attempts=2)
+        async def agent(run: Run) -> int:
+            self.raise_status(503, **{"Retry-After": "120"})
+            return run.attempt
+
+        async with working(app) as runtime:
+            receipt = await app.emit("go")
+            await runtime.drain()
+            assert due_in(runtime, await the_run(runtime, receipt)) == pytest.approx(120)
+            await pass_time(runtime, "2m")
+            run = await the_run(runtime, receipt)
+        assert (run["state"], run["attempts"]) == ("dead", 2)
+
+    @pytest.mark.parametrize("status", [429])
     async def test_retry_after_of_the_answer_is_honoured_and_uses_up_no_attempt(self, app: App, status):
         calls = 0
 

@@ -270,25 +270,38 @@ async def steps_of(store: DatabaseStore, run: str) -> dict[str, Any]:
     return {step["key"]: step["result"] for step in (await state_of(store, run))["steps"]}
 
 
+class Onlooker:
+    """Looks at, or reaches into, a store from outside, on a connection of its own. Parameters are $1, $2, …"""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: Any = None
+
+    async def query(self, sql: str, *parameters: Any) -> list[Row]:
+        path = sqlite_path(self._url)
+        if path is None:
+            if self._connection is None:
+                self._connection = await asyncpg.connect(self._url)
+            return [tuple(row) for row in await self._connection.fetch(sql, *parameters)]
+        if self._connection is None:
+            self._connection = apsw.Connection(str(path))
+            self._connection.set_busy_timeout(10_000)
+        return list(self._connection.execute(sql.replace("$", "?"), parameters or None))
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            closing = self._connection.close()
+            if closing is not None:
+                await closing
+
+
 async def query(url: str, sql: str, *parameters: Any) -> list[Row]:
-    """Look at, or reach into, a store from outside, on a connection of its own. Parameters are $1, $2, …"""
-    path = sqlite_path(url)
-    if path is None:
-        connection = await asyncpg.connect(url)
-        try:
-            return [tuple(row) for row in await connection.fetch(sql, *parameters)]
-        finally:
-            await connection.close()
-
-    def look() -> list[Row]:
-        connection = apsw.Connection(str(path))
-        try:
-            connection.set_busy_timeout(10_000)
-            return list(connection.execute(sql.replace("$", "?"), parameters or None))
-        finally:
-            connection.close()
-
-    return await asyncio.to_thread(look)
+    """One look from outside."""
+    onlooker = Onlooker(url)
+    try:
+        return await onlooker.query(sql, *parameters)
+    finally:
+        await onlooker.close()
 
 
 async def count(url: str, table: str) -> int:

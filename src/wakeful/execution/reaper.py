@@ -50,7 +50,7 @@ class Reaper(Service):
             self._store_was_gone = True
             raise
         patient, self._store_was_gone = self._store_was_gone, False
-        tried, self._tried = self._tried, set()
+        await self._end_sessions({process: left for process, left, _ in others})
         for process, left, certain in others:
             if not certain and left > 0:
                 rest = min(rest, seconds(left) + 0.02)
@@ -58,11 +58,18 @@ class Reaper(Service):
             if patient and not certain:
                 rest = min(rest, AFTER_AN_OUTAGE)
                 continue
-            if process in tried:  # and still there: it is in the middle of a transaction, and was passed over
-                await self._store.end_sessions(process)
             self._tried.add(process)
             rest = min(rest, LOOK_AGAIN_AFTER)
             count = await self._store.bury(BuryProcess(process, certain=certain))
             if count:
                 self.log.warning("a process died; its runs are ready again", process=process, runs=count)
         return rest
+
+    async def _end_sessions(self, alive: dict[str, Microseconds]) -> None:
+        """What those that we wanted to bury at the last look still have open is in the way of others: locks on events, or
+        on their own lease, which is why they were passed over. Unless one has renewed its lease since then.
+        """
+        tried, self._tried = self._tried, set()
+        for process in tried:
+            if alive.get(process, 0) <= 0:
+                await self._store.end_sessions(process)

@@ -347,8 +347,15 @@ class Run:
         await self._save_facts()
         guard = _inside_transaction.set(True)
         step = self.inside(key)
+        work = function
+        if self._around.store.dialect == "sqlite":  # in the writer's thread, where it must be known as inside as well
+            context = contextvars.copy_context()
+
+            def work(database: Any) -> Any:
+                return context.run(function, database)
+
         try:
-            return await self._around.store.transact_step(self._claim, key, function, to_step)
+            return await self._around.store.transact_step(self._claim, key, work, to_step)
         finally:
             _inside_transaction.reset(guard)
             self.outside(step)
@@ -432,6 +439,11 @@ class Run:
     def _refuse_inside(call: str) -> None:
         """A step that is read back on resume does not run: what it had asked for would go to somebody else then."""
         name = _inside_step.get()
+        if name is not None and _inside_transaction.get():
+            message = (
+                f"{call} inside run.transaction: it would not be the same again on resume. Pass it in as an argument"
+            )
+            raise Persistent(message)
         if name is not None:
             message = f"{call} inside step {name}: it would not be the same again on resume. Pass it in as an argument"
             raise Persistent(message)

@@ -202,21 +202,38 @@ class Journal:
         if hints:
             self.poke()
 
+    async def _clear_doubt(self, requests: list[Any]) -> None:
+        """After an answer was lost, wait until that transaction is over, however it ends. Only then what we read is the
+        last word (which runs do we own? is that step stored?). In a transaction of its own: the lock that it takes would
+        keep the lease from being renewed, if what comes after it had to wait.
+        """
+        processes = sorted(
+            {process for request in requests if (process := getattr(request, "process", None)) is not None}
+        )
+        if processes:
+            await self._backend.transact(lambda now: waited_for(now, processes))
+            self._in_doubt = False
+
     async def _transact(self, requests: list[Any]) -> list[Any]:
-        notifies, alone, probe = self._backend.notifies, self._in_doubt, self._probe
+        notifies, probe = self._backend.notifies, self._probe
+        if self._in_doubt:
+            await self._clear_doubt(requests)
         if probe is None:
-            results = await self._backend.transact(lambda now: whole(now, requests, notifies=notifies, alone=alone))
+            results = await self._backend.transact(lambda now: whole(now, requests, notifies=notifies))
         else:
             probe("before", requests)
             results = await self._backend.transact(
-                lambda now: watched(whole(now, requests, notifies=notifies, alone=alone), probe, requests)
+                lambda now: watched(whole(now, requests, notifies=notifies), probe, requests)
             )
             probe("after", requests)
-        if alone and any(getattr(request, "process", None) is not None for request in requests):
-            self._in_doubt = False
         self.transactions += 1
         self.transitions += len(requests)
         return results
+
+
+def waited_for(now: int | None, processes: list[str]) -> Transaction[None]:
+    """Nothing but the fence, once no other transaction of these processes is under way."""
+    yield "fence_alone", [(now, process) for process in processes]
 
 
 def watched(transaction: Transaction[R], probe: Probe, requests: Sequence[Any]) -> Transaction[R]:
@@ -267,19 +284,18 @@ def makes_ready(request: Any) -> Ready | None:
     return None
 
 
-def whole(now: int | None, requests: list[Any], *, notifies: bool, alone: bool = False) -> Transaction[list[Any]]:
+def whole(now: int | None, requests: list[Any], *, notifies: bool) -> Transaction[list[Any]]:
     """One transaction: the fence, then each verb in the order of VERBS over all requests of its kind.
 
-    `alone` is for the first one after an answer was lost: it waits at the fence until no other transaction of this
-    process is under way. So what it reads (which runs do we own? is that step stored?) is the last word. Giving runs
-    back needs that too: a claim of theirs, or a checkpoint of their last step, may still be on its way by another lane.
+    Giving runs back waits at the fence until no other transaction of this process is under way: the claim of such a run,
+    or the checkpoint of its last step, may still be on its way by another lane.
     """
     results: list[Any] = [None] * len(requests)
     groups: dict[type, list[int]] = {}
     fenced = {process for request in requests if (process := getattr(request, "process", None)) is not None}
     lease_is_good: dict[str, bool] = {}
     if fenced:
-        alone = alone or any(gives_back(request) for request in requests)
+        alone = any(gives_back(request) for request in requests)
         rows = yield "fence_alone" if alone else "fence", [(now, process) for process in sorted(fenced)]
         lease_is_good = {row[0]: bool(row[1]) for row in rows}
     for number, request in enumerate(requests):

@@ -26,6 +26,7 @@ import apsw
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
 from wakeful.stores.base import Call, Count, Row, Transaction
+from wakeful.stores.guard import NOT_YOURS, refuse_transaction_control
 from wakeful.stores.migrations import CREATE_LEDGER, Migration, missing
 from wakeful.stores.queries import Dialect, load_queries
 
@@ -55,7 +56,6 @@ TRANSACTION_CONTROL = {
     apsw.SQLITE_DETACH,
     apsw.SQLITE_PRAGMA,
 }
-NOT_YOURS = "the transaction is Wakeful's, it commits when the function returns"
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 NETWORK_FILE_SYSTEMS = {
     "nfs",
@@ -69,18 +69,6 @@ NETWORK_FILE_SYSTEMS = {
     "lustre",
     "afs",
     "gfs2",
-}
-FORBIDDEN_FIRST_WORDS = {
-    "begin",
-    "commit",
-    "end",
-    "rollback",
-    "savepoint",
-    "release",
-    "attach",
-    "detach",
-    "pragma",
-    "vacuum",
 }
 
 
@@ -410,13 +398,13 @@ class GuardedConnection:
 
     def execute(self, sql: str, parameters: Any = ()) -> apsw.Cursor:
         """Run one statement; the cursor has fetchone() and fetchall(), and iterates over rows."""
-        self._check(sql)
+        refuse_transaction_control(sql)
         self._refuse_after_rollback()
         return self._connection.execute(sql, parameters or None)
 
     def executemany(self, sql: str, rows: Sequence[Any]) -> apsw.Cursor:
         """Run one statement for each row of parameters."""
-        self._check(sql)
+        refuse_transaction_control(sql)
         self._refuse_after_rollback()
         return self._connection.executemany(sql, rows)
 
@@ -426,14 +414,6 @@ class GuardedConnection:
             message = "SQLite has rolled the transaction back, because it could not write"
             raise StoreUnavailable(message)
 
-    @staticmethod
-    def _check(sql: str) -> None:
-        words = sql.split(None, 1)
-        word = words[0].lower().rstrip(";") if words else ""
-        if word in FORBIDDEN_FIRST_WORDS:
-            message = f"{word.upper()} inside run.transaction: {NOT_YOURS}"
-            raise Persistent(message)
-
 
 def forbid_transaction_control(action: int, *_: str | None) -> int:
     """SQLite asks this about each statement of the user's function: the transaction around it is not theirs to end."""
@@ -442,7 +422,7 @@ def forbid_transaction_control(action: int, *_: str | None) -> int:
 
 def too_slow() -> Persistent:
     return Persistent(
-        f"the function given to run.transaction took longer than {USER_FUNCTION_LIMIT:g} s and was undone: on SQLite all "
+        f"the function given to run.transaction was interrupted after {USER_FUNCTION_LIMIT:g} s and undone: on SQLite all "
         "other writes wait for it. Do the slow part in a step before it"
     )
 

@@ -35,6 +35,7 @@ from wakeful.stores.base import (
     Transaction,
     TransactStep,
 )
+from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.journal import Journal, Probe, whole
 from wakeful.stores.migrations import Migration
 from wakeful.stores.queries import Dialect
@@ -185,7 +186,7 @@ class DatabaseStore:
         try:
             async with database.user_transaction() as connection:
                 try:
-                    step: Step = to_step(await function(connection))
+                    step: Step = to_step(await function(GuardedPostgres(connection)))
                 except Exception as error:
                     if connection.is_closed():
                         raise StoreUnavailable(str(error)) from error

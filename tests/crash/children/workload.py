@@ -60,7 +60,13 @@ class Counter:
 
 
 def build(
-    url: str, counter: Counter, *, in_flight: int = 64, gate: Path | None = None, slow_to_cancel: float = 0.0
+    url: str,
+    counter: Counter,
+    *,
+    say: Callable[..., None] = lambda _what, **_more: None,
+    in_flight: int = 64,
+    gate: Path | None = None,
+    slow_to_cancel: float = 0.0,
 ) -> App:
     """The app. `gate`: the step `held` waits until there is a file of that name, or in a folder of that name one that
     is called as the event.

@@ -1,0 +1,43 @@
+"""What a user's function may not say to the database inside `run.transaction`: anything about the transaction itself."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from wakeful.errors import Persistent
+
+NOT_YOURS = "the transaction is Wakeful's, it commits when the function returns"
+_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+_CONTROL = re.compile(
+    r"(begin|commit|end|rollback|abort|start\s+transaction|prepare\s+transaction)(\s+(work|transaction|immediate|exclusive|and)\b.*)?"
+    r"|(savepoint|release|rollback\s+to|attach|detach|pragma|vacuum)\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
+_ASKING = frozenset({"execute", "executemany", "fetch", "fetchrow", "fetchval", "fetchmany", "cursor", "prepare"})
+
+
+def refuse_transaction_control(sql: str) -> None:
+    """Persistent for a text with COMMIT, ROLLBACK and the like as one of its statements."""
+    for statement in _COMMENT.sub(" ", sql).split(";"):
+        if _CONTROL.fullmatch(statement.strip()):
+            message = f"{statement.split()[0].upper()} inside run.transaction: {NOT_YOURS}"
+            raise Persistent(message)
+
+
+class GuardedPostgres:
+    """An asyncpg connection that runs statements, but has no say over the transaction around them."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._connection, name)
+        if name not in _ASKING:
+            return found
+
+        def ask(sql: str, *arguments: Any, **keywords: Any) -> Any:
+            refuse_transaction_control(sql)
+            return found(sql, *arguments, **keywords)
+
+        return ask
