@@ -1,13 +1,12 @@
 """Things that went wrong once in the hands of a reviewer, each with the line of the design that they broke."""
 
-import asyncio
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from support.apps import working
+from support.apps import pass_time, working
 from wakeful import App, Persistent, RateLimited, Run, Transient, on
 from wakeful.clock import SystemClock
 from wakeful.errors import classify, describe, restore
@@ -60,12 +59,13 @@ async def test_a_step_whose_error_was_caught_is_not_done_again_by_the_retry_of_a
             return await run.step(second)
         return "never"
 
-    async with app.running(migrate=True) as runtime:
+    async with working(app) as runtime:
         receipt = await app.emit("go")
-        async with asyncio.timeout(30):
-            while (run := await runtime.reader.run(receipt.runs[0])) is None or run["state"] != "done":
-                await runtime.drain()
-                await asyncio.sleep(0.005)
+        await runtime.drain()
+        for _ in range(4):
+            await pass_time(runtime, "1h")
+        run = await runtime.reader.run(receipt.runs[0])
+    assert run is not None
     assert run["output"] == "done"
     assert tried["first"] == 1
 
@@ -76,14 +76,13 @@ async def test_a_deadline_ends_a_wait(app: App) -> None:
         message = "come back tomorrow"
         raise RateLimited(message, retry_after="1d")
 
-    async with app.running(migrate=True) as runtime:
+    async with working(app) as runtime:
         receipt = await app.emit("go")
         await runtime.drain()
+        await pass_time(runtime, "2s")
         run = await runtime.reader.run(receipt.runs[0])
-        assert run is not None
-        created, due = run["created_at"], run["due_at"]
-    assert created < due < created.replace(created[:10], "9999-01-01")
-    assert due[:10] == created[:10] or due[11:13] == "00"
+    assert run is not None
+    assert (run["state"], run["error"]["type"]) == ("dead", "DeadlineExceeded")
 
 
 async def test_a_relative_store_stays_where_it_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
