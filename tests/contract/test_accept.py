@@ -6,19 +6,8 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from support.stores import (
-    APP,
-    OpenStore,
-    accept,
-    an_arrival,
-    an_event,
-    count,
-    join,
-    query,
-    reader,
-    state_of,
-)
 
+from support.stores import APP, OpenStore, accept, an_arrival, an_event, count, join, query, reader, state_of
 from wakeful.clock import VirtualClock, to_datetime
 from wakeful.errors import IdempotencyConflict
 from wakeful.model import Decision, Receipt, run_id
@@ -66,7 +55,11 @@ async def test_a_delivery_after_the_run_ended_maps_onto_it_and_starts_nothing(st
 
 async def test_the_second_of_two_equal_ones_in_a_request_is_a_duplicate(store: DatabaseStore, store_url: str):
     receipts = await accept(store, an_arrival(), an_arrival("2"), an_arrival())
-    assert [(receipt.id, receipt.status) for receipt in receipts] == [("1", "accepted"), ("2", "accepted"), ("1", "duplicate")]
+    assert [(receipt.id, receipt.status) for receipt in receipts] == [
+        ("1", "accepted"),
+        ("2", "accepted"),
+        ("1", "duplicate"),
+    ]
     assert receipts[0].runs == receipts[2].runs == [RUN]
     assert await count(store_url, "wakeful_run") == 2
 
@@ -171,7 +164,10 @@ class TestBatch:
         broken = an_arrival("bad")
         broken.subject = "a\0b"
         answers = await asyncio.gather(
-            accept(store, an_arrival("1")), accept(store, broken), accept(store, an_arrival("2")), return_exceptions=True
+            accept(store, an_arrival("1")),
+            accept(store, broken),
+            accept(store, an_arrival("2")),
+            return_exceptions=True,
         )
         assert [isinstance(answer, Exception) for answer in answers] == [False, True, False]
         assert [event["id"] for event in (await reader(store).events())["events"]] == ["2", "1"]
@@ -185,7 +181,9 @@ class TestIdempotencyKey:
         assert event is not None
         assert event["duplicates"] == 0
 
-    async def test_the_key_with_another_request_is_refused_and_stores_nothing(self, store: DatabaseStore, store_url: str):
+    async def test_the_key_with_another_request_is_refused_and_stores_nothing(
+        self, store: DatabaseStore, store_url: str
+    ):
         await accept(store, an_arrival("1"), idempotency=("key", "one"))
         with pytest.raises(IdempotencyConflict, match="key"):
             await accept(store, an_arrival("2"), idempotency=("key", "two"))
@@ -197,9 +195,7 @@ class TestIdempotencyKey:
         assert receipt.status == "accepted"
 
     async def test_equal_requests_in_one_transaction_get_one_answer(self, store: DatabaseStore, store_url: str):
-        answers = await asyncio.gather(
-            *(accept(store, an_arrival(), idempotency=("key", "digest")) for _ in range(5))
-        )
+        answers = await asyncio.gather(*(accept(store, an_arrival(), idempotency=("key", "digest")) for _ in range(5)))
         assert answers == [[Receipt("/test", "1", "accepted", [RUN])]] * 5
         event = await reader(store).event("1")
         assert event is not None
@@ -217,9 +213,7 @@ class TestIdempotencyKey:
         assert isinstance(second, IdempotencyConflict)
         assert [event["id"] for event in (await reader(store).events())["events"]] == ["1"]
 
-    async def test_requests_through_two_processes_at_once_get_one_answer(
-        self, stores: OpenStore, store_url: str
-    ):
+    async def test_requests_through_two_processes_at_once_get_one_answer(self, stores: OpenStore, store_url: str):
         one, other = await stores(store_url), await stores(store_url)
         answers = await asyncio.gather(
             *(accept(store, an_arrival(), idempotency=("key", "digest")) for store in (one, other) * 10)

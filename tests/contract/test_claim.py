@@ -6,18 +6,8 @@ import asyncio
 
 import asyncpg
 import pytest
-from support.stores import (
-    APP,
-    Member,
-    OpenStore,
-    a_step,
-    accept,
-    an_arrival,
-    join,
-    query,
-    state_of,
-)
 
+from support.stores import APP, Member, OpenStore, a_step, accept, an_arrival, join, query, state_of
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.model import Claim, run_id
 from wakeful.stores.store import DatabaseStore
@@ -259,14 +249,18 @@ class TestTogether:
                 taken += claims
             return taken
 
-        taken = [claim for some in await asyncio.gather(*(take_all(member) for member in members * 2)) for claim in some]
+        taken = [
+            claim for some in await asyncio.gather(*(take_all(member) for member in members * 2)) for claim in some
+        ]
         assert len(taken) == len(runs)
         assert {claim.id for claim in taken} == runs
         assert {claim.token for claim in taken} == {1}
-        owners = dict(await query(store_url, "select id, owner from wakeful_run"))
+        owners = {row[0]: row[1] for row in await query(store_url, "select id, owner from wakeful_run")}
         assert owners == {claim.id: claim.process for claim in taken}
 
-    async def test_claim_and_give_back_by_many_loses_nothing_and_tokens_only_rise(self, stores: OpenStore, store_url: str):
+    async def test_claim_and_give_back_by_many_loses_nothing_and_tokens_only_rise(
+        self, stores: OpenStore, store_url: str
+    ):
         members = [await join(await stores(store_url)) for _ in range(3)]
         await accept(members[0].store, *(an_arrival(str(number)) for number in range(10)))
         tokens: dict[str, list[int]] = {}
@@ -279,7 +273,9 @@ class TestTogether:
 
         await asyncio.gather(*(juggle(member) for member in members))
         assert all(len(set(some)) == len(some) for some in tokens.values())
-        assert await query(store_url, "select count(*) from wakeful_run where state = 'ready' and owner is null") == [(10,)]
+        assert await query(store_url, "select count(*) from wakeful_run where state = 'ready' and owner is null") == [
+            (10,)
+        ]
 
     @pytest.mark.postgres
     async def test_a_claimant_passes_over_what_another_is_just_claiming(self, stores: OpenStore, postgres_url: str):

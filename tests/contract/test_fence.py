@@ -9,20 +9,9 @@ from typing import Any
 import asyncpg
 import pytest
 from structlog.testing import capture_logs
-from support.locks import waiting_for_a_lock
-from support.stores import (
-    Member,
-    OpenStore,
-    a_step,
-    accept,
-    an_arrival,
-    join,
-    query,
-    reader,
-    state_of,
-    steps_of,
-)
 
+from support.locks import waiting_for_a_lock
+from support.stores import Member, OpenStore, a_step, accept, an_arrival, join, query, reader, state_of, steps_of
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.model import Claim, Outcome
@@ -133,9 +122,7 @@ class TestOwner:
             await member.leave(claim)
         await member.claim()  # under new tokens: the first two claims are stale
         before = member.store.journal.transactions
-        answers = await asyncio.gather(
-            *(member.save(claim, a_step()) for claim in claims), return_exceptions=True
-        )
+        answers = await asyncio.gather(*(member.save(claim, a_step()) for claim in claims), return_exceptions=True)
         assert [type(answer) for answer in answers] == [ClaimLost, ClaimLost, type(None), type(None)]
         assert member.store.journal.transactions == before + 1
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import apsw
 import pytest
-from support.stores import Member, OpenStore, a_step, accept, an_arrival, count, join, reader, state_of
 
+from support.stores import Member, OpenStore, a_step, accept, an_arrival, count, join, reader, state_of
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.runtime import open_database
 from wakeful.settings import sqlite_path

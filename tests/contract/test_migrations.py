@@ -6,8 +6,8 @@ import asyncio
 import re
 
 import pytest
-from support.stores import OpenStore, accept, an_arrival, query
 
+from support.stores import OpenStore, accept, an_arrival, query
 from wakeful.clock import VirtualClock
 from wakeful.errors import SchemaMismatch
 from wakeful.runtime import open_database

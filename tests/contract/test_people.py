@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from support.stores import OpenStore, query, reader
-
 from wakeful.clock import VirtualClock, to_text
 from wakeful.stores.base import Alarm, RaiseAlarm, RecordOperation
 from wakeful.stores.store import DatabaseStore
@@ -68,7 +67,9 @@ async def test_the_same_alarm_many_times_at_once_is_counted(stores: OpenStore, s
     assert (await the_alarm(one))["count"] == 20
 
 
-async def test_alarms_are_listed_by_state_and_the_latest_first(store: DatabaseStore, store_url: str, clock: VirtualClock):
+async def test_alarms_are_listed_by_state_and_the_latest_first(
+    store: DatabaseStore, store_url: str, clock: VirtualClock
+):
     for key in ("a", "b", "c"):
         await raise_alarm(store, key=key)
         clock.move("1s")

@@ -10,19 +10,8 @@ import threading
 
 import apsw
 import pytest
-from support.stores import (
-    APP,
-    Member,
-    OpenStore,
-    a_step,
-    accept,
-    an_arrival,
-    join,
-    query,
-    reader,
-    state_of,
-)
 
+from support.stores import APP, Member, OpenStore, a_step, accept, an_arrival, join, query, reader, state_of
 from wakeful.clock import SECOND, VirtualClock, duration
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.execution.lease import Membership
@@ -180,7 +169,9 @@ class HeldRenewer:
 class TestLeaseKeeper:
     """A thread of its own renews the lease, whatever the event loop and the journal are doing."""
 
-    async def test_it_renews_while_the_event_loop_is_blocked(self, store: DatabaseStore, store_url: str, clock: VirtualClock):
+    async def test_it_renews_while_the_event_loop_is_blocked(
+        self, store: DatabaseStore, store_url: str, clock: VirtualClock
+    ):
         renewer = HeldRenewer(store.database.renewer())
         membership = Membership(store, lambda: renewer, lease=duration("30ms"))
         await membership.join()
@@ -259,13 +250,20 @@ class TestFileLock:
         """
     )
 
-    async def test_the_runs_of_a_killed_process_are_taken_over_at_once(self, stores: OpenStore, sqlite_url: str, tmp_path):
+    async def test_the_runs_of_a_killed_process_are_taken_over_at_once(
+        self, stores: OpenStore, sqlite_url: str, tmp_path
+    ):
         from wakeful.clock import SystemClock
 
         store = await stores(sqlite_url, clock=SystemClock())
         await accept(store, an_arrival())
         child = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", self.CHILD, str(tmp_path / "wakeful.db"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            sys.executable,
+            "-c",
+            self.CHILD,
+            str(tmp_path / "wakeful.db"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         try:
             assert child.stdout is not None

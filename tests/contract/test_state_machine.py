@@ -29,8 +29,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from support.stores import APP, Onlooker, a_step, an_arrival
 
+from support.stores import APP, Onlooker, a_step, an_arrival
 from wakeful.clock import SECOND, Microseconds, VirtualClock
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.model import CLAIMABLE_RUN_STATES, RUN_TRANSITIONS, Claim, RunState, run_id
@@ -51,7 +51,19 @@ from wakeful.stores.store import DatabaseStore
 LEASE = 15 * SECOND
 AGENTS = ("bill", "ship")
 ALONE = 2  # crashes after which a run is claimed alone
-TABLES = ("event", "conflict", "admission", "run", "step", "attempt", "decision", "alarm", "idempotency", "process", "operation")
+TABLES = (
+    "event",
+    "conflict",
+    "admission",
+    "run",
+    "step",
+    "attempt",
+    "decision",
+    "alarm",
+    "idempotency",
+    "process",
+    "operation",
+)
 
 
 @dataclass
@@ -191,9 +203,13 @@ class StoreMachine(RuleBasedStateMachine):
         if known.content != content:
             known.conflicts.add(content)
         expected = [run_id(APP, agent, "/test", key) for agent in sorted(agents)]
-        assert sorted(receipt.status for receipt in receipts) == sorted(["accepted"] * (times - repeats) + ["duplicate"] * repeats)
+        assert sorted(receipt.status for receipt in receipts) == sorted(
+            ["accepted"] * (times - repeats) + ["duplicate"] * repeats
+        )
         assert all(sorted(receipt.runs) == sorted(expected) for receipt in receipts)
-        assert all(receipt.conflict == (known.content != content) for receipt in receipts if receipt.status == "duplicate")
+        assert all(
+            receipt.conflict == (known.content != content) for receipt in receipts if receipt.status == "duplicate"
+        )
 
     # processes
 
@@ -213,15 +229,15 @@ class StoreMachine(RuleBasedStateMachine):
     def living(self) -> list[str]:
         return [name for name, member in self.members.items() if member.state == "alive"]
 
-    def mostly_owning(self, process: str, anyone: bool) -> str:  # noqa: FBT001
+    def mostly_owning(self, process: str, anyone: bool) -> str:
         owners = sorted({run.owner for run in self.runs.values() if run.owner is not None})
         return process if anyone or process in owners or not owners else owners[0]
 
-    def mostly_current(self, claim: Claim, anyone: bool) -> Claim:  # noqa: FBT001
+    def mostly_current(self, claim: Claim, anyone: bool) -> Claim:
         """The claim under which that run is held now, unless a stale one will do."""
         return claim if anyone else self.current.get(claim.id, claim)
 
-    def mostly_living(self, process: str, anyone: bool) -> str:  # noqa: FBT001 drawn by hypothesis
+    def mostly_living(self, process: str, anyone: bool) -> str:
         """Histories in which everybody is dead tell little: somebody who lives takes the place, unless `anyone` will do."""
         living = self.living()
         return process if anyone or process in living or not living else living[0]
@@ -242,7 +258,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.living()) > 1)
     @rule(process=processes, anyone=rarely, certain=st.sampled_from([False, True, True]))
-    def bury(self, process: str, anyone: bool, certain: bool) -> None:  # noqa: FBT001
+    def bury(self, process: str, anyone: bool, certain: bool) -> None:
         process = self.mostly_owning(process, anyone)
         member = self.members[process]
         dies = member.state == "alive" and (certain or member.lease_until <= self.now)
@@ -256,7 +272,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.living()) > 2)
     @rule(process=processes, anyone=rarely)
-    def retire(self, process: str, anyone: bool) -> None:  # noqa: FBT001
+    def retire(self, process: str, anyone: bool) -> None:
         process = self.mostly_owning(process, anyone)
         self.run(self.store.retire(RetireProcess(process)))
         member = self.members[process]
@@ -267,7 +283,7 @@ class StoreMachine(RuleBasedStateMachine):
                     run.give_back(self.now)
 
     @rule(by=st.sampled_from([1, SECOND, 60 * SECOND]), forgetful=rarely)
-    def pass_time(self, by: Microseconds, forgetful: bool) -> None:  # noqa: FBT001
+    def pass_time(self, by: Microseconds, forgetful: bool) -> None:
         """Those who live renew their leases meanwhile, unless they are forgetful."""
         self.clock.move(by / SECOND)
         for process in [] if forgetful else self.living():
@@ -282,7 +298,7 @@ class StoreMachine(RuleBasedStateMachine):
     # runs
 
     @rule(target=claims, process=processes, anyone=rarely, agents=some_agents, most=st.sampled_from([1, 2, 5]))
-    def claim(self, process: str, anyone: bool, agents: tuple[str, ...], most: int) -> Any:  # noqa: FBT001
+    def claim(self, process: str, anyone: bool, agents: tuple[str, ...], most: int) -> Any:
         process = self.mostly_living(process, anyone)
         request = ClaimRuns(APP, process, lambda: [(agent, most) for agent in agents], lambda: True)
         if (refusal := self.refusal(process)) is not None:
@@ -320,7 +336,7 @@ class StoreMachine(RuleBasedStateMachine):
         state=st.sampled_from(["done", "done", "failed", "retrying"]),
         value=st.integers(0, 9),
     )
-    def save_step(self, claim: Claim, anyone: bool, name: str, state: Any, value: int) -> None:  # noqa: FBT001
+    def save_step(self, claim: Claim, anyone: bool, name: str, state: Any, value: int) -> None:
         claim = self.mostly_current(claim, anyone)
         key, result = f"{name}:", str(value)
         if self.runs[claim.id].steps.get(key, ("",))[0] == "done" and self.refused(claim) is None:
@@ -351,7 +367,7 @@ class StoreMachine(RuleBasedStateMachine):
                 self.runs[claim.id].steps[key] = ("done", str(value))
 
     @rule(claim=claims, anyone=st.booleans(), state=st.sampled_from(["done", "dead", "denied", "cancelled"]))
-    def finish(self, claim: Claim, anyone: bool, state: Any) -> None:  # noqa: FBT001
+    def finish(self, claim: Claim, anyone: bool, state: Any) -> None:
         claim = self.mostly_current(claim, anyone)
         request = FinishRun(claim, state, output="1", failed=state == "dead")
         run = self.runs[claim.id]
@@ -374,7 +390,7 @@ class StoreMachine(RuleBasedStateMachine):
         failed=st.booleans(),
         clear=st.booleans(),
     )
-    def leave(self, claim: Claim, anyone: bool, delay: Microseconds, failed: bool, clear: bool) -> None:  # noqa: FBT001
+    def leave(self, claim: Claim, anyone: bool, delay: Microseconds, failed: bool, clear: bool) -> None:
         claim = self.mostly_current(claim, anyone)
         run = self.runs[claim.id]
         request = LeaveRun(
@@ -456,7 +472,9 @@ class StoreMachine(RuleBasedStateMachine):
     def compare_steps(self, runs: dict[int, str]) -> None:
         rows = self.look("select run_seq, key, state, result from wakeful_step")
         stored = {(runs[row[0]], row[1]): (row[2], row[3]) for row in rows}
-        assert stored == {(identifier, key): step for identifier, run in self.runs.items() for key, step in run.steps.items()}
+        assert stored == {
+            (identifier, key): step for identifier, run in self.runs.items() for key, step in run.steps.items()
+        }
         for place, result in self.finished.items():
             assert stored[place] == ("done", result), "a finished step changed"
         self.finished.update({place: result for place, (state, result) in stored.items() if state == "done"})
@@ -487,7 +505,7 @@ def test_any_history_is_told_the_same_by_the_store_and_the_model(store_url: str)
     class Machine(StoreMachine):
         url = store_url
 
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         Machine,
         settings=settings(
             max_examples=35,

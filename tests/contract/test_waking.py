@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import asyncpg
 import pytest
+
 from support.apps import NewApp, working
 from support.fault_proxy import FaultProxy
-
 from wakeful import App, Run, SystemClock, on
 from wakeful.runtime import Runtime
 from wakeful.stores.base import ClaimRuns

@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 
 from support.apps import NewApp, ended, the_run, working
-
 from wakeful import App, Run, on
 from wakeful.clock import duration
 from wakeful.model import Receipt
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess, RegisterProcess
-from wakeful.stores.base import ClaimRuns
+from wakeful.stores.base import BuryProcess, ClaimRuns, RegisterProcess
 
 
 async def die_with(runtime: Runtime, *agents: str, name: str) -> list[str]:
@@ -96,9 +94,7 @@ async def test_a_run_that_crashed_twice_runs_alone(new_app: NewApp):
             await die_with(runtime, "agent", name=f"victim {number}")
     async with working(app, worker=False) as runtime:
         # Parked for the moment: the neighbour must be running first.
-        claim = (
-            await _claims(runtime, "holder")
-        )[0]
+        claim = (await _claims(runtime, "holder"))[0]
         await app.emit("go", id="neighbour")
         async with working(new_app_with(app, new_app)) as worker:
             await neighbour_runs.wait()

@@ -276,7 +276,7 @@ def scene(rows, seconds=20.0):
         123456,
     )  # fmt: skip
     message = Message(3.0, long, "bold red")
-    return Scene(4.0, seconds, Path("/tmp/somewhere"), False, message, [message] * 30, "4711 at work", counts, rows)  # noqa: S108
+    return Scene(4.0, seconds, Path("/tmp/somewhere"), False, message, [message] * 30, "4711 at work", counts, rows)
 
 
 @pytest.mark.parametrize(("width", "height"), [(72, 18), (80, 24), (120, 40), (250, 80)])

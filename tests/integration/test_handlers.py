@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 from structlog.testing import capture_logs
-from support.apps import ended, go, pass_time, the_run, working
 
+from support.apps import ended, go, pass_time, the_run, working
 from wakeful import App, Run, Transient, on
 
 
@@ -66,7 +66,7 @@ class TestData:
             seen.append(data)
 
         @app.agent(on("plain"))
-        async def plain(run: Run, data) -> None:  # noqa: ANN001 without a type: as it came
+        async def plain(run: Run, data) -> None:
             seen.append(data)
 
         async with working(app) as runtime:

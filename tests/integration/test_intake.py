@@ -8,9 +8,9 @@ from typing import Any
 
 import asyncpg
 import pytest
+
 from support.apps import NewApp, ended, go, the_run, working
 from support.stores import query
-
 from wakeful import App, ConfigError, Run, on
 from wakeful.clock import VirtualClock, to_datetime
 from wakeful.errors import InvalidEvent
@@ -142,7 +142,10 @@ class TestRouting:
             receipt = await app.emit("ticket", {"severity": 1}, id="1")
             assert (receipt.status, len(receipt.runs)) == ("accepted", 1)
             event = await why(runtime, "1")
-            assert {one["agent"]: one["state"] for one in event["admissions"]} == {"urgent": "skipped", "every": "started"}
+            assert {one["agent"]: one["state"] for one in event["admissions"]} == {
+                "urgent": "skipped",
+                "every": "started",
+            }
             (skipped,) = [one for one in event["admissions"] if one["state"] == "skipped"]
             assert "data.severity >= 3" in skipped["reason"]
             assert len((await app.emit("ticket", {"severity": 3}, id="2")).runs) == 2

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
-from support.apps import NewApp, ended, go, pass_time, the_run, working
 
+from support.apps import NewApp, ended, go, pass_time, the_run, working
 from wakeful import App, Run, Transient, on, step
 from wakeful.clock import VirtualClock
 

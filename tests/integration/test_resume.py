@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from support.apps import NewApp, ended, go, pass_time, the_run, working
 
+from support.apps import NewApp, ended, go, pass_time, the_run, working
 from wakeful import App, Run, Transient, on
 from wakeful.clock import VirtualClock
 from wakeful.model import Receipt
@@ -88,7 +88,13 @@ class TestFacts:
 
         @app.agent(on("go"))
         async def agent(run: Run) -> None:
-            values = [run.uuid(), run.uuid(), run.random.random(), run.random.randint(1, 10**9), run.random.choice("abcdef")]
+            values = [
+                run.uuid(),
+                run.uuid(),
+                run.random.random(),
+                run.random.randint(1, 10**9),
+                run.random.choice("abcdef"),
+            ]
             seen.setdefault(run.id, []).append(values)
             fail_once(run)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from support.apps import go, pass_time, the_run, working
 
+from support.apps import go, pass_time, the_run, working
 from wakeful import App, Backoff, Denied, Persistent, RateLimited, Run, Transient, on, step
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.runtime import Runtime

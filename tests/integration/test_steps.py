@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
-from support.apps import go, pass_time, the_run, working
 
+from support.apps import go, pass_time, the_run, working
 from wakeful import App, Persistent, Run, Transient, on, step
 from wakeful.errors import NotSerialisable, StepFailed
 
@@ -143,7 +143,7 @@ class TestRecorded:
 
         @app.agent(on("go"))
         async def agent(run: Run) -> int:
-            total: int = await run.step(step(name="total")(function), 2, 3)
+            total: int = await run.step(step(name="total")(function), 2, 3)  # type: ignore[arg-type]  # of any kind
             fail_once(run)
             return total
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import asyncpg
 import pytest
+
 from support.apps import NewApp, ended, go, pass_time, the_run, working
 from support.locks import waiting_for_a_lock
 from support.stores import OpenStore, a_step, accept, an_arrival, join, query
-
 from wakeful import App, Run, Transient, on, step
 from wakeful.clock import VirtualClock
 from wakeful.errors import ClaimLost
@@ -179,7 +179,9 @@ async def test_neighbours_in_the_same_batch_are_not_disturbed(app: App, orders, 
     async def agent(run: Run) -> None:
         number = run.event.data
         await together.wait()
-        await run.transaction(step(attempts=1)(function), 0 if how == "violates a constraint" and number == 3 else number)
+        await run.transaction(
+            step(attempts=1)(function), 0 if how == "violates a constraint" and number == 3 else number
+        )
 
     async with working(app) as runtime:
         await asyncio.gather(*(app.emit("go", number) for number in range(8)))
@@ -272,9 +274,20 @@ async def test_run_calls_inside_are_refused(app: App, dialect: str, orders, inse
 
 @pytest.mark.parametrize(
     "statement",
-    ["commit", " COMMIT ;", "begin", "rollback", "end", "/* so what */ commit", "-- so what\ncommit", "select 1; commit"],
+    [
+        "commit",
+        " COMMIT ;",
+        "begin",
+        "rollback",
+        "end",
+        "/* so what */ commit",
+        "-- so what\ncommit",
+        "select 1; commit",
+    ],
 )
-async def test_statements_about_the_transaction_itself_are_refused(app: App, orders, dialect: str, insert: Write, statement):
+async def test_statements_about_the_transaction_itself_are_refused(
+    app: App, orders, dialect: str, insert: Write, statement
+):
     def function(db: Any) -> None:
         insert(db, 1)
         db.execute(statement)
@@ -395,7 +408,8 @@ class TestSqlite:
             assert await runtime.reader.counts() == {"dead": 1, "done": 2}
 
     @pytest.mark.parametrize(
-        "statement", ["savepoint x", "release x", "attach ':memory:' as other", "pragma journal_mode = delete", "vacuum"]
+        "statement",
+        ["savepoint x", "release x", "attach ':memory:' as other", "pragma journal_mode = delete", "vacuum"],
     )
     async def test_other_statements_that_would_reach_beyond_it_are_refused(self, app: App, statement):
         def function(db: Any) -> None:
@@ -425,7 +439,9 @@ class TestSqlite:
 
 @pytest.mark.postgres
 class TestPostgres:
-    async def test_it_has_a_connection_of_its_own_and_does_not_hold_up_the_journal(self, postgres_url: str, clock: VirtualClock):
+    async def test_it_has_a_connection_of_its_own_and_does_not_hold_up_the_journal(
+        self, postgres_url: str, clock: VirtualClock
+    ):
         app = App("app", store=postgres_url, clock=clock)
         inside, release = asyncio.Event(), asyncio.Event()
 

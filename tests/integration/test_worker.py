@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from support.apps import NewApp, ended, pass_time, the_run, working
-
 from wakeful import App, Run, Transient, on
 
 
@@ -25,7 +24,8 @@ async def test_a_sleeping_run_costs_one_timer_however_often_the_worker_looks(app
             await app.emit("go")
             await runtime.drain()
         far = asyncio.get_running_loop().time() + 86400
-        timers = [timer for timer in asyncio.get_running_loop()._scheduled if timer.when() > far and not timer.cancelled()]  # type: ignore[attr-defined]
+        scheduled: list[asyncio.TimerHandle] = vars(asyncio.get_running_loop())["_scheduled"]
+        timers = [timer for timer in scheduled if timer.when() > far and not timer.cancelled()]
         assert len(timers) <= 1
 
 

@@ -190,7 +190,12 @@ async def accept(store: DatabaseStore, *arrivals: Arrival, app: str = APP, **mor
 
 
 def a_step(
-    key: str = "fetch:", *, state: StepState = "done", result: str | None = '"value"', error: str | None = None, **more: Any
+    key: str = "fetch:",
+    *,
+    state: StepState = "done",
+    result: str | None = '"value"',
+    error: str | None = None,
+    **more: Any,
 ) -> Step:
     return Step(key=key, name=key.partition(":")[0], state=state, result=result, error=error, **more)
 
@@ -230,7 +235,9 @@ class Member:
     async def save(self, claim: Claim, *steps: Step) -> None:
         await self.store.save_steps(SaveSteps(claim, list(steps)))
 
-    async def finish(self, claim: Claim, state: Literal["done", "dead", "denied", "cancelled"] = "done", **more: Any) -> None:
+    async def finish(
+        self, claim: Claim, state: Literal["done", "dead", "denied", "cancelled"] = "done", **more: Any
+    ) -> None:
         more.setdefault("outcome", Outcome("ok" if state == "done" else "failed"))
         await self.store.finish(FinishRun(claim, state, **more))
 

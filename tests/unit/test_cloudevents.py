@@ -432,8 +432,8 @@ clean_json = st.recursive(
     max_leaves=12,
 )
 moments = st.datetimes(
-    min_value=datetime(1, 1, 3),  # noqa: DTZ001 hypothesis adds the timezone
-    max_value=datetime(9999, 12, 29),  # noqa: DTZ001 the same
+    min_value=datetime(1, 1, 3),
+    max_value=datetime(9999, 12, 29),
     timezones=st.just(UTC) | st.just(timezone(timedelta(hours=-7))),
 )
 extension_names = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=20).map(
@@ -522,7 +522,7 @@ class TestNewEvent:
         assert (event.traceparent, event.correlationid, event.extensions) == ("tp", "c", {"tenant": "acme"})
 
     def test_a_naive_time_is_utc_and_text_works(self):
-        naive = datetime(2026, 1, 1)  # noqa: DTZ001 that is the case
+        naive = datetime(2026, 1, 1)
         event = new_event("t", source="s", time=naive, expirytime="2026-01-02T00:00:00Z")
         assert event.time == datetime(2026, 1, 1, tzinfo=UTC)
         assert event.expirytime == datetime(2026, 1, 2, tzinfo=UTC)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import sys
 import urllib.error
+from datetime import UTC, datetime, timedelta
 from email.message import Message
 from email.utils import format_datetime
-from datetime import UTC, datetime, timedelta
 
 import asyncpg
 import httpx2
@@ -84,7 +83,7 @@ TABLE = [
     (StepFailed("a"), "persistent"),
     (Denied("a"), "denied"),
     (TimeoutError(), "transient"),
-    (asyncio.TimeoutError(), "transient"),
+    (TimeoutError(), "transient"),
     (ConnectionResetError(), "transient"),
     (ConnectionRefusedError(), "transient"),
     (BrokenPipeError(), "transient"),
@@ -128,7 +127,9 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("error", "failure"), TABLE, ids=[f"{type(error).__name__}: {error}"[:40] for error, _ in TABLE])
+@pytest.mark.parametrize(
+    ("error", "failure"), TABLE, ids=[f"{type(error).__name__}: {error}"[:40] for error, _ in TABLE]
+)
 def test_classify(error, failure):
     assert classify(error).failure == failure
 
@@ -211,13 +212,17 @@ class TestStored:
 
         assert describe(Unspeakable())["type"] == "Unspeakable"
 
-    @pytest.mark.parametrize("error", [Trouble("a"), Demanding(7, where="home"), ValueError("x"), Persistent("p"), OSError("o")])
+    @pytest.mark.parametrize(
+        "error", [Trouble("a"), Demanding(7, where="home"), ValueError("x"), Persistent("p"), OSError("o")]
+    )
     def test_it_comes_back_as_its_own_class(self, error):
         again = restore(json.loads(json.dumps(describe(error))))
         assert type(again) is type(error)
         assert str(again) == str(error)
 
-    @pytest.mark.parametrize("error", [http_error(404), http_error(500), Denied("no"), RateLimited(), invalid(), Trouble("a")])
+    @pytest.mark.parametrize(
+        "error", [http_error(404), http_error(500), Denied("no"), RateLimited(), invalid(), Trouble("a")]
+    )
     def test_it_keeps_its_class_of_failure(self, error):
         stored = describe(error)
         again = restore(stored)
@@ -225,7 +230,16 @@ class TestStored:
             assert classify(again).failure == stored["failure"]
 
     @pytest.mark.parametrize(
-        "kind", ["no.such.module:Error", "builtins:NoSuchError", "builtins:int", "builtins:BaseException", "", ":", "os:system"]
+        "kind",
+        [
+            "no.such.module:Error",
+            "builtins:NoSuchError",
+            "builtins:int",
+            "builtins:BaseException",
+            "",
+            ":",
+            "os:system",
+        ],
     )
     def test_a_class_that_cannot_be_found_is_a_step_failed(self, kind):
         again = restore({"type": "Gone", "kind": kind, "message": "words"})

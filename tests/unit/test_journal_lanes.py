@@ -17,7 +17,7 @@ class HeldBackend:
         self.lanes = lanes
         self.begun: asyncio.Queue[asyncio.Future[Any]] = asyncio.Queue()
 
-    async def transact(self, transaction: Any) -> Any:  # noqa: ARG002 what it would do does not matter here
+    async def transact(self, transaction: Any) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.begun.put_nowait(answer)
         return await answer

@@ -24,7 +24,9 @@ def test_the_table():
     assert after(Denied("no")) == GiveUp("denied", denied=True)
     assert after(Persistent("no")) == GiveUp("will fail the same way again")
     assert after(RateLimited(retry_after="7s")) == Again(7 * SECOND, counts=False, reason="rate limited")
-    assert after(RateLimited(retry_after="7s"), failures=99, attempts=1) == Again(7 * SECOND, counts=False, reason="rate limited")
+    assert after(RateLimited(retry_after="7s"), failures=99, attempts=1) == Again(
+        7 * SECOND, counts=False, reason="rate limited"
+    )
     told = after(Transient("busy", retry_after="7s"))
     assert told == Again(7 * SECOND, counts=True, reason="failed 1 of 3, told when to retry")
     assert after(Transient("busy"), failures=3) == GiveUp("failed 3 times, 3 allowed")
@@ -36,9 +38,7 @@ def test_the_table():
 
 @given(failures=st.integers(1, 200), seed=st.integers())
 def test_the_wait_is_between_nothing_and_the_ceiling(failures, seed):
-    decision = decide(
-        Transient("x"), failures=failures, attempts=1_000, backoff=BACKOFF, chance=random.Random(seed)
-    )
+    decision = decide(Transient("x"), failures=failures, attempts=1_000, backoff=BACKOFF, chance=random.Random(seed))
     assert isinstance(decision, Again)
     assert 0 <= decision.delay <= min(10, 2 ** (failures - 1)) * SECOND
 
@@ -48,9 +48,7 @@ def test_the_wait_is_spread_over_the_whole_range():
     delays = [
         decision.delay
         for _ in range(1000)
-        if isinstance(
-            decision := decide(Transient("x"), failures=4, attempts=9, backoff=BACKOFF, chance=chance), Again
-        )
+        if isinstance(decision := decide(Transient("x"), failures=4, attempts=9, backoff=BACKOFF, chance=chance), Again)
     ]
     assert min(delays) < 0.5 * SECOND
     assert max(delays) > 7.5 * SECOND
@@ -69,7 +67,9 @@ class TestBackoff:
         assert as_backoff("5s", where="here") == Backoff(first="5s")
         assert as_backoff(BACKOFF, where="here") is BACKOFF
 
-    @pytest.mark.parametrize("value", ["soon", None, Backoff(first="x"), Backoff(cap="x"), [], -1, Backoff(factor=-2), Backoff(cap=-1)])
+    @pytest.mark.parametrize(
+        "value", ["soon", None, Backoff(first="x"), Backoff(cap="x"), [], -1, Backoff(factor=-2), Backoff(cap=-1)]
+    )
     def test_what_is_none_is_refused_with_its_place(self, value):
         with pytest.raises(ConfigError, match="here: backoff"):
             as_backoff(value, where="here")

@@ -23,7 +23,11 @@ from wakeful.errors import NotSerialisable, Persistent
 from wakeful.values import RESULT_LIMIT, digest_of_arguments, from_text, read_back, returns_of, to_text
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
@@ -111,7 +115,9 @@ class TestReadBack:
         assert read_back({1: 2}, '{"1":2}', None, step="x") == {"1": 2}
 
     def test_what_does_not_fit_names_the_step_and_the_place(self):
-        with pytest.raises(NotSerialisable, match=r"the result of step x does not fit its return annotation \(1: Input"):
+        with pytest.raises(
+            NotSerialisable, match=r"the result of step x does not fit its return annotation \(1: Input"
+        ):
             read_back(["1", "a"], '["1","a"]', TypeAdapter(list[int]), step="x")
 
 
@@ -177,7 +183,16 @@ class TestDigest:
 
     @pytest.mark.parametrize(
         ("one", "other"),
-        [([1, 2], [2, 1]), (1, "1"), (1, True), (None, "null"), ("", None), ([], {}), ([[1], 2], [[1, 2]]), ("a", "a ")],
+        [
+            ([1, 2], [2, 1]),
+            (1, "1"),
+            (1, True),
+            (None, "null"),
+            ("", None),
+            ([], {}),
+            ([[1], 2], [[1, 2]]),
+            ("a", "a "),
+        ],
     )
     def test_what_differs_differs(self, one, other):
         assert digest(one) != digest(other)
@@ -191,7 +206,16 @@ class TestDigest:
 
     @pytest.mark.parametrize(
         "argument",
-        [object(), {"a": object()}, {frozenset({object()})}, [lambda: 1], (n for n in range(3)), iter([1]), [iter("a")], "\ud800"],
+        [
+            object(),
+            {"a": object()},
+            {frozenset({object()})},
+            [lambda: 1],
+            (n for n in range(3)),
+            iter([1]),
+            [iter("a")],
+            "\ud800",
+        ],
     )
     def test_what_is_not_json_is_refused_by_the_name_of_the_step(self, argument):
         with pytest.raises(NotSerialisable, match="the arguments of step fetch"):
