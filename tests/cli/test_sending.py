@@ -153,3 +153,20 @@ def test_to_a_server_that_is_not_there(wakeful):
     said = wakeful("emit", "ticket.odd", "--url", "http://127.0.0.1:9", "--id", "1", code=1).err
     assert "cannot reach http://127.0.0.1:9/v1/events" in said
     assert "with --id 1 is safe" in said
+
+
+def test_without_app_the_one_of_this_folder_or_of_the_environment_is_used(tmp_path, monkeypatch, capsys):
+    from wakeful.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WAKEFUL_APP", raising=False)
+    assert main(["emit", "go"]) == 2
+    assert "WAKEFUL_APP or an app.py in this folder" in capsys.readouterr().err
+    source = 'from wakeful import App, Run, on\n\napp = App("here")\n\n\n@app.agent(on("go"))\nasync def work(run: Run) -> str:\n    return "done"\n'
+    (tmp_path / "app.py").write_text(source)
+    assert main(["emit", "go", "--json"]) == 0
+    assert '"accepted"' in capsys.readouterr().out
+    (tmp_path / "app.py").rename(tmp_path / "other.py")
+    monkeypatch.setenv("WAKEFUL_APP", "other.py")
+    assert main(["run", "work", "--wait"]) == 0
+    assert "done" in capsys.readouterr().out

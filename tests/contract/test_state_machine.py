@@ -508,8 +508,8 @@ def test_any_history_is_told_the_same_by_the_store_and_the_model(store_url: str)
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=35,
-            stateful_step_count=50,
+            max_examples=80,
+            stateful_step_count=25,
             deadline=None,
             database=None,
             phases=[Phase.explicit, Phase.generate, Phase.shrink],

@@ -18,6 +18,7 @@ from crash.orders import boundaries_of_one_order, check, emit, order
 from support.fault_proxy import FaultProxy
 from wakeful.testing.postgres_server import PostgresServer
 
+LEAVING = {"ForgetRuns", "RetireProcess"}
 Fault = Callable[[Place, FaultProxy, Child], Awaitable[None]]
 
 
@@ -85,7 +86,7 @@ async def lose(place: Place, server: PostgresServer, nursery: Nursery, fault: Fa
     async with FaultProxy("127.0.0.1", server.port) as proxy:
         plan.store = server.dsn(place.url.rpartition("/")[2], port=proxy.port)
         async with nursery.child(plan) as child:
-            at_work = await child.comes_to_its_boundary() and "RetireProcess" not in child.where["requests"]
+            at_work = await child.comes_to_its_boundary() and LEAVING.isdisjoint(child.where["requests"])
             if at_work:
                 await fault(place, proxy, child)
             elif child.where:

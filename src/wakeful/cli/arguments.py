@@ -75,15 +75,19 @@ def add_app(parser: Parser, *, optional: bool = False) -> None:
     parser.add_argument("app", metavar="APP", nargs="?" if optional else None, help=APP_HELP)
 
 
-def app_and(words: list[str], what: str) -> tuple[str, str]:
-    """APP and one more word; with one word alone, APP is WAKEFUL_APP or the app.py of this folder."""
+def app_and(words: list[str], *, like: str) -> tuple[str, str]:
+    """APP and one more word; with one word alone, APP is WAKEFUL_APP or the app.py of this folder. `like` is an example."""
     from wakeful.settings import default_app
 
     if len(words) == 2:
         return words[0], words[1]
     if len(words) == 1 and (app := default_app()) is not None and words[0] != app:
         return app, words[0]
-    message = f"give APP and {what}, like `app.py {what.lower()}`; without APP, WAKEFUL_APP or an app.py in this folder is used"
+    command, what, example = like.split(" ", 2)
+    message = (
+        f"{command} takes APP and {what}, like: wakeful {command} app.py {example}. "
+        "Without APP, WAKEFUL_APP or an app.py in this folder is used"
+    )
     raise UsageError(message)
 
 

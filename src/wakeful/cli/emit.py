@@ -61,7 +61,7 @@ def declare(parser: Parser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     if arguments.url:
         return _post(arguments)
-    arguments.words = list(app_and(arguments.words, "TYPE"))
+    arguments.words = list(app_and(arguments.words, like="emit TYPE ticket.created"))
     from wakeful.loading import load_app
     from wakeful.telemetry.logs import configure_logs
 

@@ -64,7 +64,7 @@ def declare(parser: Parser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    arguments.app, arguments.agent = app_and(arguments.words, "AGENT")
+    arguments.app, arguments.agent = app_and(arguments.words, like="run AGENT triage")
     data = read_data(arguments.data)
     app = prepare(arguments, level="warning")
     if arguments.agent not in app.agents:
