@@ -329,19 +329,17 @@ class TestForcedOrder:
         yield carry_out
         await connection.close()
 
-    async def test_a_burial_waits_for_the_commit_of_what_passed_the_fence(
+    async def test_a_burial_passes_over_one_that_has_passed_the_fence_until_its_commit(
         self, stores: OpenStore, postgres_url: str, open_transaction
     ):
-        """The owner's write has passed the fence and is not committed: whoever buries it must wait, and then finds it."""
+        """The owner's write has passed the fence and is not committed: it is not buried before, and the write is found."""
         member = await join(await stores(postgres_url))
         other = await join(await stores(postgres_url), "other")
         claim = await claimed(member)
         commit = await open_transaction(member.store, SaveSteps(claim, [a_step("first:", result="1")]))
-        burial = asyncio.ensure_future(other.bury(member))
-        await waiting_for_a_lock(postgres_url, like="%wakeful_process%")
-        assert not burial.done()
+        assert await other.bury(member) == 0
         await commit()
-        assert await burial == 1
+        assert await other.bury(member) == 1
         (taken,) = await other.claim()
         assert [(step.key, step.result) for step in taken.steps] == [("first:", "1")]
 
@@ -373,17 +371,16 @@ class TestForcedOrder:
             await claiming
         assert await query(postgres_url, "select state, owner from wakeful_run") == [("ready", None)]
 
-    async def test_of_two_that_bury_the_second_waits_and_finds_it_done(
+    async def test_of_two_that_bury_the_second_leaves_it_to_the_first(
         self, stores: OpenStore, postgres_url: str, open_transaction
     ):
         member = await join(await stores(postgres_url))
         other = await join(await stores(postgres_url), "other")
         claim = await claimed(member)
         commit = await open_transaction(other.store, BuryProcess(member.process, certain=True))
-        second = asyncio.ensure_future(other.bury(member))
-        await waiting_for_a_lock(postgres_url)
+        assert await other.bury(member) == 0
         await commit()
-        assert await second == 0
+        assert await other.bury(member) == 0
         assert (await state_of(other.store, claim.id))["crashes"] == 1
 
     async def test_a_renewal_does_not_wait_for_the_owners_own_writes(
@@ -399,7 +396,7 @@ class TestForcedOrder:
         clock.move("10s")
         await member.save(claim, a_step("second:"))
 
-    async def test_a_burial_waits_for_a_renewal_and_then_finds_the_lease_good(
+    async def test_a_burial_passes_over_one_that_is_renewing_and_then_finds_the_lease_good(
         self, stores: OpenStore, postgres_url: str, clock: VirtualClock
     ):
         member = await join(await stores(postgres_url))
@@ -412,10 +409,9 @@ class TestForcedOrder:
             await connection.execute(
                 "update wakeful_process set lease_until = $2 where id = $1", member.process, clock.now() + 15 * SECOND
             )
-            burial = asyncio.ensure_future(other.bury(member, certain=False))
-            await waiting_for_a_lock(postgres_url, like="%wakeful_process%")
+            assert await other.bury(member, certain=False) == 0
             await transaction.commit()
-            assert await burial == 0
+            assert await other.bury(member, certain=False) == 0
         finally:
             await connection.close()
         assert await member.renew_in_thread()

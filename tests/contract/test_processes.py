@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import textwrap
 import threading
+from typing import Any
 
 import apsw
 import pytest
@@ -15,7 +17,7 @@ from support.stores import APP, Member, OpenStore, a_step, accept, an_arrival, j
 from wakeful.clock import SECOND, VirtualClock, duration
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.execution.lease import Membership
-from wakeful.execution.reaper import Reaper
+from wakeful.execution.reaper import LOOK_AGAIN_AFTER, Reaper
 from wakeful.model import run_id
 from wakeful.stores.base import BuryProcess, RegisterProcess, RetireProcess
 from wakeful.stores.store import DatabaseStore, Renewer
@@ -132,6 +134,7 @@ class TestReaper:
         reaper = Reaper(member.store, lambda: member.process)
         assert await reaper.run_once() == pytest.approx(3.02)
         clock.move("3s")
+        assert await reaper.run_once() == LOOK_AGAIN_AFTER  # is it gone?
         assert await reaper.run_once() == 5.0
         assert (await state_of(member.store, RUN))["crashes"] == 1
         assert await member.store.others(member.process) == []
@@ -286,7 +289,8 @@ class TestFileLock:
     ):
         one, other = await join(await stores(sqlite_url)), await join(await stores(sqlite_url))
         assert [certain for _, _, certain in await one.store.others(one.process)] == [False]
-        other.store.database.unlock(other.process)
+        database: Any = other.store.database
+        os.close(database._locks.pop(other.process))  # as the kernel does when it dies
         assert [certain for _, _, certain in await one.store.others(one.process)] == [True]
 
     async def test_no_lock_is_left_behind(self, stores: OpenStore, sqlite_url: str, tmp_path):
@@ -299,4 +303,4 @@ class TestFileLock:
         store = await stores(sqlite_url)
         with pytest.raises(apsw.ConstraintError):
             await store.register(RegisterProcess("bad", "host", "not a number", 1))  # type: ignore[arg-type]
-        assert store.database.is_certainly_dead("bad")
+        assert not (tmp_path / "wakeful.db-processes" / "bad").exists()

@@ -501,6 +501,8 @@ class StoreMachine(RuleBasedStateMachine):
         }
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_any_history_is_told_the_same_by_the_store_and_the_model(store_url: str):
     class Machine(StoreMachine):
         url = store_url
@@ -508,7 +510,7 @@ def test_any_history_is_told_the_same_by_the_store_and_the_model(store_url: str)
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=80,
+            max_examples=60,
             stateful_step_count=25,
             deadline=None,
             database=None,

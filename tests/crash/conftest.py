@@ -32,7 +32,7 @@ async def prepare(url: str, folder: Path) -> None:
     await database.close()
     place = Place(url, folder)
     await place.query(BOOKED)
-    await place.close()
+    await place.disconnect()
 
 
 @pytest.fixture
@@ -53,22 +53,26 @@ async def new_sqlite_place(tmp_path: Path) -> NewPlace:
 
 @pytest.fixture
 async def new_postgres_place(postgres_server: PostgresServer, tmp_path: Path) -> AsyncIterator[NewPlace]:
+    """Databases that are emptied and used again: to make one and drop it costs the server three checkpoints."""
     template = await postgres_server.create_database()
     await prepare(postgres_server.dsn(template), tmp_path)
-    made: dict[str, Place] = {}
+    made: list[str] = []
+    free: list[str] = []
+    numbers = itertools.count(1)
 
     async def make() -> Place:
-        name = await postgres_server.create_database(template=template)
-        folder = tmp_path / name
+        if free:
+            name = free.pop()
+        else:
+            name = await postgres_server.create_database(template=template)
+            made.append(name)
+        folder = tmp_path / f"place-{next(numbers)}"
         folder.mkdir()
-        made[name] = Place(postgres_server.dsn(name), folder)
-        return made[name]
+        return Place(postgres_server.dsn(name), folder, on_leave=lambda: free.append(name))
 
     yield make
-    for name, place in made.items():
-        await place.close()
+    for name in [template, *made]:
         await postgres_server.drop_database(name)
-    await postgres_server.drop_database(template)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -78,8 +82,10 @@ def new_place(request: pytest.FixtureRequest) -> NewPlace:
 
 
 @pytest.fixture
-async def place(new_place: NewPlace) -> Place:
-    return await new_place()
+async def place(new_place: NewPlace) -> AsyncIterator[Place]:
+    one = await new_place()
+    yield one
+    await one.disconnect()
 
 
 @pytest.fixture(scope="session")

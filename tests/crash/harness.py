@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -167,7 +167,7 @@ class Child:
         assert await self.ends() == 0
 
 
-async def a_few_at_once(cases: Iterable[Coroutine[Any, Any, T]] | AsyncIterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def a_few_at_once(cases: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """The results of many cases, of which a few run beside each other. The first that fails ends all."""
     room = asyncio.Semaphore(AT_ONCE)
 
@@ -176,10 +176,7 @@ async def a_few_at_once(cases: Iterable[Coroutine[Any, Any, T]] | AsyncIterable[
             return await case
 
     async with asyncio.TaskGroup() as group:
-        if isinstance(cases, AsyncIterable):
-            tasks = [group.create_task(one(case)) async for case in cases]
-        else:
-            tasks = [group.create_task(one(case)) for case in cases]
+        tasks = [group.create_task(one(case)) for case in cases]
     return [task.result() for task in tasks]
 
 
@@ -228,7 +225,8 @@ class StoredRun:
 class Place:
     """A store under test: its address, and what is in it."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, *, on_leave: Callable[[], None] = lambda: None) -> None:
+        self._on_leave = on_leave
         self.url = url
         self.folder = folder
         self.counter = folder / "counter"
@@ -280,9 +278,32 @@ class Place:
             finally:
                 connection.close()
 
-    async def close(self) -> None:
+    async def leave(self) -> None:
+        """A case is over, and went well: its database may be used for another one."""
+        if self.dialect == "postgres":
+            tables = await self.query("select tablename from pg_tables where schemaname = 'public'")
+            names = ", ".join(name for (name,) in tables if name != "wakeful_migration")
+            await self.query(f"truncate {names} restart identity")
+            await self.disconnect()
+        self._on_leave()
+
+    async def disconnect(self) -> None:
         if self._connection is not None:
             await self._connection.close()
+
+    def is_locked(self) -> bool:
+        """Does somebody hold the lock of SQLite's one writer?"""
+        path = sqlite_path(self.url)
+        if path is None:
+            return False
+        connection = apsw.Connection(str(path))
+        try:
+            connection.execute("begin immediate")
+        except apsw.BusyError:
+            return True
+        finally:
+            connection.close()
+        return False
 
     async def runs(self, **how: Any) -> list[StoredRun]:
         rows = await self.query(

@@ -28,6 +28,7 @@ async def boundaries_of_one_order(new_place: NewPlace, nursery: Nursery) -> list
     assert code == 0, said
     passed = [line for line in said if line["says"] == "passed"]
     first = next(line["number"] for line in passed if "AcceptEvents" in line["requests"])
+    await place.leave()
     last = max(line["number"] for line in passed if "FinishRun" in line["requests"])
     return [(line["number"], line["point"]) for line in passed if first <= line["number"] < last]
 

@@ -33,6 +33,7 @@ async def count_boundaries(new_place: NewPlace, nursery: Nursery, numbers: list[
     code, said = await nursery.carry_out(place.plan(emit=[order(one) for one in numbers], done=2 * len(numbers)))
     assert code == 0, said
     await check(place, numbers, kills=0)
+    await place.leave()
     return int(next(line["boundaries"] for line in said if line["says"] == "stopped"))
 
 
@@ -54,4 +55,5 @@ async def crash(new_place: NewPlace, nursery: Nursery, numbers: list[int], bound
             assert not repeated, "ran again although recorded"
             if crash_at is None:
                 await check(place, numbers, kills=died)
+    await place.leave()
     return died

@@ -60,7 +60,7 @@ async def test_the_answer_to_any_commit_is_lost_postgres(
     transactions = sum(point == "within" for _, point in boundaries)
     assert transactions > 5
     lost = await a_few_at_once(
-        lose(await new_postgres_place(), postgres_server, nursery, fault, stop_in=number)
+        lose(new_postgres_place, postgres_server, nursery, fault, stop_in=number)
         for number in range(2, transactions + 2)  # the first one enters the process
     )
     # Group commit does not always put the same transitions together, so there may be fewer this time: "nearly" all.
@@ -72,13 +72,18 @@ async def test_the_answer_to_a_claim_is_lost_postgres(
     new_postgres_place: NewPlace, postgres_server: PostgresServer, nursery: Nursery, fault: Fault
 ):
     """Nobody knows of the run that it claimed, so it must be given back, or nobody would ever run it."""
-    place = await new_postgres_place()
-    await emit(place, *order(7))
-    assert await lose(place, postgres_server, nursery, fault, stop_on=("within", ["ClaimRuns"]), emit=[])
+
+    async def with_a_ready_run() -> Place:
+        place = await new_postgres_place()
+        await emit(place, *order(7))
+        return place
+
+    assert await lose(with_a_ready_run, postgres_server, nursery, fault, stop_on=("within", ["ClaimRuns"]), emit=[])
 
 
-async def lose(place: Place, server: PostgresServer, nursery: Nursery, fault: Fault, **more: Any) -> bool:
+async def lose(new_place: NewPlace, server: PostgresServer, nursery: Nursery, fault: Fault, **more: Any) -> bool:
     """Let a process come to a COMMIT, and let that fail. False if it had done everything before, and only leaves."""
+    place = await new_place()
     idle_limit = 1.0 if fault is never_arrives else 60.0
     plan = place.plan(
         **{"emit": [order(7)], "done": 2, "lease": 60.0, "idle_limit": idle_limit, "command_timeout": 0.5, **more}
@@ -93,4 +98,5 @@ async def lose(place: Place, server: PostgresServer, nursery: Nursery, fault: Fa
                 child.signal(signal.SIGCONT)
             assert await child.ends() == 0
             await check(place, [7], kills=0)
+    await place.leave()
     return at_work

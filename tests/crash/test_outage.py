@@ -111,7 +111,7 @@ async def load(
         http = await stack.enter_async_context(
             httpx2.AsyncClient(base_url=f"http://127.0.0.1:{http_port}", timeout=60.0)
         )
-        stack.push_async_callback(place.close)
+        stack.push_async_callback(place.disconnect)
         intake, client, *working = children
         await intake.says("serving")
         yield Load(place, working, client, intake, http)

@@ -67,6 +67,7 @@ def print_json(value: Any) -> None:
 def say(text: str) -> None:
     """A line for the person at the terminal, apart from the command's output."""
     try:
+        sys.stdout.flush()  # what was printed before comes before, also where both go into one pipe
         print(f"wakeful: {text}", file=sys.stderr, flush=True)
     except OSError:
         pass
