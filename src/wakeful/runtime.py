@@ -94,6 +94,7 @@ class Runtime:
             Executor(self.store, surroundings, from_envelope),
             lambda: self.membership.process,
             limit=app.in_flight,
+            time_passes=clock.for_database() is None,
         )
         every = 1.0 if self.database.dialect == "sqlite" else 5.0
         self.reaper = Reaper(self.store, lambda: self.membership.process, every=every)

@@ -17,6 +17,7 @@ from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.model import Claim, Outcome
 from wakeful.stores.base import AcceptEvents, Alarm, BuryProcess, ClaimRuns, FinishRun, ForgetRuns, LeaveRun, SaveSteps
 from wakeful.stores.journal import whole
+from wakeful.stores.postgres import session_name
 from wakeful.stores.store import DatabaseStore
 
 Write = Callable[[Member, Claim], Awaitable[object]]
@@ -342,6 +343,28 @@ class TestForcedOrder:
         assert await other.bury(member) == 1
         (taken,) = await other.claim()
         assert [(step.key, step.result) for step in taken.steps] == [("first:", "1")]
+
+    async def test_one_that_was_stopped_in_the_middle_of_a_transaction_has_its_session_ended(
+        self, stores: OpenStore, postgres_url: str
+    ):
+        """It holds the lock on its own lease, and will not let go by itself: what it has not committed is gone."""
+        member = await join(await stores(postgres_url))
+        other = await join(await stores(postgres_url), "other")
+        claim = await claimed(member)
+        stopped = await asyncpg.connect(
+            postgres_url, server_settings={"application_name": session_name(member.process)}
+        )
+        try:
+            await stopped.execute("begin")
+            database: Any = member.store.database
+            await database.drive(stopped, lambda now: whole(now, [SaveSteps(claim, [a_step()])], notifies=False))
+            assert await other.bury(member) == 0
+            assert await other.store.end_sessions(member.process) >= 1
+            while await other.bury(member) == 0:
+                pass  # the server takes a moment to end it
+        finally:
+            stopped.terminate()
+        assert [step.key for step in (await other.claim_one()).steps] == []
 
     async def test_a_write_waits_for_the_burial_that_came_first_and_is_refused(
         self, stores: OpenStore, postgres_url: str, open_transaction

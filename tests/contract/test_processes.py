@@ -293,6 +293,13 @@ class TestFileLock:
         os.close(database._locks.pop(other.process))  # as the kernel does when it dies
         assert [certain for _, _, certain in await one.store.others(one.process)] == [True]
 
+    async def test_a_lock_that_somebody_tidied_away_is_no_sign_of_death(
+        self, stores: OpenStore, sqlite_url: str, tmp_path
+    ):
+        one, other = await join(await stores(sqlite_url)), await join(await stores(sqlite_url))
+        (tmp_path / "wakeful.db-processes" / other.process).unlink()
+        assert await one.store.others(one.process) == [(other.process, duration("15s"), False)]
+
     async def test_no_lock_is_left_behind(self, stores: OpenStore, sqlite_url: str, tmp_path):
         member = await join(await stores(sqlite_url))
         assert (tmp_path / "wakeful.db-processes").exists()

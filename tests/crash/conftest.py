@@ -56,6 +56,7 @@ async def new_postgres_place(postgres_server: PostgresServer, tmp_path: Path) ->
     """Databases that are emptied and used again: to make one and drop it costs the server three checkpoints."""
     template = await postgres_server.create_database()
     await prepare(postgres_server.dsn(template), tmp_path)
+    places: list[Place] = []
     made: list[str] = []
     free: list[str] = []
     numbers = itertools.count(1)
@@ -68,9 +69,12 @@ async def new_postgres_place(postgres_server: PostgresServer, tmp_path: Path) ->
             made.append(name)
         folder = tmp_path / f"place-{next(numbers)}"
         folder.mkdir()
-        return Place(postgres_server.dsn(name), folder, on_leave=lambda: free.append(name))
+        places.append(Place(postgres_server.dsn(name), folder, on_leave=lambda: free.append(name)))
+        return places[-1]
 
     yield make
+    for place in places:
+        await place.disconnect()
     for name in [template, *made]:
         await postgres_server.drop_database(name)
 
@@ -82,10 +86,8 @@ def new_place(request: pytest.FixtureRequest) -> NewPlace:
 
 
 @pytest.fixture
-async def place(new_place: NewPlace) -> AsyncIterator[Place]:
-    one = await new_place()
-    yield one
-    await one.disconnect()
+async def place(new_place: NewPlace) -> Place:
+    return await new_place()
 
 
 @pytest.fixture(scope="session")

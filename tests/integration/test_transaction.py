@@ -307,6 +307,27 @@ async def test_statements_about_the_transaction_itself_are_refused(
     assert await orders() == []
 
 
+async def test_words_about_transactions_are_welcome_in_texts_and_comments(app: App, orders, dialect: str):
+    statement = (
+        "insert into orders (number, note) /* first; commit; then */ values (1, 'so I said; commit; and left; end') "
+        "-- and so on; commit;\n"
+    )
+
+    def function(db: Any) -> None:
+        db.execute(statement)
+
+    async def function_async(db: Any) -> None:
+        await db.execute(statement)
+
+    @app.agent(on("go"))
+    async def agent(run: Run) -> None:
+        await run.transaction(function if dialect == "sqlite" else function_async)
+
+    async with working(app) as runtime:
+        assert (await go(runtime))["state"] == "done"
+    assert await orders() == [1]
+
+
 async def test_a_lost_claim_stores_neither_rows_nor_record(new_app: NewApp, orders, insert: Write, dialect: str):
     slow, quick = new_app(), new_app()
     thinking, decided = asyncio.Event(), asyncio.Event()
@@ -423,6 +444,21 @@ class TestSqlite:
             run = await go(runtime)
         assert (run["state"], "inside run.transaction" in run["error"]["message"]) == ("dead", True)
 
+    async def test_a_trigger_has_a_begin_and_an_end_of_its_own(self, app: App):
+        def function(db: Any) -> int:
+            db.execute("create table a (n)")
+            db.execute("create table b (n)")
+            db.execute("create trigger copy after insert on a begin insert into b values (new.n); end")
+            db.execute("insert into a values (7)")
+            return db.execute("select n from b").fetchone()[0]
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> int:
+            return await run.transaction(function)
+
+        async with working(app) as runtime:
+            assert (await go(runtime))["output"] == 7
+
     async def test_rows_can_be_read_and_written_in_bulk(self, app: App):
         def bulk(db: Any) -> list[Any]:
             db.execute("create table numbers (n integer)")
@@ -466,6 +502,29 @@ class TestPostgres:
                 pass
             release.set()
             assert (await ended(runtime, receipt))["output"] == 7
+
+    async def test_an_event_can_be_emitted_within_it(self, postgres_url: str, clock: VirtualClock):
+        """It is stored with the user's rows and the step, or not at all."""
+        app = App("app", store=postgres_url, clock=clock)
+        await query(postgres_url, "create table orders (number int)")
+
+        async def order(db: asyncpg.Connection, number: int) -> str:
+            await db.execute("insert into orders values ($1)", number)
+            receipt = await app.emit("ordered", number, within=db)
+            if number == 2:
+                raise LookupError("no two")
+            return receipt.status
+
+        @app.agent(on("go"), attempts=1)
+        async def agent(run: Run) -> str:
+            return await run.transaction(step(attempts=1)(order), run.event.data)
+
+        async with working(app) as runtime:
+            run = await go(runtime, 1)
+            assert (run["state"], run["output"]) == ("done", "unmatched")
+            assert (await go(runtime, 2))["state"] == "dead"
+            assert len((await runtime.reader.events(type="ordered"))["events"]) == 1
+        assert await query(postgres_url, "select number from orders") == [(1,)]
 
     async def test_a_nested_transaction_is_a_savepoint(self, postgres_url: str, clock: VirtualClock):
         app = App("app", store=postgres_url, clock=clock)

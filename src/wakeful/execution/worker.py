@@ -50,6 +50,7 @@ class Worker:
         process: Callable[[], str],
         *,
         limit: int = 64,
+        time_passes: bool = True,
     ) -> None:
         self._app = app
         self._agents = agents
@@ -57,6 +58,7 @@ class Worker:
         self._executor = executor
         self._process = process
         self._limit = limit
+        self._time_passes = time_passes  # under a virtual clock it does not: whoever moves that says when to look
         self._hot: dict[str, None] = dict.fromkeys(agents)
         self._hinted: set[str] = set()  # since the claim that is under way was put together: it may not have seen these
         self._running: dict[str, int] = dict.fromkeys(agents, 0)
@@ -154,6 +156,8 @@ class Worker:
 
     def _look_later(self, delay: float) -> None:
         """Look when the next run is due. One timer, for the earliest: whoever looks then learns of the next."""
+        if not self._time_passes:
+            return
         loop = asyncio.get_running_loop()
         if self._next_look is not None:
             if self._next_look.when() <= loop.time() + delay:
