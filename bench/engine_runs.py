@@ -10,6 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import structlog
 
@@ -37,7 +38,7 @@ def make_app(store: str, in_flight: int) -> App:
     app = App("bench", store=store, in_flight=in_flight)
 
     @app.agent(on("bench.ticket.created"))
-    async def floor(run: Run, data: dict[str, int]) -> dict[str, object]:
+    async def floor(run: Run, data: dict[str, Any]) -> dict[str, object]:
         found = await run.step(fetch, data["number"])
         verdict = await run.step(judge, found)
         return {**await run.step(summarise, verdict), "comment": "nothing to do"}
@@ -87,6 +88,10 @@ async def measure(store: str, seconds: float, in_flight: int) -> dict[str, float
             loop.cancel()
         await asyncio.gather(*loops, return_exceptions=True)
         await runtime.drain()
+        counts = await runtime.reader.counts()
+        if set(counts) != {"done"}:
+            message = f"not every run went well, so the figures mean nothing: {counts}"
+            raise RuntimeError(message)
     return figures
 
 

@@ -8,7 +8,10 @@ from typing import Any
 from wakeful.errors import Persistent
 
 NOT_YOURS = "the transaction is Wakeful's, it commits when the function returns"
-_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+# What is quoted or a comment says nothing to the database: texts, names, PostgreSQL's $tag$…$tag$.
+_QUOTED = re.compile(
+    r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$|/\*.*?\*/|--[^\n]*", re.DOTALL
+)
 _CONTROL = re.compile(
     r"(begin|commit|end|rollback|abort|start\s+transaction|prepare\s+transaction)(\s+(work|transaction|immediate|exclusive|and)\b.*)?"
     r"|(savepoint|release|rollback\s+to|attach|detach|pragma|vacuum)\b.*",
@@ -17,9 +20,10 @@ _CONTROL = re.compile(
 _ASKING = frozenset({"execute", "executemany", "fetch", "fetchrow", "fetchval", "fetchmany", "cursor", "prepare"})
 
 
-def refuse_transaction_control(sql: str) -> None:
-    """Persistent for a text with COMMIT, ROLLBACK and the like as one of its statements."""
-    for statement in _COMMENT.sub(" ", sql).split(";"):
+def refuse_transaction_control(sql: str, *, first_only: bool = False) -> None:
+    """Persistent for a text with COMMIT, ROLLBACK and the like as one of its statements, or as its first one."""
+    statements = _QUOTED.sub(" ", sql).split(";")
+    for statement in statements[:1] if first_only else statements:
         if _CONTROL.fullmatch(statement.strip()):
             message = f"{statement.split()[0].upper()} inside run.transaction: {NOT_YOURS}"
             raise Persistent(message)
@@ -30,6 +34,11 @@ class GuardedPostgres:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+
+    @property
+    def unguarded(self) -> Any:
+        """For Wakeful's own statements inside the transaction."""
+        return self._connection
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._connection, name)

@@ -18,6 +18,7 @@ import structlog
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
 from wakeful.stores.base import Call, Count, Ready, Row, Transaction
+from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.migrations import CREATE_LEDGER, Migration, missing, refuse_behind
 from wakeful.stores.queries import Dialect, load_queries
 
@@ -215,6 +216,8 @@ class PostgresBackend:
 
     async def within(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R:
         """Run a generator inside the caller's own transaction: it commits with theirs, or not at all."""
+        if isinstance(connection, GuardedPostgres):  # of a run.transaction
+            connection = connection.unguarded
         if not isinstance(connection, self._asyncpg.Connection | self._asyncpg.pool.PoolConnectionProxy):
             message = f"within= takes an asyncpg connection, not {type(connection).__name__}"
             raise ConfigError(message)
