@@ -20,10 +20,15 @@ _CONTROL = re.compile(
 _ASKING = frozenset({"execute", "executemany", "fetch", "fetchrow", "fetchval", "fetchmany", "cursor", "prepare"})
 
 
-def refuse_transaction_control(sql: str, *, first_only: bool = False) -> None:
-    """Persistent for a text with COMMIT, ROLLBACK and the like as one of its statements, or as its first one."""
+def refuse_transaction_control(sql: str, *, trigger_bodies: bool = False) -> None:
+    """Persistent for a text with COMMIT, ROLLBACK and the like as one of its statements.
+
+    `trigger_bodies`: CREATE TRIGGER is followed by statements of its own up to an END, as on SQLite.
+    """
     statements = _QUOTED.sub(" ", sql).split(";")
-    for statement in statements[:1] if first_only else statements:
+    if trigger_bodies and statements[0].lower().split()[:1] == ["create"]:
+        return
+    for statement in statements:
         if _CONTROL.fullmatch(statement.strip()):
             message = f"{statement.split()[0].upper()} inside run.transaction: {NOT_YOURS}"
             raise Persistent(message)

@@ -135,6 +135,8 @@ class Journal:
     async def _drain(self) -> None:
         try:
             while self._waiting:
+                if len(self._waiting) >= LEAST_SHARE:
+                    await asyncio.sleep(0)  # under load, one more turn for those who are about to hand something in
                 batch = self._compose()
                 if batch:
                     self._under_way += 1

@@ -398,13 +398,13 @@ class GuardedConnection:
 
     def execute(self, sql: str, parameters: Any = ()) -> apsw.Cursor:
         """Run one statement; the cursor has fetchone() and fetchall(), and iterates over rows."""
-        refuse_transaction_control(sql, first_only=True)  # the authorizer sees the others, and knows a trigger's own END
+        refuse_transaction_control(sql, trigger_bodies=True)  # the authorizer sees whatever this lets through
         self._refuse_after_rollback()
         return self._connection.execute(sql, parameters or None)
 
     def executemany(self, sql: str, rows: Sequence[Any]) -> apsw.Cursor:
         """Run one statement for each row of parameters."""
-        refuse_transaction_control(sql, first_only=True)
+        refuse_transaction_control(sql, trigger_bodies=True)
         self._refuse_after_rollback()
         return self._connection.executemany(sql, rows)
 
