@@ -503,14 +503,14 @@ class StoreMachine(RuleBasedStateMachine):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_any_history_is_told_the_same_by_the_store_and_the_model(store_url: str):
+def test_any_history_is_told_the_same_by_the_store_and_the_model(store_url: str, dialect: str):
     class Machine(StoreMachine):
         url = store_url
 
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=60,
+            max_examples=60 if dialect == "sqlite" else 35,  # as many as fit into the same time
             stateful_step_count=25,
             deadline=None,
             database=None,

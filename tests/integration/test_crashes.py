@@ -9,22 +9,20 @@ from __future__ import annotations
 import asyncio
 
 from support.apps import NewApp, ended, the_run, working
-from wakeful import App, Run, on
+from support.stores import join
+from wakeful import Run, on
 from wakeful.clock import duration
 from wakeful.model import Receipt
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess, ClaimRuns, RegisterProcess
+from wakeful.stores.base import BuryProcess
 
 
-async def die_with(runtime: Runtime, *agents: str, name: str) -> list[str]:
+async def die_with(runtime: Runtime, agent: str = "agent") -> list[str]:
     """A process that claims what is due and dies with it in its hands."""
-    store = runtime.store
-    await store.register(RegisterProcess(name, "host", 1, duration("15s")))
-    claimed = await store.claim(
-        ClaimRuns(runtime.app.name, name, lambda: [(agent, 10) for agent in agents], lambda: True), now=True
-    )
-    await store.bury(BuryProcess(name, certain=True))
-    return [claim.id for claim in claimed.claims]
+    victim = await join(runtime.store, "victim")
+    claims = await victim.claim(agent)
+    await victim.bury(victim)
+    return [claim.id for claim in claims]
 
 
 async def test_a_crash_is_counted_and_uses_up_no_attempt(new_app: NewApp):
@@ -37,7 +35,7 @@ async def test_a_crash_is_counted_and_uses_up_no_attempt(new_app: NewApp):
     async with working(new_app(), worker=False) as outside:
         async with working(app, worker=False):
             receipt = await app.emit("go")
-        await die_with(outside, "agent", name="victim")
+        await die_with(outside)
     async with working(app) as runtime:
         run = await ended(runtime, receipt)
     assert (run["state"], run["output"], run["crashes"], run["attempts"]) == ("done", 1, 1, 1)
@@ -54,8 +52,8 @@ async def test_after_max_crashes_it_is_dead_and_never_starts_again(new_app: NewA
 
     async with working(app, worker=False) as runtime:
         receipt = await app.emit("go")
-        for number in range(3):
-            assert await die_with(runtime, "agent", name=f"victim {number}") == receipt.runs
+        for _ in range(3):
+            assert await die_with(runtime) == receipt.runs
     async with working(app) as runtime:
         run = await ended(runtime, receipt)
         alarms = (await runtime.reader.alarms())["alarms"]
@@ -67,68 +65,49 @@ async def test_after_max_crashes_it_is_dead_and_never_starts_again(new_app: NewA
 
 
 async def test_a_run_that_crashed_twice_runs_alone(new_app: NewApp):
-    """Nothing runs beside it, and nothing is begun beside it; afterwards everything goes on."""
-    app = new_app()
-    beside: list[tuple[str, set[str]]] = []
-    now: set[str] = set()
+    """It waits until its neighbour has ended, nothing is begun beside it, and afterwards everything goes on."""
+    app, other = new_app(), new_app()
+    running: set[str] = set()
+    beside: dict[str, set[str]] = {}
     neighbour_runs, neighbour_goes_on = asyncio.Event(), asyncio.Event()
 
-    @app.agent(on("go"))
-    async def agent(run: Run) -> None:
-        now.add(run.event.id)
-        beside.append((run.event.id, now - {run.event.id}))
-        if run.event.id == "neighbour":
-            neighbour_runs.set()
-            await neighbour_goes_on.wait()
-        else:
-            await run.step(turn)
-        now.discard(run.event.id)
-
-    async def turn() -> None:
+    async def take_turns() -> None:
         for _ in range(20):
             await asyncio.sleep(0)
 
-    async with working(app, worker=False) as runtime:
+    for process in (app, other):
+
+        @process.agent(on("go"), name="agent")
+        async def agent(run: Run) -> None:
+            identifier = run.event.id
+            for there in running:
+                beside[there].add(identifier)
+            beside[identifier] = set(running)
+            running.add(identifier)
+            if identifier == "neighbour":
+                neighbour_runs.set()
+                await neighbour_goes_on.wait()
+            else:
+                await run.step(take_turns)
+            running.discard(identifier)
+
+    async with working(app, worker=False) as outside:
         poison = await app.emit("go", id="poison")
-        for number in range(2):
-            await die_with(runtime, "agent", name=f"victim {number}")
-    async with working(app, worker=False) as runtime:
-        # Parked for the moment: the neighbour must be running first.
-        claim = (await _claims(runtime, "holder"))[0]
-        await app.emit("go", id="neighbour")
-        async with working(new_app_with(app, new_app)) as worker:
+        await die_with(outside)
+        await die_with(outside)
+        holder = await join(outside.store, "holder", lease="36500d")
+        held = await holder.claim_one()  # kept back until the neighbour runs
+        async with working(other) as runtime:
+            await app.emit("go", id="neighbour")
             await neighbour_runs.wait()
-            await _give_back(runtime, claim)
+            await holder.leave(held)
             for number in range(5):
-                await app.emit("go", id=str(number))
-            worker.worker.look()
-            await worker.reader.counts()
+                await other.emit("go", id=str(number))
             neighbour_goes_on.set()
-            await worker.drain()
-            assert (await the_run(worker, poison))["state"] == "done"
-            assert await worker.reader.counts() == {"done": 7}
-    (alone,) = [others for identifier, others in beside if identifier == "poison"]
-    assert alone == set()
-    assert all("poison" not in others for _, others in beside)
-
-
-def new_app_with(app: App, new_app: NewApp) -> App:
-    """Another process of the same app."""
-    other = new_app()
-    other.agents.update(app.agents)
-    return other
-
-
-async def _claims(runtime: Runtime, name: str):
-    await runtime.store.register(RegisterProcess(name, "host", 1, duration("36500d")))
-    request = ClaimRuns(runtime.app.name, name, lambda: [("agent", 10)], lambda: True)
-    return (await runtime.store.claim(request, now=True)).claims
-
-
-async def _give_back(runtime: Runtime, claim) -> None:
-    from wakeful.stores.base import LeaveRun
-
-    await runtime.store.leave(LeaveRun(claim, "ready", "released"))
+            await runtime.drain()
+            assert (await the_run(runtime, poison))["state"] == "done"
+            assert await runtime.reader.counts() == {"done": 7}
+    assert beside["poison"] == set()
 
 
 async def test_the_zombie_of_a_crash_that_was_none_commits_nothing(new_app: NewApp):

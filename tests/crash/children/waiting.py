@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-PATIENCE = 90.0
+PATIENCE = 50.0
 
 
 async def until(holds: Callable[[], Any], *, within: float = PATIENCE) -> Any:
