@@ -186,7 +186,7 @@ async def test_a_broken_connection_is_told_to_its_callers_and_the_next_transacti
         )
     finally:
         await connection.close()
-    for _ in range(20):  # each lane has a connection, and finds out by itself
+    for _ in range(20):  # the journal finds out by its next transaction
         try:
             (receipt,) = await accept(store, an_arrival("2"))
         except StoreUnavailable:

@@ -97,7 +97,7 @@ async def test_a_step_that_waits_to_be_recorded_is_recorded_when_its_run_is_give
     """The database is slow, so results queue up; then the worker is asked to stop. What was done is worth keeping."""
     gate = tmp_path / "gate"
     gate.mkdir()
-    names = ["a", "b", "c"]  # PostgreSQL has two lanes: the third one waits
+    names = ["a", "b", "c"]
     plan = place.plan(emit=[("gate.reached", name, None) for name in names], gate=str(gate), grace=0.0, lease=60.0)
     async with nursery.child(plan) as child:
         await child.says("at the gate", times=len(names))

@@ -34,8 +34,10 @@ from wakeful.stores.verbs import VERBS
 
 R = TypeVar("R")
 
-# A lane leaves the others their part only of more than this: two tiny transactions cost more than one.
-LEAST_SHARE = 16
+# From how many callers on there is load: then a transaction waits a few turns of the event loop for company. Those who
+# were just answered are about to hand in the next thing, and a commit costs as much as the work of many turns.
+LOAD = 16
+TURNS_TO_GATHER = 4
 # A transaction that carries more rows than this takes so long that its neighbours notice.
 MOST_ROWS = 12_000
 
@@ -45,14 +47,9 @@ Probe = Callable[[str, Sequence[Any]], None]
 
 
 class Backend(Protocol):
-    """One database: how a transaction is carried out, and nothing about agents.
-
-    `lanes` is how many transactions it can carry out at once: one where there is one writer, more where the next can be
-    put together and sent while the last one is on its way to the disk.
-    """
+    """One database: how a transaction is carried out, and nothing about agents."""
 
     notifies: bool
-    lanes: int
 
     async def transact(self, transaction: Callable[[int | None], Transaction[R]]) -> R:
         """Run the generator inside one transaction and commit it. StoreUnavailable when the database is gone."""
@@ -80,8 +77,7 @@ class Journal:
         self._resting: list[Waiting] = []
         self._closed = False
         self._in_doubt = False  # a transaction whose answer was lost may still be on its way to its COMMIT
-        self._lanes: set[asyncio.Task[None]] = set()
-        self._under_way = 0
+        self._draining: asyncio.Task[None] | None = None
         self.on_ready: Callable[[Ready], None] = lambda _: None
         self.on_unavailable: Callable[[StoreUnavailable], None] = lambda _: None
         self.transactions = 0
@@ -123,40 +119,38 @@ class Journal:
         for waiting in self._resting:
             waiting.future.cancel()
         self._resting.clear()
-        while self._lanes:
-            await asyncio.wait(self._lanes)
+        while self._draining is not None:
+            await asyncio.wait([self._draining])
 
     def _go(self) -> None:
-        """Open a lane if one is free. It starts when everybody who can run now has had a turn to hand something in."""
-        if len(self._lanes) < self._backend.lanes:
-            lane = asyncio.get_running_loop().create_task(self._drain(), name="wakeful journal")
-            self._lanes.add(lane)
+        """Begin, unless a transaction is under way: then whatever waits goes into the next."""
+        if self._draining is None:
+            self._draining = asyncio.get_running_loop().create_task(self._drain(), name="wakeful journal")
 
     async def _drain(self) -> None:
+        """One transaction after the other, until nothing waits. Two at a time were slower, on PostgreSQL too: each then
+        carries half, and what a transaction costs it costs twice.
+        """
+        answered = 0
         try:
-            while self._waiting:
-                if len(self._waiting) >= LEAST_SHARE:
-                    await asyncio.sleep(0)  # under load, one more turn for those who are about to hand something in
+            while True:
+                if answered + len(self._waiting) >= LOAD:
+                    for _ in range(TURNS_TO_GATHER):
+                        await asyncio.sleep(0)
+                if not self._waiting:
+                    break
                 batch = self._compose()
+                answered = len(batch)
                 if batch:
-                    self._under_way += 1
-                    try:
-                        await self._commit(batch)
-                    finally:
-                        self._under_way -= 1
+                    await self._commit(batch)
         finally:
-            # Here and not in a callback: whoever hands something in before that is called would find no free lane, and
-            # nobody would come for it.
-            self._lanes.discard(asyncio.current_task())
+            # Here and not in a callback: what was handed in before that is called would be forgotten.
+            self._draining = None
 
     def _compose(self) -> list[Waiting]:
         """What goes into the next transaction. Claims are asked now what they want, and rest on if it is nothing."""
-        free = max(1, self._backend.lanes - self._under_way)
-        share = min(self._most, max(LEAST_SHARE, -(-len(self._waiting) // free)))
-        share = within_rows(self._waiting, share)
+        share = within_rows(self._waiting, self._most)
         batch, self._waiting = self._waiting[:share], self._waiting[share:]
-        if self._waiting:
-            self._go()  # the rest goes by the next lane
         hints = [ready for waiting in batch if (ready := makes_ready(waiting.request)) is not None]
         for ready in hints:
             self.on_ready(ready)
@@ -190,19 +184,8 @@ class Journal:
                 for waiting in batch:  # one of them is guilty: find out which, and spare the others
                     await self._commit([waiting])
         else:
-            self._tell_ready(batch)
             for waiting, result in zip(batch, results, strict=True):
                 settle(waiting, result)
-
-    def _tell_ready(self, batch: list[Waiting]) -> None:
-        """Now that it is on disk: a claim in another lane may have looked just before, and taken its hint for done."""
-        if any(type(waiting.request) is ClaimRuns for waiting in batch):
-            return  # it saw them
-        hints = [ready for waiting in batch if (ready := makes_ready(waiting.request)) is not None]
-        for ready in hints:
-            self.on_ready(ready)
-        if hints:
-            self.poke()
 
     async def _clear_doubt(self, requests: list[Any]) -> None:
         """After an answer was lost, wait until that transaction is over, however it ends. Only then what we read is the
@@ -289,8 +272,8 @@ def makes_ready(request: Any) -> Ready | None:
 def whole(now: int | None, requests: list[Any], *, notifies: bool) -> Transaction[list[Any]]:
     """One transaction: the fence, then each verb in the order of VERBS over all requests of its kind.
 
-    Giving runs back waits at the fence until no other transaction of this process is under way: the claim of such a run,
-    or the checkpoint of its last step, may still be on its way by another lane.
+    Giving runs back waits at the fence until no other transaction of this process is under way: one whose answer was
+    lost, or a user's own, may still bring the claim of such a run, or the checkpoint of its last step.
     """
     results: list[Any] = [None] * len(requests)
     groups: dict[type, list[int]] = {}

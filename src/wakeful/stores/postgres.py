@@ -80,7 +80,6 @@ class PostgresBackend:
 
     dialect: Dialect = "postgres"
     notifies = True
-    lanes = 2
 
     def __init__(self, dsn: str, clock: Clock) -> None:
         self._dsn = dsn

@@ -77,7 +77,6 @@ class SqliteBackend:
 
     dialect: Dialect = "sqlite"
     notifies = False
-    lanes = 1
 
     def __init__(self, path: Path, clock: Clock, *, busy_timeout: int = BUSY_TIMEOUT_MILLISECONDS) -> None:
         self.path = path.absolute()  # a handler may change the current folder

@@ -59,7 +59,6 @@ class Database(Protocol):
 
     dialect: Dialect
     notifies: bool
-    lanes: int
 
     async def open(self, *, migrate: bool) -> None: ...
     async def close(self) -> None: ...

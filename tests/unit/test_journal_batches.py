@@ -1,4 +1,4 @@
-"""The journal's lanes, with a backend whose transactions end when the test says so: races are forced, not hoped for."""
+"""What the journal puts into one transaction, with a backend whose transactions end when the test says so: races are forced, not hoped for."""
 
 import asyncio
 from typing import Any
@@ -13,8 +13,7 @@ class HeldBackend:
 
     notifies = False
 
-    def __init__(self, lanes: int) -> None:
-        self.lanes = lanes
+    def __init__(self) -> None:
         self.begun: asyncio.Queue[asyncio.Future[Any]] = asyncio.Queue()
 
     async def transact(self, transaction: Any) -> Any:
@@ -33,12 +32,12 @@ def an_event() -> AcceptEvents:
     return AcceptEvents("app", [arrival])
 
 
-async def test_what_is_handed_in_while_a_lane_closes_is_not_forgotten() -> None:
-    backend = HeldBackend(lanes=1)
+async def test_what_is_handed_in_while_it_comes_to_rest_is_not_forgotten() -> None:
+    backend = HeldBackend()
     journal = Journal(backend)
     first = journal.submit(an_alarm("first"))
     second: asyncio.Future[asyncio.Future[Any]] = asyncio.get_running_loop().create_future()
-    # runs as soon as the first result is there, which is when the lane is about to close
+    # runs as soon as the first result is there, which is when the journal is about to rest
     first.add_done_callback(lambda _: second.set_result(journal.submit(an_alarm("second"))))
     (await backend.begun.get()).set_result([None])
     waiting = await second
@@ -47,33 +46,47 @@ async def test_what_is_handed_in_while_a_lane_closes_is_not_forgotten() -> None:
         await waiting
 
 
-async def test_two_lanes_share_what_is_waiting() -> None:
-    backend = HeldBackend(lanes=2)
+async def test_what_comes_in_meanwhile_goes_together_into_the_next() -> None:
+    backend = HeldBackend()
     journal = Journal(backend)
-    waiting = [journal.submit(an_alarm(str(number))) for number in range(64)]
-    one, other = await backend.begun.get(), await backend.begun.get()
-    one.set_result([None] * 32)
-    other.set_result([None] * 32)
-    await asyncio.gather(*waiting)
+    first = journal.submit(an_alarm("first"))
+    under_way = await backend.begun.get()
+    rest = [journal.submit(an_alarm(str(number))) for number in range(64)]
+    under_way.set_result([None])
+    await first
+    (await backend.begun.get()).set_result([None] * 64)
+    await asyncio.gather(*rest)
+    assert (journal.transactions, journal.transitions) == (2, 65)
+
+
+async def test_under_load_those_who_were_just_answered_go_along_with_those_who_wait() -> None:
+    backend = HeldBackend()
+    journal = Journal(backend)
+    callers = [asyncio.create_task(twice(journal)) for _ in range(48)]
+    under_way = await backend.begun.get()
+    waiting = [journal.submit(an_alarm(str(number))) for number in range(16)]
+    under_way.set_result([None] * 48)
+    (await backend.begun.get()).set_result([None] * 64)
+    await asyncio.gather(*callers, *waiting)
     assert journal.transactions == 2
 
 
-async def test_runs_made_ready_while_a_claim_looks_are_hinted_at_once_more() -> None:
-    backend = HeldBackend(lanes=2)
+async def twice(journal: Journal) -> None:
+    await journal.submit(an_alarm("one"))
+    await journal.submit(an_alarm("two"))
+
+
+async def test_runs_made_ready_while_a_claim_looks_are_hinted_for_the_next() -> None:
+    backend = HeldBackend()
     journal = Journal(backend)
     heard: list[Ready] = []
     journal.on_ready = heard.append
     claim = journal.submit(ClaimRuns("app", "me", lambda: [("work", 1)], lambda: True))
     looking = await backend.begun.get()
     accepting = journal.submit(an_event())
-    accepted = await backend.begun.get()
-    # the claim has looked before the event was committed, and comes back empty after its first hint
     looking.set_result([Claimed([], [("work", 1)], None, solo_waiting=False)])
     await claim
-    before = len(heard)
-    resting = journal.rest(ClaimRuns("app", "me", lambda: [("work", 1)], lambda: True))
+    accepted = await backend.begun.get()
+    assert [ready.agents for ready in heard] == [frozenset({"work"})]
     accepted.set_result([[]])
     await accepting
-    assert [ready.agents for ready in heard[before:]] == [frozenset({"work"})]
-    (await backend.begun.get()).set_result([Claimed([], [], None, solo_waiting=False)])
-    await resting
