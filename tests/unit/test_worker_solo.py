@@ -1,0 +1,71 @@
+"""When a run that must go alone is claimed, with a store whose answers come when the test says so."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from wakeful.execution.executor import Ended
+from wakeful.execution.options import AgentOptions
+from wakeful.execution.worker import Worker
+from wakeful.model import Claim
+from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns
+
+
+class Agent:
+    """As much of an agent as a worker looks at."""
+
+    options = AgentOptions()
+
+
+class HeldStore:
+    """Hands each claim to the test, which answers it."""
+
+    def __init__(self) -> None:
+        self.claims: asyncio.Queue[tuple[ClaimRuns, asyncio.Future[Claimed]]] = asyncio.Queue()
+
+    async def claim(self, request: ClaimRuns, *, now: bool) -> Claimed:
+        answer: asyncio.Future[Claimed] = asyncio.get_running_loop().create_future()
+        if now:
+            request.wanted = request.wants()
+            self.claims.put_nowait((request, answer))
+        return await answer
+
+    async def forget(self, request: ForgetRuns) -> int:
+        return 0
+
+    def poke(self) -> None: ...
+
+
+class HeldExecutor:
+    """Runs end when the test says so."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, asyncio.Event] = {}
+
+    async def execute(self, claim: Claim, agent: Any, on_run: Callable[[Any], None]) -> Ended:
+        await self.running.setdefault(claim.id, asyncio.Event()).wait()
+        return Ended()
+
+
+def a_claim(identifier: str) -> Claim:
+    return Claim(1, identifier, identifier, "agent", 1, "process", 0, 0, 0, 0, 0, True, None, "{}")
+
+
+async def test_one_that_was_found_just_as_the_worker_became_idle_is_claimed_at_once() -> None:
+    store, executor = HeldStore(), HeldExecutor()
+    worker = Worker("app", {"agent": Agent()}, store, executor, lambda: "process", time_passes=False)  # type: ignore[dict-item, arg-type]  # stand-ins
+    await worker.start()
+    try:
+        request, answer = await store.claims.get()
+        answer.set_result(Claimed([a_claim("neighbour")], request.wanted, None, solo_waiting=False))
+        worker.look()
+        async with asyncio.timeout(10):
+            request, answer = await store.claims.get()
+            assert not request.solo()  # the neighbour runs
+            executor.running["neighbour"].set()
+            await worker.idle()
+            answer.set_result(Claimed([], request.wanted, None, solo_waiting=True))
+            request, answer = await store.claims.get()
+            assert request.solo()
+    finally:
+        await worker.stop(0)
