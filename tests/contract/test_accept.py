@@ -85,6 +85,12 @@ async def test_the_same_identity_with_other_content_is_a_recorded_conflict(store
     assert event["duplicates"] == 2
 
 
+async def test_the_same_content_in_another_order_is_no_conflict(store: DatabaseStore):
+    await accept(store, an_arrival(data={"amount": 1, "by": {"name": "a", "role": "b"}}))
+    (receipt,) = await accept(store, an_arrival(data={"by": {"role": "b", "name": "a"}, "amount": 1}))
+    assert (receipt.status, receipt.conflict) == ("duplicate", False)
+
+
 async def test_a_conflict_inside_one_request_is_recorded_too(store: DatabaseStore):
     first, second = await accept(store, an_arrival(data=1), an_arrival(data=2))
     assert (first.status, first.conflict) == ("accepted", False)

@@ -17,7 +17,6 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from json import JSONEncoder
 from typing import Any
 from urllib.parse import unquote_to_bytes
 from uuid import uuid4
@@ -97,33 +96,47 @@ def new_event(
     **extensions: Any,
 ) -> Event:
     """An event made in this program, under the same checks as one from outside. `data` may be anything JSON-able."""
-    envelope: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         **extensions,
-        "id": uuid4().hex if id is None else _plain(id),
-        "source": _plain(source),
-        "type": _plain(type),
-        "subject": _plain(subject),
-        "time": time,
-        "expirytime": expirytime,
+        "id": uuid4().hex if id is None else id,
+        "source": source,
+        "type": type,
+        "subject": subject,
     }
-    refuse_faults(envelope, depth=DEPTH_LIMIT)
+    # Written, and read back: the handler gets what it would get of an event from outside, and the checks are the same.
+    # What JSON would turn into text is no text, though: times and mistakes are put in afterwards, as they are.
+    written: dict[str, Any] = {name: value for name, value in attributes.items() if isinstance(value, str | int)}
     if data is not None:
-        try:
-            written = to_json(data)
-        except (PydanticSerializationError, UnicodeError, ValueError, TypeError, RecursionError) as error:
-            message = (
-                f"data cannot be written as JSON ({str(error).splitlines()[0][:200]}): "
-                "pass plain values, a dataclass or a pydantic model"
-            )
-            raise InvalidEvent(message, field="data") from None
-        # Read back from text: the handler gets what it would get of an event from outside, and the checks are the same.
-        envelope["data"] = read_json(written, depth=DEPTH_LIMIT, inside=("data",))
+        written["data"] = data
+    try:
+        body = to_json(written)
+    except (PydanticSerializationError, UnicodeError, ValueError, TypeError, RecursionError) as error:
+        raise _unwritable(written, error) from None
+    envelope = read_json(body, depth=DEPTH_LIMIT)
+    if len(written) <= len(attributes):
+        envelope |= {name: value for name, value in attributes.items() if name not in written and value is not None}
+    if time is not None:
+        envelope["time"] = time
+    if expirytime is not None:
+        envelope["expirytime"] = expirytime
     return _read_event(envelope, None, DEPTH_LIMIT, specversion="1.0")
 
 
-def _plain(value: Any) -> Any:
-    """Text as plain text: the members of a StrEnum are welcome as types and sources."""
-    return str.__str__(value) if isinstance(value, str) else value
+def _unwritable(written: dict[str, Any], error: Exception) -> InvalidEvent:
+    """Why an event of this program cannot be written as JSON: one of its attributes is broken text, or it is the data."""
+    data = written.pop("data", None)
+    refuse_faults(written, depth=DEPTH_LIMIT)
+    try:
+        read_json(to_json(data), depth=DEPTH_LIMIT, inside=("data",))
+    except InvalidEvent as invalid:
+        return invalid
+    except (PydanticSerializationError, UnicodeError, ValueError, TypeError, RecursionError) as inside:
+        error = inside
+    message = (
+        f"data cannot be written as JSON ({str(error).splitlines()[0][:200]}): "
+        "pass plain values, a dataclass or a pydantic model"
+    )
+    return InvalidEvent(message, field="data")
 
 
 def to_envelope(event: Event) -> str:
@@ -176,17 +189,14 @@ def from_envelope(text: str) -> Event:
     )
 
 
-_write_sorted = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
-
-
 def content_digest(event: Event) -> str:
     """A digest of what an event says, to tell a repetition from a conflict.
 
     Not of when and how it came: id, source, times, trace attributes and extensions may differ between two deliveries of
-    the same fact. The order of keys does not count.
+    the same fact. The order of keys does count here: where two digests differ, the store compares what they say.
     """
     content = [event.type, event.subject, event.datacontenttype, event.dataschema, event.data]
-    return blake2b(_write_sorted(content).encode(), digest_size=16).hexdigest()
+    return blake2b(to_json(content), digest_size=16).hexdigest()
 
 
 def _read_batch(document: Any, depth: int, specversion: str | None = None) -> list[Event]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from pydantic_core import from_json, to_json
@@ -12,6 +13,8 @@ from wakeful.stores.base import AcceptEvents, SaveSteps, Transaction
 from wakeful.stores.verbs.progress import save_steps
 
 Result = list[Receipt] | Exception
+
+CONTENT = ("type", "subject", "datacontenttype", "dataschema", "data")
 
 
 def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transaction[list[Result]]:
@@ -103,20 +106,30 @@ def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]])
 
 def _count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> Transaction[None]:
     counted = yield "count_duplicate", [(arrival.key,) for arrival, _ in sorted(known, key=lambda pair: pair[0].key)]
-    first_of = {row[0]: (row[1], row[2]) for row in counted}
-    rows = yield "runs_of_event", [(seq,) for seq in sorted({seq for seq, _ in first_of.values()})]
+    first_of = {row[0]: (row[1], row[2], row[3]) for row in counted}
+    rows = yield "runs_of_event", [(seq,) for seq in sorted({seq for seq, _, _ in first_of.values()})]
     runs: dict[int, list[str]] = {}
     for event_seq, run in rows:
         runs.setdefault(event_seq, []).append(run)
     conflicts = []
     for arrival, receipt in known:
-        seq, content = first_of[arrival.key]
+        seq, content, envelope = first_of[arrival.key]
         receipt.runs = runs.get(seq, [])
-        if content != arrival.content:
+        if content != arrival.content and not says_the_same(envelope, arrival.envelope):
             receipt.conflict = True
             conflicts.append((now, seq, arrival.content, arrival.envelope))
     if conflicts:
         yield "insert_conflict", conflicts
+
+
+def says_the_same(envelope: str, other: str) -> bool:
+    """Whether two events say the same, whenever and however they came, and in whatever order. Slow, and asked only when
+    their digests differ.
+    """
+    one, two = json.loads(envelope), json.loads(other)
+    return all(
+        json.dumps(one.get(name), sort_keys=True) == json.dumps(two.get(name), sort_keys=True) for name in CONTENT
+    )
 
 
 def _save_checkpoints(

@@ -13,7 +13,7 @@ create table wakeful_event (
   subject text,
   state text not null check (state in ('accepted', 'expired', 'unmatched', 'quarantined')),
   reason text,
-  content text not null,                  -- digest of what it says: tells a repeat from a conflict
+  content text not null,                  -- digest of what it says: equal ones are a repeat, others are compared
   envelope text not null,                 -- the whole CloudEvent
   duplicates integer not null default 0,  -- how often it was delivered again
   accepted_at integer not null
