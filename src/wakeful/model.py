@@ -212,7 +212,7 @@ class Claim:
     steps: list[Step] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """How a run ended: four fields, because "ok" alone hides too much."""
 
@@ -221,3 +221,6 @@ class Outcome:
     commit: Literal["committed", "held", "none"] = "none"
     delivery: Literal["delivered", "failed", "pending", "none"] = "none"
     silent_by_choice: bool = False
+
+
+WENT_WELL = Outcome("ok", commit="committed")

@@ -14,7 +14,7 @@ from support.locks import waiting_for_a_lock
 from support.stores import Member, OpenStore, a_step, accept, an_arrival, join, query, reader, state_of, steps_of
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.errors import ClaimLost, StoreUnavailable
-from wakeful.model import Claim, Outcome
+from wakeful.model import WENT_WELL, Claim
 from wakeful.stores.base import AcceptEvents, Alarm, BuryProcess, ClaimRuns, FinishRun, ForgetRuns, LeaveRun, SaveSteps
 from wakeful.stores.journal import whole
 from wakeful.stores.postgres import session_name
@@ -55,7 +55,7 @@ class TestOwner:
     async def test_a_finished_run_tells_how_it_ended(self, member: Member, clock: VirtualClock):
         claim = await claimed(member)
         clock.move("3s")
-        await member.finish(claim, output='{"answer": 42}', outcome=Outcome("ok", commit="committed"))
+        await member.finish(claim, output='{"answer": 42}', outcome=WENT_WELL)
         run = await state_of(member.store, claim.id)
         assert (run["state"], run["output"], run["owner"], run["error"]) == ("done", {"answer": 42}, None, None)
         assert run["outcome"] == {

@@ -23,6 +23,7 @@ import pytest
 from wakeful.clock import Clock, Duration, VirtualClock, duration, from_datetime
 from wakeful.intake.cloudevents import content_digest, to_envelope
 from wakeful.model import (
+    WENT_WELL,
     Admission,
     AdmissionState,
     Arrival,
@@ -238,7 +239,7 @@ class Member:
     async def finish(
         self, claim: Claim, state: Literal["done", "dead", "denied", "cancelled"] = "done", **more: Any
     ) -> None:
-        more.setdefault("outcome", Outcome("ok" if state == "done" else "failed"))
+        more.setdefault("outcome", WENT_WELL if state == "done" else Outcome("failed"))
         await self.store.finish(FinishRun(claim, state, **more))
 
     async def leave(self, claim: Claim, state: Literal["ready", "waiting"] = "ready", **more: Any) -> None:

@@ -32,7 +32,7 @@ from wakeful.execution.checkpoint import failed_steps
 from wakeful.execution.options import AgentOptions
 from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Run, Surroundings
-from wakeful.model import Claim, Decision, Event, Outcome, Step, digest
+from wakeful.model import WENT_WELL, Claim, Decision, Event, Outcome, Step, digest
 from wakeful.stores.base import Alarm, FinishRun, LeaveRun
 from wakeful.values import to_text
 
@@ -156,9 +156,7 @@ class Executor:
         finally:
             if timer is not None:
                 timer.cancel()
-        await self._store.finish(
-            FinishRun(claim, "done", output=text, outcome=Outcome("ok", verification="none", commit="committed"))
-        )
+        await self._store.finish(FinishRun(claim, "done", output=text, outcome=WENT_WELL))
         return Ended()
 
     @staticmethod

@@ -277,14 +277,14 @@ def whole(now: int | None, requests: list[Any], *, notifies: bool) -> Transactio
     """
     results: list[Any] = [None] * len(requests)
     groups: dict[type, list[int]] = {}
-    fenced = {process for request in requests if (process := getattr(request, "process", None)) is not None}
+    processes = [getattr(request, "process", None) for request in requests]
+    fenced = {process for process in processes if process is not None}
     lease_is_good: dict[str, bool] = {}
     if fenced:
         alone = any(gives_back(request) for request in requests)
         rows = yield "fence_alone" if alone else "fence", [(now, process) for process in sorted(fenced)]
         lease_is_good = {row[0]: bool(row[1]) for row in rows}
-    for number, request in enumerate(requests):
-        process = getattr(request, "process", None)
+    for number, (request, process) in enumerate(zip(requests, processes, strict=True)):
         if process is not None and not lease_is_good.get(process, False):
             results[number] = refusal(process, buried=process not in lease_is_good)
         else:

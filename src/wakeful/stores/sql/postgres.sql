@@ -83,6 +83,17 @@ from unnest(
 ) as given
 on conflict (id) do nothing
 
+-- finish_well(now, seq, token, output, outcome) bulk --
+-- differs: as save_step.
+update wakeful_run run
+set state = 'done', reason = null, owner = null, due_at = null, output = given.output, error = null,
+    outcome = given.outcome, finished_at = {now}
+from unnest(
+  cast(:seq as bigint[]), cast(:token as bigint[]), cast(:output as text[]), cast(:outcome as text[])
+) as given (seq, token, output, outcome)
+where run.seq = given.seq and run.token = given.token and run.owner is not null
+returning run.seq
+
 -- finish_run(now, seq, token, state, reason, output, error, outcome, failed) bulk --
 -- differs: as save_step.
 update wakeful_run run

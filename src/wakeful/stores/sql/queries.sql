@@ -126,6 +126,13 @@ set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, 
 delete from wakeful_step where run_seq = :run_seq and key = :key and state = 'failed'
 and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
 
+-- finish_well(now, seq, token, output, outcome) --
+-- As finish_run, for a run that is done: it has no error and no reason.
+update wakeful_run
+set state = 'done', reason = null, owner = null, due_at = null, output = :output, error = null, outcome = :outcome,
+    finished_at = {now}
+where seq = :seq and token = :token and state = 'running'
+
 -- finish_run(now, seq, token, state, reason, output, error, outcome, failed) --
 update wakeful_run
 set state = :state, reason = :reason, owner = null, due_at = null, output = :output, error = :error,

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from pydantic_core import to_json
 
 from wakeful.errors import ClaimLost
-from wakeful.model import Claim, Outcome, Step
+from wakeful.model import WENT_WELL, Claim, Step
 from wakeful.stores.base import Call, Count, FinishRun, LeaveRun, SaveSteps, SaveTransacted, Transaction, TransactStep
 from wakeful.stores.verbs.people import open_alarms
 
 Nothing = ClaimLost | None
 
-WENT_WELL = Outcome("ok", commit="committed")
-DONE = to_json(WENT_WELL).decode()  # how nearly every run ends
+DONE = to_json(WENT_WELL).decode()
 
 
 def lost(claim: Claim) -> ClaimLost:
@@ -87,6 +86,23 @@ def save_transacted(now: int | None, requests: Sequence[SaveTransacted]) -> Tran
 
 
 def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[list[Nothing]]:
+    well = [request for request in requests if request.outcome is WENT_WELL]
+    refused = (yield from _finish_well(now, well)) if well else {}
+    if len(well) < len(requests):
+        refused |= yield from _finish_otherwise(now, [one for one in requests if one.outcome is not WENT_WELL])
+    return [refused.get(request.claim.seq) for request in requests]
+
+
+def _finish_well(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[int, ClaimLost]]:
+    """How nearly every run ends: nothing but its output is stored, and nothing needs to come back."""
+    rows = [(now, one.claim.seq, one.claim.token, one.output, DONE) for one in requests]
+    rows.sort(key=lambda row: row[1])
+    if (yield Count("finish_well", rows)) == len(rows):
+        return {}
+    return (yield from _refused([request.claim for request in requests], []))
+
+
+def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[int, ClaimLost]]:
     ordered = sorted(requests, key=lambda request: request.claim.seq)
     finished = yield (
         "finish_run",
@@ -99,7 +115,7 @@ def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[l
                 request.reason,
                 request.output,
                 request.error,
-                DONE if request.outcome == WENT_WELL else to_json(request.outcome).decode(),
+                to_json(request.outcome).decode(),
                 int(request.failed),
             )
             for request in ordered
@@ -136,7 +152,7 @@ def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[l
     alarms = [request.alarm for request in ended if request.alarm is not None and request.claim.seq in just_now]
     if alarms:
         yield from open_alarms(now, alarms)
-    return [refused.get(request.claim.seq) for request in requests]
+    return refused
 
 
 def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[list[Nothing]]:
