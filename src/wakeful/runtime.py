@@ -132,6 +132,7 @@ class Runtime:
         """Finish or give back what runs, say goodbye, close."""
         if self._working:
             self._working = False
+            self.worker.claim_nothing_more()
             await self.reaper.stop()
             await self.worker.stop(self.grace if grace is None else grace)
             await self.membership.leave()

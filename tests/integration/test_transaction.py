@@ -283,6 +283,7 @@ async def test_run_calls_inside_are_refused(app: App, dialect: str, orders, inse
         "/* so what */ commit",
         "-- so what\ncommit",
         "select 1; commit",
+        "select 'type'; commit; select 'type'",
     ],
 )
 async def test_statements_about_the_transaction_itself_are_refused(
@@ -305,6 +306,22 @@ async def test_statements_about_the_transaction_itself_are_refused(
     assert (run["state"], run["attempts"]) == ("dead", 1)
     assert "inside run.transaction" in run["error"]["message"]
     assert await orders() == []
+
+
+async def test_a_commit_that_was_hidden_is_noticed_postgres(postgres_url: str):
+    app = App("app", store=postgres_url)
+
+    async def function(db: Any) -> None:
+        await db.unguarded.execute("commit; begin")
+
+    @app.agent(on("go"), attempts=3)
+    async def agent(run: Run) -> None:
+        await run.transaction(function)
+
+    async with working(app) as runtime:
+        run = await go(runtime)
+    assert (run["state"], run["steps"][0]["state"]) == ("dead", "failed")
+    assert "COMMIT or ROLLBACK inside run.transaction" in run["error"]["message"]
 
 
 async def test_words_about_transactions_are_welcome_in_texts_and_comments(app: App, orders, dialect: str):

@@ -92,16 +92,17 @@ def app_and(words: list[str], *, like: str) -> tuple[str, str]:
 
 
 def add_store(parser: Parser) -> None:
+    """Which store, and on whose behalf."""
     parser.add_argument(
         "--store",
         metavar="URL",
         help="sqlite:///file.db or postgresql://…; else WAKEFUL_STORE, else sqlite:///wakeful.db",
     )
-
-
-def add_operator(parser: Parser) -> None:
     parser.add_argument(
-        "--as", dest="operator", metavar="NAME", help="who does this, for the record; else the login name"
+        "--as",
+        dest="operator",
+        metavar="NAME",
+        help="who does this: recorded with whatever it changes; else the login name",
     )
 
 

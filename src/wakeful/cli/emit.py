@@ -12,7 +12,6 @@ from wakeful.cli.arguments import (
     UsageError,
     add_data,
     add_json,
-    add_operator,
     add_store,
     app_and,
     operator_of,
@@ -54,7 +53,6 @@ def declare(parser: Parser) -> None:
     )
     parser.add_argument("--url", metavar="URL", help="send it to this server instead, like http://127.0.0.1:8765")
     add_store(parser)
-    add_operator(parser)
     add_json(parser)
 
 

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_operator, add_store, operator_of
+from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store, operator_of
 from wakeful.cli.opening import chosen_store
 from wakeful.cli.terminal import print_json
 from wakeful.clock import SystemClock
@@ -21,7 +21,6 @@ def declare(parser: Parser) -> None:
     add_app(parser, optional=True)
     add_store(parser)
     parser.add_argument("--plan", action="store_true", help="only say what would be applied")
-    add_operator(parser)
     add_json(parser)
 
 

@@ -12,7 +12,6 @@ from wakeful.cli.arguments import (
     add_data,
     add_json,
     add_logs,
-    add_operator,
     add_store,
     app_and,
     operator_of,
@@ -57,7 +56,6 @@ def declare(parser: Parser) -> None:
         "--timeout", metavar="TIME", type=seconds, help="wait at most so long, like 5m; the run goes on"
     )
     add_store(parser)
-    add_operator(parser)
     add_json(parser)
     add_logs(parser)
     parser.set_defaults(in_flight=None)

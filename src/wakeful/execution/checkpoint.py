@@ -75,14 +75,14 @@ class Checkpoint:
         self._position: int | None = None
         self._started: Microseconds = 0
 
-    async def reach(self, *, transaction: bool = False) -> Any:
-        """The value of the call, from storage or from doing it."""
+    async def reach(self, *, transaction: bool = False) -> tuple[Any, Step | None]:
+        """The value of the call, from storage or from doing it; and the record that is still to be stored, if any."""
         run = self._run
         returns = returns_of(self._function)
         recorded = run.recorded(self._key)
         if recorded is not None:
             if recorded.state == "done":
-                return from_text(recorded.result or "null", returns, step=self._name)
+                return from_text(recorded.result or "null", returns, step=self._name), None
             if recorded.state == "failed":
                 raise marked(restore(from_json(recorded.error or "{}")), self._key)
             self._tries, self._position = recorded.tries, recorded.position
@@ -92,10 +92,10 @@ class Checkpoint:
             self._started = run.clock.now()
             try:
                 if transaction:
-                    return await self._transact(returns)
+                    return await self._transact(returns), None
                 value = await self._call()
                 step = self.done(value)
-                value = read_back(value, step.result or "null", returns, step=self._name)
+                return read_back(value, step.result or "null", returns, step=self._name), step
             except ClaimLost:
                 raise  # nothing went wrong with the step: it is somebody else's now
             except SystemExit as error:  # asyncio would let it end the whole process, out of whatever task it came
@@ -116,8 +116,6 @@ class Checkpoint:
                 inside.__cause__ = error
                 await self._after(inside)
                 continue
-            await run.save(step)
-            return value
 
     async def _call(self) -> Any:
         options = self._options

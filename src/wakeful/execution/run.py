@@ -201,7 +201,10 @@ class Run:
         key, shown = self._next_key(name, digested)
         self._enter()
         try:
-            return await Checkpoint(self, key, shown, text, options, function, arguments, keywords).reach()
+            value, record = await Checkpoint(self, key, shown, text, options, function, arguments, keywords).reach()
+            if record is not None:
+                await self.save(record)
+            return value
         except ClaimLost:
             self.interrupt("lost")  # whatever the handler makes of this error, it does nothing more
             raise
@@ -299,7 +302,9 @@ class Run:
         key, shown = self._next_key(name, digested)
         self._enter()
         try:
-            return await Checkpoint(self, key, shown, text, options, function, arguments, {}).reach(transaction=True)
+            checkpoint = Checkpoint(self, key, shown, text, options, function, arguments, {})
+            value, _ = await checkpoint.reach(transaction=True)
+            return value
         except ClaimLost:
             self.interrupt("lost")  # whatever the handler makes of this error, it does nothing more
             raise

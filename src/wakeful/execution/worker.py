@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -64,7 +65,7 @@ class Worker:
         self._running: dict[str, int] = dict.fromkeys(agents, 0)
         self._runs: dict[str, Run] = {}
         self._owned: set[str] = set()  # from the moment a claim comes back, before its run has begun
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Ended]] = set()
         self._alone = False
         self._solo_waiting = False
         self._solo_since: float | None = None
@@ -88,9 +89,13 @@ class Worker:
             self._loop_task = asyncio.create_task(self._loop(), name="wakeful worker")
             self._look_anyway()
 
+    def claim_nothing_more(self) -> None:
+        """From now on, while others still have to be stopped."""
+        self._stopping = True
+
     async def stop(self, grace: float = 10.0) -> None:
         """Claim nothing more; let what runs finish within `grace` seconds; give the rest back."""
-        self._stopping = True
+        self.claim_nothing_more()
         task, self._loop_task = self._loop_task, None
         if task is not None:
             task.cancel()
@@ -262,37 +267,30 @@ class Worker:
         self._alone = claim.crashes >= 2
         self._running[claim.agent] += 1
         self._owned.add(claim.id)
-        task = asyncio.get_running_loop().create_task(self._execute(claim))
+        attempt = self._executor.execute(claim, self._agents[claim.agent], self._enter)
+        task = asyncio.get_running_loop().create_task(attempt)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    async def _execute(self, claim: Claim) -> None:
-        try:
-            ended = await self._executor.execute(claim, self._agents[claim.agent], self._enter)
-            if ended.delay is not None:
-                self._note_delay(ended)
-        finally:
-            self._runs.pop(claim.id, None)
-            self._owned.discard(claim.id)
-            self._running[claim.agent] -= 1
+        task.add_done_callback(partial(self._done, claim))
 
     def _enter(self, run: Run) -> None:
         self._runs[run.id] = run
 
-    def _note_delay(self, ended: Ended) -> None:
-        if not self._stopping and ended.delay is not None:
-            self._look_later(seconds(ended.delay) + 0.001)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _done(self, claim: Claim, task: asyncio.Task[Ended]) -> None:
         self._tasks.discard(task)
+        self._runs.pop(claim.id, None)
+        self._owned.discard(claim.id)
+        self._running[claim.agent] -= 1
         self.finished += 1
         self.on_finished()
         if not self._tasks:
             self._alone = False
             self._idle.set()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._log.error("the executor failed; the run stays claimed until this process ends", error=repr(error))
-            self._orphans_possible = True
+        if not task.cancelled():
+            if (error := task.exception()) is not None:
+                self._log.error("the executor failed; the run stays claimed until this process ends", error=repr(error))
+                self._orphans_possible = True
+            elif (delay := task.result().delay) is not None and not self._stopping:
+                self._look_later(seconds(delay) + 0.001)
         if (self._hot or self._solo_waiting) and not self._stopping:
             if self._solo_waiting:
                 self.hint(Ready())

@@ -10,7 +10,8 @@ from wakeful.errors import Persistent
 NOT_YOURS = "the transaction is Wakeful's, it commits when the function returns"
 # What is quoted or a comment says nothing to the database: texts, names, PostgreSQL's $tag$…$tag$.
 _QUOTED = re.compile(
-    r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$|/\*.*?\*/|--[^\n]*", re.DOTALL
+    r"(?<!\w)[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$|/\*.*?\*/|--[^\n]*",
+    re.DOTALL,
 )
 _CONTROL = re.compile(
     r"(begin|commit|end|rollback|abort|start\s+transaction|prepare\s+transaction)(\s+(work|transaction|immediate|exclusive|and)\b.*)?"

@@ -41,6 +41,8 @@ TURNS_TO_GATHER = 4
 # A transaction that carries more rows than this takes so long that its neighbours notice.
 MOST_ROWS = 12_000
 
+MAKE_NOTHING_READY = frozenset({SaveSteps, FinishRun, ClaimRuns})  # the most frequent ones
+
 # Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
 # it. Inert unless a test hands in a probe.
 Probe = Callable[[str, Sequence[Any]], None]
@@ -151,7 +153,11 @@ class Journal:
         """What goes into the next transaction. Claims are asked now what they want, and rest on if it is nothing."""
         share = within_rows(self._waiting, self._most)
         batch, self._waiting = self._waiting[:share], self._waiting[share:]
-        hints = [ready for waiting in batch if (ready := makes_ready(waiting.request)) is not None]
+        hints = [
+            ready
+            for waiting in batch
+            if type(waiting.request) not in MAKE_NOTHING_READY and (ready := makes_ready(waiting.request)) is not None
+        ]
         for ready in hints:
             self.on_ready(ready)
         if hints and self._resting:
@@ -159,9 +165,10 @@ class Journal:
             self._resting = []
         composed = []
         for waiting in batch:
-            if waiting.future.done() and type(waiting.request) is not SaveSteps:
+            kind = type(waiting.request)
+            if kind is not SaveSteps and waiting.future.done():
                 continue  # its caller gave up; but a step that was done is worth storing even so
-            if type(waiting.request) is ClaimRuns:
+            if kind is ClaimRuns:
                 waiting.request.wanted = waiting.request.wants()
                 if not waiting.request.wanted:
                     self._resting.append(waiting)
@@ -185,7 +192,10 @@ class Journal:
                     await self._commit([waiting])
         else:
             for waiting, result in zip(batch, results, strict=True):
-                settle(waiting, result)
+                if result is None and not waiting.future.done():  # the most frequent one
+                    waiting.future.set_result(None)
+                else:
+                    settle(waiting, result)
 
     async def _clear_doubt(self, requests: list[Any]) -> None:
         """After an answer was lost, wait until that transaction is over, however it ends. Only then what we read is the
@@ -251,10 +261,7 @@ def settle(waiting: Waiting, result: Any) -> None:
 
 def makes_ready(request: Any) -> Ready | None:
     """Which agents may have something to do once this request is committed."""
-    kind = type(request)
-    if kind is SaveSteps or kind is FinishRun or kind is ClaimRuns:  # the most frequent ones: no
-        return None
-    if kind is AcceptEvents:
+    if type(request) is AcceptEvents:
         agents = frozenset(
             admission.agent
             for arrival in request.arrivals

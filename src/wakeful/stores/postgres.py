@@ -46,6 +46,8 @@ ONLY_POINT_LOOKUPS = {
     "enable_bitmapscan": "off",
     "plan_cache_mode": "force_generic_plan",
 }
+# A setting that is gone with its transaction: a COMMIT that no text check saw is noticed by it.
+TRANSACTION_MARK = "wakeful.transaction"
 MIGRATION_LOCK = 0x77616B65  # any number that others are unlikely to use
 OLDEST_VERSION = 15
 DEADLOCK_TRIES = 5
@@ -202,11 +204,15 @@ class PostgresBackend:
     async def user_transaction(self) -> AsyncIterator[Any]:
         """A connection of its own with an open transaction, for run.transaction."""
         async with self._borrowed(for_users=True) as connection, connection.transaction():
+            await connection.execute(f"set local {TRANSACTION_MARK} = '1'")
             yield connection
 
     async def conclude(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R:
         """Run a generator as the end of a user_transaction. From its fence on it is like one of the journal's."""
-        if not connection.is_in_transaction():
+        marked = connection.is_in_transaction() and await connection.fetchval(
+            "select current_setting($1, true)", TRANSACTION_MARK
+        )
+        if marked != "1":
             message = "COMMIT or ROLLBACK inside run.transaction: the transaction is Wakeful's, it ends when the function returns"
             raise Persistent(message)
         settings = {**limits(), "application_name": self._name}

@@ -223,7 +223,10 @@ class DatabaseStore:
             return next((step for row in rows if (step := Step(*row[1:])).key == key and step.state == "done"), None)
 
     async def finish(self, request: FinishRun) -> None:
-        await self._persist(request)
+        try:
+            await self.journal.submit(request)
+        except StoreUnavailable:
+            await self._persist(request)
 
     async def leave(self, request: LeaveRun) -> None:
         await self._persist(request)
