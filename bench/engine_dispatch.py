@@ -28,14 +28,16 @@ class Latency:
     accepted_p99: float
 
 
-def make_app(store: str) -> tuple[App, dict[str, int]]:
+def make_app(store: str, *, tell: bool = False) -> tuple[App, dict[str, int]]:
+    """An app whose agent notes when it starts, and with `tell` says so on standard output."""
     app = App("dispatch", store=store)
     started: dict[str, int] = {}
 
     @app.agent(on("bench.dispatch"))
     async def note(run: Run) -> None:
         started[run.event.id] = time.time_ns()
-        print(run.event.id, started[run.event.id], flush=True)
+        if tell:
+            print(run.event.id, started[run.event.id], flush=True)
 
     return app, started
 
@@ -91,7 +93,7 @@ def percentiles(values: list[float]) -> tuple[float, float]:
 
 async def work(store: str) -> None:
     """The other process: handle events until terminated."""
-    app, _ = make_app(store)
+    app, _ = make_app(store, tell=True)
     async with app.running(migrate=True):
         print("ready", flush=True)
         await asyncio.Event().wait()

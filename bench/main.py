@@ -7,6 +7,7 @@ compared. PostgreSQL is started for the occasion, with fsync on.
 import argparse
 import asyncio
 import json
+import logging
 import statistics
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import structlog
 
 from bench import engine_claim, engine_dispatch, engine_intake, engine_recovery, floor_postgres, floor_sqlite
 from bench.workload import Keys
@@ -52,7 +55,8 @@ class Plan:
     lease: int
 
 
-FULL = Plan(seconds=4, turns=3, samples=200, finished=1_000_000, sleeping=100_000, lease=15 * SECOND)
+# Many short turns: a machine that others share is fast and slow by the second.
+FULL = Plan(seconds=2, turns=9, samples=200, finished=1_000_000, sleeping=100_000, lease=15 * SECOND)
 SMOKE = Plan(seconds=0.3, turns=1, samples=10, finished=2_000, sleeping=500, lease=1 * SECOND)
 
 
@@ -108,18 +112,24 @@ class Bench:
         return float(json.loads(answer.stdout.splitlines()[-1])["runs_per_second"])
 
     def runs_dbos(self) -> Iterator[Figure]:
-        command = [sys.executable, "-m", "bench.rival_dbos", "--dsn", self.postgres(), "--json"]
-        command += ["--seconds", str(self.plan.seconds * 2), "--samples", str(min(50, self.plan.samples))]
-        answer = json.loads(
-            subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout.splitlines()[-1]
-        )
-        mine = self._engine(self.postgres())
-        if "missing" in answer:
-            yield Figure(
-                "3-step runs against DBOS", f"{mine:,.0f} runs/s", "–", None, "30 ×", "60 ×", None, answer["missing"]
+        engine: list[float] = []
+        rival: list[float] = []
+        answer: dict[str, Any] = {}
+        for _ in range(self.plan.turns):
+            engine.append(self._engine(self.postgres()))
+            command = [sys.executable, "-m", "bench.rival_dbos", "--dsn", self.postgres(), "--json"]
+            command += ["--seconds", str(self.plan.seconds * 2), "--samples", str(min(50, self.plan.samples))]
+            answer = json.loads(
+                subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout.splitlines()[-1]
             )
-            return
-        theirs = answer["workflows_per_second"]
+            if "missing" in answer:
+                yield Figure(
+                    "3-step runs against DBOS", f"{engine[0]:,.0f} runs/s", "–", None, "30 ×", "60 ×", None,
+                    answer["missing"],
+                )  # fmt: skip
+                return
+            rival.append(answer["workflows_per_second"])
+        mine, theirs = statistics.median(engine), statistics.median(rival)
         yield Figure(
             "3-step runs against DBOS", f"{mine:,.0f} runs/s", f"{theirs:,.0f} runs/s", mine / theirs, "30 ×", "60 ×",
             mine / theirs >= 30, f"DBOS {answer['version']}; its idle dispatch: p50 {answer['dispatch_p50']:.1f} ms",
@@ -236,6 +246,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, help="how long each turn of a throughput measurement takes")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     plan = SMOKE if options.smoke else FULL
     if options.seconds:
         plan.seconds = options.seconds

@@ -53,8 +53,11 @@ class Backend(Protocol):
 
     notifies: bool
 
-    async def transact(self, transaction: Callable[[int | None], Transaction[R]]) -> R:
-        """Run the generator inside one transaction and commit it. StoreUnavailable when the database is gone."""
+    async def transact(self, transaction: Callable[[int | None], Transaction[R]], *, watched: bool = False) -> R:
+        """Run the generator inside one transaction and commit it. StoreUnavailable when the database is gone.
+
+        `watched`: the generator's last line wants to run at a moment when only the COMMIT is missing.
+        """
         ...
 
 
@@ -218,7 +221,7 @@ class Journal:
         else:
             probe("before", requests)
             results = await self._backend.transact(
-                lambda now: watched(whole(now, requests, notifies=notifies), probe, requests)
+                lambda now: watched(whole(now, requests, notifies=notifies), probe, requests), watched=True
             )
             probe("after", requests)
         self.transactions += 1

@@ -119,7 +119,7 @@ class SqliteBackend:
 
     # writing
 
-    async def transact(self, transaction: Callable[[int | None], Transaction[R]]) -> R:
+    async def transact(self, transaction: Callable[[int | None], Transaction[R]], *, watched: bool = False) -> R:  # noqa: ARG002 here there is always a moment before the COMMIT
         """One transaction on the writer thread."""
         return await self._job(lambda: self._drive(transaction))
 

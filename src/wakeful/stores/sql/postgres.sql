@@ -51,6 +51,41 @@ set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, 
     error = excluded.error, finished_at = excluded.finished_at
 returning run_seq, key
 
+-- save_step_fenced(now, process, run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) bulk --
+-- differs: exists only here. Fence and save_step as one statement, which is a transaction of its own.
+with fence as materialized (
+  select from wakeful_process where id = any(cast(:process as text[])) and state = 'alive' and lease_until > {now} for key share
+)
+insert into wakeful_step
+  (run_seq, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
+select given.run_seq, given.key, given.name, given.state, given.position, given.tries, given.attempt, given.arguments,
+  given.result, given.error, given.started_at, given.finished_at
+from unnest(
+  cast(:run_seq as bigint[]), cast(:token as bigint[]), cast(:key as text[]), cast(:name as text[]),
+  cast(:state as text[]), cast(:position as bigint[]), cast(:tries as bigint[]), cast(:attempt as bigint[]),
+  cast(:arguments as text[]), cast(:result as text[]), cast(:error as text[]), cast(:started_at as bigint[]),
+  cast(:finished_at as bigint[])
+) as given (run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
+join wakeful_run run on run.seq = given.run_seq and run.token = given.token and run.owner is not null
+where (select count(*) from fence) = 1
+on conflict (run_seq, key) do update
+set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, result = excluded.result,
+    error = excluded.error, finished_at = excluded.finished_at
+
+-- finish_well_fenced(now, process, seq, token, output, outcome) bulk --
+-- differs: exists only here. Fence and finish_well as one statement, which is a transaction of its own.
+with fence as materialized (
+  select from wakeful_process where id = any(cast(:process as text[])) and state = 'alive' and lease_until > {now} for key share
+)
+update wakeful_run run
+set state = 'done', reason = null, owner = null, due_at = null, output = given.output, error = null,
+    outcome = given.outcome, finished_at = {now}
+from unnest(
+  cast(:seq as bigint[]), cast(:token as bigint[]), cast(:output as text[]), cast(:outcome as text[])
+) as given (seq, token, output, outcome)
+where run.seq = given.seq and run.token = given.token and run.owner is not null
+  and (select count(*) from fence) = 1
+
 -- insert_event(now, key, app, source, id, type, subject, state, reason, content, envelope) bulk --
 -- differs: as save_step. The rows come sorted by key, so that two processes never wait for each other in a circle.
 insert into wakeful_event (key, app, source, id, type, subject, state, reason, content, envelope, accepted_at)
