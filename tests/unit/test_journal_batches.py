@@ -16,7 +16,7 @@ class HeldBackend:
     def __init__(self) -> None:
         self.begun: asyncio.Queue[asyncio.Future[Any]] = asyncio.Queue()
 
-    async def transact(self, transaction: Any, *, watched: bool = False) -> Any:
+    async def transact(self, transaction: Any, *, plain: bool = False) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.begun.put_nowait(answer)
         return await answer

@@ -53,10 +53,10 @@ class Backend(Protocol):
 
     notifies: bool
 
-    async def transact(self, transaction: Callable[[int | None], Transaction[R]], *, watched: bool = False) -> R:
+    async def transact(self, transaction: Callable[[int | None], Transaction[R]], *, plain: bool = False) -> R:
         """Run the generator inside one transaction and commit it. StoreUnavailable when the database is gone.
 
-        `watched`: the generator's last line wants to run at a moment when only the COMMIT is missing.
+        `plain`: all requests are of one kind and nobody looks on, so that it may be told in advance that all went well.
         """
         ...
 
@@ -217,11 +217,13 @@ class Journal:
         if self._in_doubt:
             await self._clear_doubt(requests)
         if probe is None:
-            results = await self._backend.transact(lambda now: whole(now, requests, notifies=notifies))
+            kind = type(requests[0])
+            plain = all(type(request) is kind for request in requests)
+            results = await self._backend.transact(lambda now: whole(now, requests, notifies=notifies), plain=plain)
         else:
             probe("before", requests)
             results = await self._backend.transact(
-                lambda now: watched(whole(now, requests, notifies=notifies), probe, requests), watched=True
+                lambda now: watched(whole(now, requests, notifies=notifies), probe, requests)
             )
             probe("after", requests)
         self.transactions += 1

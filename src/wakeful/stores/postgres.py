@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -49,8 +49,8 @@ ONLY_POINT_LOOKUPS = {
 }
 # A setting that is gone with its transaction: a COMMIT that no text check saw is noticed by it.
 TRANSACTION_MARK = "wakeful.transaction"
-# Queries that exist together with the fence as one statement, and the command that their status names.
-FENCED = {"save_step": ("save_step_fenced", "INSERT 0"), "finish_well": ("finish_well_fenced", "UPDATE")}
+# Queries that exist together with the fence as one statement.
+FENCED = {"save_step": "save_step_fenced", "finish_well": "finish_well_fenced"}
 MIGRATION_LOCK = 0x77616B65  # any number that others are unlikely to use
 OLDEST_VERSION = 15
 DEADLOCK_TRIES = 5
@@ -85,8 +85,28 @@ class OneStatement:
     """A whole transaction in one statement: what it says when all went well, and what the result is then."""
 
     statement: tuple[Any, ...]
-    status: str
+    count: int
     result: Any
+
+
+def count_of(status: str) -> int:
+    """How many rows a command wrote, out of what it answers: INSERT 0 64, UPDATE 64."""
+    return int(status.rpartition(" ")[2])
+
+
+def array(column: Sequence[Any]) -> str:
+    """A column in PostgreSQL's notation for arrays: {1,2,NULL} or {"a","b",NULL}."""
+    if type(column[0]) is int and None not in column:
+        return "{" + ",".join(map(str, column)) + "}"
+    return "{" + ",".join([_element(value) for value in column]) + "}"
+
+
+def _element(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if type(value) is int:
+        return str(value)
+    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 class PostgresBackend:
@@ -161,11 +181,11 @@ class PostgresBackend:
 
     # writing
 
-    async def transact(self, transaction: Callable[[int | None], Transaction[R]], *, watched: bool = False) -> R:
+    async def transact(self, transaction: Callable[[int | None], Transaction[R]], *, plain: bool = False) -> R:
         """One transaction on a connection of the journal's."""
         connection = await self._journal_connection()
         try:
-            one = None if watched else self._as_one_statement(transaction)
+            one = self._as_one_statement(transaction) if plain else None
             if one is not None and await self._went_well(connection, one):
                 result = cast("R", one.result)
             else:
@@ -178,6 +198,13 @@ class PostgresBackend:
             raise
         self._idle.append(connection)
         return result
+
+    def _columns(self, name: str, rows: Sequence[Row]) -> list[Any]:
+        """The parameters of a bulk query."""
+        columns = list(zip(*rows, strict=True))
+        if self._bulk[name]:  # `now` comes first, and is the same for all
+            return [columns[0][0], *map(array, columns[1:])]
+        return list(map(array, columns))
 
     def _as_one_statement(self, transaction: Callable[[int | None], Transaction[R]]) -> OneStatement | None:
         """A transaction that is a fence and one query after it, as one statement: one round trip instead of four.
@@ -201,20 +228,18 @@ class PostgresBackend:
         except StopIteration as stop:
             if operation is None:
                 return None
-            name, command = FENCED[operation.name]
-            columns = list(zip(*operation.rows, strict=True))
+            columns = self._columns(operation.name, operation.rows)
             if self._bulk[operation.name]:
                 columns = columns[1:]
-            return OneStatement(
-                (self._queries[name], now, [process], *columns), f"{command} {len(operation.rows)}", stop.value
-            )
+            statement = (self._queries[FENCED[operation.name]], now, array((process,)), *columns)
+            return OneStatement(statement, len(operation.rows), stop.value)
         finally:
             generator.close()
         return None
 
     async def _went_well(self, connection: Any, one: OneStatement) -> bool:
         try:
-            return bool(await connection.execute(*one.statement) == one.status)
+            return count_of(await connection.execute(*one.statement)) == one.count
         except self._again:
             return False
 
@@ -243,9 +268,10 @@ class PostgresBackend:
                 if not rows:
                     reply = []
                 elif name in self._bulk:
-                    columns: list[Any] = list(zip(*rows, strict=True))
-                    if self._bulk[name]:
-                        columns[0] = rows[0][0]  # `now`, the same for all
+                    columns = self._columns(name, rows)
+                    if isinstance(operation, Count):
+                        operation = generator.send(count_of(await connection.execute(queries[name], *columns)))
+                        continue
                     reply = await connection.fetch(queries[name], *columns)
                 elif len(rows) == 1:
                     reply = await connection.fetch(queries[name], *rows[0])

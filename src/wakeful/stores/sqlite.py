@@ -119,7 +119,7 @@ class SqliteBackend:
 
     # writing
 
-    async def transact(self, transaction: Callable[[int | None], Transaction[R]], *, watched: bool = False) -> R:  # noqa: ARG002 here there is always a moment before the COMMIT
+    async def transact(self, transaction: Callable[[int | None], Transaction[R]], *, plain: bool = False) -> R:  # noqa: ARG002 no round trips to save here
         """One transaction on the writer thread."""
         return await self._job(lambda: self._drive(transaction))
 

@@ -49,7 +49,6 @@ join wakeful_run run on run.seq = given.run_seq and run.token = given.token and 
 on conflict (run_seq, key) do update
 set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, result = excluded.result,
     error = excluded.error, finished_at = excluded.finished_at
-returning run_seq, key
 
 -- save_step_fenced(now, process, run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) bulk --
 -- differs: exists only here. Fence and save_step as one statement, which is a transaction of its own.
@@ -127,7 +126,6 @@ from unnest(
   cast(:seq as bigint[]), cast(:token as bigint[]), cast(:output as text[]), cast(:outcome as text[])
 ) as given (seq, token, output, outcome)
 where run.seq = given.seq and run.token = given.token and run.owner is not null
-returning run.seq
 
 -- finish_run(now, seq, token, state, reason, output, error, outcome, failed) bulk --
 -- differs: as save_step.
