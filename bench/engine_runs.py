@@ -1,5 +1,8 @@
 """Wakeful on the workload of the floors: events come in by `app.emit`, 64 in flight, three steps each, until time is up.
 
+They start together, as in the floors, and each that ends makes room for the next: so most transactions carry one kind of
+transition. With `--spread` they start one after the other, and every transaction carries all kinds.
+
 Runs in a process of its own (`python -m bench.engine_runs --store URL`), so that neither the floor nor the harness
 shares an interpreter with it. A run counts when its end is on disk.
 """
@@ -16,6 +19,7 @@ import structlog
 
 from bench.workload import LEAST_CYCLES
 from wakeful import App, Run, on
+from wakeful.cli.working import spare_the_collector
 
 PAYLOAD = {"number": 42, "title": "printer on fire", "severity": 3}
 RESULT = {"verdict": "looks fine", "score": 0.93}
@@ -46,10 +50,11 @@ def make_app(store: str, in_flight: int) -> App:
     return app
 
 
-async def measure(store: str, seconds: float, in_flight: int) -> dict[str, float]:
+async def measure(store: str, seconds: float, in_flight: int, *, spread: bool = False) -> dict[str, float]:
     """Finished runs per second, and how many transitions a transaction carried."""
     app = make_app(store, in_flight)
     async with app.running(migrate=True) as runtime:
+        spare_the_collector()  # as `wakeful worker` does
         number = 0
         finished = asyncio.Semaphore(0)
         runtime.worker.on_finished = finished.release
@@ -67,10 +72,11 @@ async def measure(store: str, seconds: float, in_flight: int) -> dict[str, float
             await emit()
 
         await asyncio.gather(*(emit() for _ in range(in_flight)))
-        for _ in range(in_flight * 5):  # warm up
-            await refill()
+        if spread:
+            for _ in range(in_flight * 5):
+                await refill()
         loops = [asyncio.create_task(_forever(refill)) for _ in range(in_flight)]
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.5)  # warm up
         journal = runtime.store.journal
         before, began = runtime.worker.finished, time.perf_counter()
         transitions, transactions, cpu = journal.transitions, journal.transactions, time.process_time()
@@ -106,11 +112,13 @@ def main() -> None:
     parser.add_argument("--store", required=True)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--in-flight", type=int, default=64)
+    parser.add_argument("--spread", action="store_true")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     import uvloop
 
-    print(json.dumps(uvloop.run(measure(options.store, options.seconds, options.in_flight))))
+    figures = uvloop.run(measure(options.store, options.seconds, options.in_flight, spread=options.spread))
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":
