@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from wakeful.app import App
     from wakeful.clock import SystemClock, VirtualClock
     from wakeful.errors import ConfigError, Denied, Failure, NotSent, Persistent, RateLimited, Transient, WakefulError
+    from wakeful.execution.actions import Operation, action
     from wakeful.execution.options import Backoff, step
     from wakeful.execution.run import Outcome, Run
     from wakeful.model import Event, Receipt
@@ -25,6 +26,7 @@ __all__ = [
     "Event",
     "Failure",
     "NotSent",
+    "Operation",
     "Outcome",
     "Persistent",
     "RateLimited",
@@ -34,6 +36,7 @@ __all__ = [
     "Transient",
     "VirtualClock",
     "WakefulError",
+    "action",
     "on",
     "step",
 ]
@@ -52,6 +55,7 @@ _HOMES = {
         "Transient",
         "WakefulError",
     ),
+    "wakeful.execution.actions": ("Operation", "action"),
     "wakeful.execution.options": ("Backoff", "step"),
     "wakeful.execution.run": ("Outcome", "Run"),
     "wakeful.model": ("Event", "Receipt"),

@@ -22,6 +22,8 @@ WakefulError
     │   ├── UnfinishedCalls     the handler returned while a run.* call was in flight
     │   ├── DeadlineExceeded    the run's deadline passed
     │   ├── TooManyCrashes      the run took its process with it too often
+    │   ├── NotAnAction         run.act of something without @action
+    │   ├── EffectAbandoned     a person decided that an effect shall not happen
     │   └── StepFailed          a stored error whose own class cannot be found any more
     └── Denied             policy, or the code itself, says no: no retry, recorded as a policy outcome
 """
@@ -145,6 +147,14 @@ class TooManyCrashes(Persistent):
 
 class StepFailed(Persistent):
     """A step's stored error, when its own class cannot be found any more."""
+
+
+class EffectAbandoned(Persistent):
+    """A person decided that an effect is not to happen any more."""
+
+
+class NotAnAction(Persistent):
+    """`run.act` or `run.stage` was given something that is not declared with `@action`."""
 
 
 class Denied(Failure):

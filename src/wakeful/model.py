@@ -27,9 +27,11 @@ EventState = Literal["accepted", "duplicate", "expired", "unmatched", "quarantin
 AdmissionState = Literal["started", "joined", "superseded", "skipped", "expired", "denied"]
 RunState = Literal["ready", "running", "waiting", "held", "parked", "done", "dead", "denied", "cancelled"]
 StepState = Literal["done", "failed", "retrying", "fact"]
+Safety = Literal["idempotent", "reconcile", "at_most_once"]
+EffectState = Literal["intent", "retrying", "unknown", "held", "confirmed", "failed", "abandoned", "undone"]
 AlarmState = Literal["open", "acknowledged", "resolved"]
 ProcessState = Literal["alive", "stopped", "dead"]
-AttemptOutcome = Literal["retried", "released", "crashed", "waited", "dead", "denied", "done"]
+AttemptOutcome = Literal["retried", "released", "crashed", "waited", "held", "dead", "denied", "done"]
 Answer = Literal["allow", "ask", "shadow", "hold", "deny"]
 
 EVENT_STATES = frozenset(get_args(EventState))
@@ -70,6 +72,20 @@ RUN_TRANSITIONS: dict[RunState | None, frozenset[RunState]] = {
     "dead": frozenset({"ready", "cancelled"}),
     "denied": frozenset({"ready"}),
     "cancelled": frozenset({"ready"}),
+}
+
+# intent: about to be called, or being called. retrying: certainly not done, tried again. unknown: nobody knows whether it was
+# done, and the way that its action declared finds out. held: a person must say. A confirmed one is never called again.
+EFFECT_TRANSITIONS: dict[EffectState | None, frozenset[EffectState]] = {
+    None: frozenset({"intent", "held"}),
+    "intent": frozenset({"intent", "confirmed", "failed", "retrying", "unknown", "held"}),
+    "retrying": frozenset({"intent", "confirmed", "failed", "retrying", "unknown", "held"}),
+    "unknown": frozenset({"intent", "confirmed", "failed", "retrying", "unknown", "held"}),
+    "held": frozenset({"confirmed", "retrying", "abandoned"}),
+    "confirmed": frozenset({"undone"}),
+    "failed": frozenset({"intent"}),
+    "abandoned": frozenset(),
+    "undone": frozenset(),
 }
 
 ALARM_TRANSITIONS: dict[AlarmState | None, frozenset[AlarmState]] = {
@@ -192,6 +208,27 @@ class Step:
 
 
 @dataclass(slots=True)
+class Effect:
+    """One use of an action by a run. `id` is the operation id; `arguments` are stored whole, to settle it by them."""
+
+    id: str
+    action: str
+    reference: str
+    safety: Safety
+    state: EffectState
+    arguments: str
+    reason: str | None = None
+    result: str | None = None
+    error: str | None = None
+    tries: int = 0
+    attempt: int = 1
+    position: int = 0
+    opened_at: Microseconds = 0
+    settled_by: str | None = None
+    note: str | None = None
+
+
+@dataclass(slots=True)
 class Claim:
     """A run that this process owns now. Every write about it carries `process` and `token`."""
 
@@ -210,6 +247,7 @@ class Claim:
     expires_at: Microseconds | None
     envelope: str
     steps: list[Step] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

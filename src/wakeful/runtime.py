@@ -28,6 +28,7 @@ from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.route import Router
 from wakeful.model import Decision, Event
+from wakeful.policy.decide import decide
 from wakeful.settings import sqlite_path, store_url
 from wakeful.stores.base import Alarm, RaiseAlarm, Ready
 from wakeful.stores.journal import Probe
@@ -86,7 +87,16 @@ class Runtime:
             on_broken_rule=self._note_broken_rule,
         )
         self.membership = Membership(self.store, self.database.renewer, lease=lease, on_lost=self._lost)
-        surroundings = Surroundings(app.name, self.store, self.door, clock, random.Random())
+        surroundings = Surroundings(
+            app.name,
+            self.store,
+            self.door,
+            clock,
+            random.Random(),
+            lease_left=self.membership.left,
+            judge=lambda facts: decide(facts, app.rules),
+            owners={agent.name: agent.options.owner for agent in app.agents.values()},
+        )
         self.worker = Worker(
             app.name,
             app.agents,

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("listings", "list runs, the newest first"),
     "trace": ("trace", "show a run: steps, arguments, results, attempts, errors, times"),
     "why": ("why", "tell the whole story of an event or a run"),
+    "effects": ("effects", "list what runs did outside; settle what is held for a person"),
     "alarms": ("listings", "list alarms, the latest first"),
     "doctor": ("doctor", "look at the store, its schema, the clock, permissions and versions"),
     "migrate": ("migrate", "bring a store's schema up to date"),

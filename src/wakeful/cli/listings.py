@@ -25,11 +25,18 @@ def declare_runs(parser: Parser) -> None:
     parser.add_argument(
         "--state", metavar="STATE", type=one_of(sorted(RUN_STATES), what="state"), help=", ".join(sorted(RUN_STATES))
     )
+    parser.add_argument("--held", action="store_true", help="only runs that wait for a person, with what they wait for")
     parser.add_argument("--event", metavar="ID", help="only runs of this event, by its id or key")
     add_listing(parser)
 
 
 def show_runs(arguments: argparse.Namespace) -> int:
+    if arguments.held:
+        if arguments.state not in {None, "held"}:
+            message = f"--held is --state held, and this is --state {arguments.state}: give one of them"
+            raise UsageError(message)
+        arguments.state = "held"
+
     async def ask(reader: Reader) -> tuple[dict[str, Any], int]:
         page = await paged(
             reader.runs(
@@ -74,8 +81,28 @@ def show_runs(arguments: argparse.Namespace) -> int:
         }
         rows.append([cells[column] for column in columns])
     print_table(out, columns, rows, flexible="event")
+    if arguments.state == "held":
+        show_held(arguments)
     say_more(page, "runs")
     return 0
+
+
+def show_held(arguments: argparse.Namespace) -> None:
+    """The effects that somebody must settle, and how."""
+    page = read(chosen_store(arguments), lambda reader: reader.effects(state="held", limit=arguments.limit))
+    out = terminal()
+    for effect in page["effects"]:
+        out.print(
+            Text.assemble(
+                ("effect ", "dim"),
+                (plain(effect["id"]), "bold"),
+                f"  {plain(effect['action'])}{plain(str(effect['arguments']))} of run {short(effect['run'], out)}",
+            ),
+            soft_wrap=is_piped(out),
+        )
+        out.print(Text(f"  {plain(effect['reason'] or '')}"), soft_wrap=is_piped(out))
+    if page["effects"]:
+        print("Settle one with `wakeful effects confirm|repeat|abandon ID --note TEXT`.")
 
 
 runs_command = Command(declare_runs, show_runs, "wakeful trace RUN shows one of them, wakeful why RUN tells its story.")

@@ -72,6 +72,8 @@ class Drawing:
                 self._attempt(tree, number, attempt)
         for step in run["steps"]:
             self._step(tree, step)
+        for effect in run["effects"]:
+            self._effect(tree, effect)
         for decision in run["decisions"]:
             text = f"decision {decision['answer']} by {decision['rule']}: {decision['reason']}"
             tree.add(Text(self._fit(plain(text))))
@@ -135,6 +137,20 @@ class Drawing:
             words = self._fit(plain(f"{failure['type']}: {failure['message']}"), 16)
             branch.add(Text.assemble((f"try {number} ", "dim"), (words, "yellow")))
         self._error(branch, step["error"])
+
+    def _effect(self, tree: Tree, effect: Shown) -> None:
+        end = f"  {effect['tries']} tries" if effect["tries"] > 1 else ""
+        called = self._fit(plain(f"{effect['action']}{arguments_of(effect['arguments'])}"), 16 + len(end))
+        branch = tree.add(Text.assemble(("effect ", "dim"), called, "  ", state(effect["state"]), (end, "dim")))
+        if effect["result"] is not None:
+            branch.add(Text.assemble(("→ ", "dim"), self._value(effect["result"], 10)))
+        if effect["reason"]:
+            branch.add(Text(self._fit(plain(effect["reason"]), 8)))
+        if effect["settled_by"]:
+            words = f"settled by {effect['settled_by']}" + (f": {effect['note']}" if effect["note"] else "")
+            branch.add(Text(self._fit(plain(words), 8)))
+        if effect["state"] in {"failed", "unknown", "retrying"}:
+            self._error(branch, effect["error"])
 
     def _ending(self, tree: Tree, run: Shown) -> None:
         match run["state"]:

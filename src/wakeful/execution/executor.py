@@ -120,6 +120,8 @@ class Executor:
     async def _attempt(self, run: Run, claim: Claim, agent: Handler) -> Ended:
         timer = self._start_deadline(run, claim, agent)
         try:
+            if claim.effects:
+                await run.settle_effects()
             arguments = (run, self._read_data(run.event, agent)) if agent.takes_data else (run,)
             try:
                 if is_async(agent.function):
@@ -206,6 +208,14 @@ class Executor:
                     f"not finished {limit} after its first start, the deadline of agent {agent.name}"
                 )
                 await self._store.finish(self._dead(claim, error, "deadline passed", failed=True))
+            case "held":
+                reason = run.held_for or "held for a person"
+                text = f"agent {claim.agent}: run {claim.id} is held for a person: {reason}"
+                self._log.warning("held for a person", reason=reason)
+                alarm = Alarm(self._around.app, f"held/{self._around.app}/{claim.agent}/{claim.id}", text)
+                await self._store.leave(
+                    LeaveRun(claim, "held", "held", reason=reason, steps=run.pending_steps, alarm=alarm)
+                )
             case "released":
                 steps = run.pending_steps
                 await self._store.leave(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))

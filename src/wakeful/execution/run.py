@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
 from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
@@ -23,20 +24,23 @@ from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 from pydantic_core import from_json
 
 from wakeful.clock import Clock, Microseconds, seconds, to_datetime
-from wakeful.errors import ClaimLost, ConfigError, Persistent
+from wakeful.errors import ClaimLost, ConfigError, NotAnAction, Persistent
+from wakeful.execution.actions import Action
 from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
+from wakeful.execution.effects import OPEN_STATES, EffectCall, failed_check, refuse, settle_open
 from wakeful.execution.options import StepOptions, location, name_of, options_of
 from wakeful.execution.retry import WAITS_IN_PLACE
 from wakeful.intake.cloudevents import new_event
-from wakeful.model import Claim, Event, Receipt, Step, StepState, digest
-from wakeful.stores.base import SaveSteps
+from wakeful.model import Claim, Decision, Effect, Event, Receipt, Step, StepState, digest
+from wakeful.policy.decide import ALLOWED, EffectFacts, decide
+from wakeful.stores.base import OpenEffect, SaveEffect, SaveSteps
 from wakeful.values import digest_of_arguments
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Interruption = Literal["waiting", "deadline", "released", "lost"]
+Interruption = Literal["waiting", "deadline", "released", "lost", "held"]
 
 # A call that has just ended may be on its way to the handler through tasks, gathers and groups, a turn of the event loop
 # for each: what it brings (the next call, or an error) comes before the run is put away.
@@ -50,6 +54,10 @@ class RunStore(Protocol):
     """What a run needs of the store."""
 
     async def save_steps(self, request: SaveSteps) -> None: ...
+
+    async def open_effect(self, request: OpenEffect) -> Effect | Decision: ...
+
+    async def save_effect(self, request: SaveEffect) -> None: ...
 
     async def transact_step(
         self, claim: Claim, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]
@@ -77,6 +85,9 @@ class Surroundings:
     clock: Clock
     chance: Random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    lease_left: Callable[[], float] = lambda: math.inf
+    judge: Callable[[EffectFacts], Decision] = decide
+    owners: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +148,10 @@ class Run:
         self._position = len(self._recorded)
         self._unsaved: list[Step] = []
         self._retrying: dict[str, Step] = {}
+        self._effects = {effect.id: effect for effect in claim.effects} if claim.effects else {}
+        self._asked: set[str] = set()  # operations that this attempt has asked for
+        self._effects_due: dict[str, Microseconds] = {}
+        self.held_for: str | None = None
         self._active = 0
         self._waits: list[Microseconds] = []
         self._task: asyncio.Task[Any] | None = None
@@ -283,6 +298,104 @@ class Run:
         finally:
             self._exit()
 
+    async def act(self, action: Action[P, T], /, *arguments: P.args, **keywords: P.kwargs) -> T:
+        """An effect now: policy, ledger, call, record; returns its result. On resume a confirmed one is not done again.
+
+        `action` is declared with `@action`, which says what happens when nobody knows whether the call was done.
+        """
+        if not isinstance(action, Action):
+            raise _no_action("run.act", action)
+        digested, text = digest_of_arguments(arguments, keywords, step=action.name)
+        key, _ = self._next_key(f"act {action.name}", digested)
+        identifier = digest(self._claim.root, key)
+        self._enter()
+        try:
+            self._asked.add(identifier)
+            effect = self._effects.get(identifier)
+            if effect is None:
+                effect = await self._open_effect(action, identifier, text)
+            value: T = await EffectCall(self, action, effect).reach()
+        except ClaimLost:
+            self.interrupt("lost")
+            raise
+        else:
+            return value
+        finally:
+            self._exit()
+
+    async def _open_effect(self, action: Action[..., Any], identifier: str, text: str) -> Effect:
+        """Write the intent down, if policy allows it and nothing about it needs a person."""
+        await self._save_facts()
+        arguments, keywords = action.read(text)
+        reason = await self._changed_arguments(action, text) or failed_check(action, arguments, keywords)
+        position, self._position = self._position, self._position + 1
+        effect = Effect(
+            identifier,
+            action.name,
+            action.reference,
+            action.options.safety,
+            "intent" if reason is None else "held",
+            text,
+            reason,
+            attempt=self.attempt,
+            position=position,
+        )
+        facts = EffectFacts(
+            self._around.app,
+            self.agent,
+            self._around.owners.get(self.agent),
+            self.event,
+            self._around.clock.now(),
+            action.name,
+            action.options.risk,
+            text,
+        )
+        judge = self._around.judge
+        opened = await self._around.store.open_effect(
+            OpenEffect(self._claim, self._around.app, effect, lambda: judge(facts))
+        )
+        if isinstance(opened, Decision):
+            if opened.answer == "deny":
+                raise refuse(opened, action)
+            effect.state, effect.reason = "held", f"{opened.rule}: {opened.reason}"
+            opened = await self._around.store.open_effect(
+                OpenEffect(self._claim, self._around.app, effect, lambda: ALLOWED)
+            )
+        effect = opened if isinstance(opened, Effect) else effect
+        self._effects[identifier] = effect
+        if effect.state == "held":
+            await self.hold(f"{action.name}: {effect.reason}")
+        return effect
+
+    async def _changed_arguments(self, action: Action[..., Any], text: str) -> str | None:
+        """Did an earlier attempt do this with other arguments? Branches that ask for theirs in a moment get a few turns."""
+        before: list[Effect] = []
+        for turn in range(TURNS_BEFORE_LEAVING):
+            before = [
+                effect
+                for effect in self._effects.values()
+                if effect.action == action.name
+                and effect.id not in self._asked
+                and effect.state in {"confirmed", "intent", "unknown", "held"}
+            ]
+            if not before:
+                return None
+            if turn < TURNS_BEFORE_LEAVING - 1:
+                await asyncio.sleep(0)
+        return f"arguments changed: was {before[0].arguments[:ARGUMENTS_SHOWN]}, now {text[:ARGUMENTS_SHOWN]}"
+
+    async def settle_effects(self) -> None:
+        """Before the handler: what an earlier attempt left open."""
+        if any(effect.state in OPEN_STATES for effect in self._effects.values()):
+            self._enter()
+            try:
+                await settle_open(self, list(self._effects.values()))
+            except ClaimLost:
+                self.interrupt("lost")
+                raise
+            finally:
+                self._exit()
+
     async def transaction(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """`function(db, *arguments)` and its checkpoint are one database transaction: both are stored, or neither.
 
@@ -383,6 +496,38 @@ class Run:
             self._waits.remove(moment)
         self._retrying.pop(step.key, None)
 
+    def save_effect(self, effect: Effect) -> Awaitable[None]:
+        """Store what became of an effect."""
+        return self._around.store.save_effect(SaveEffect(self._claim, effect))
+
+    async def wait_for_effect(self, identifier: str, moment: Microseconds) -> None:
+        """As wait_until, for an effect that is stored with its state already."""
+        delay = moment - self._around.clock.now()
+        if delay <= WAITS_IN_PLACE:
+            if delay > 0:
+                await self._around.sleep(seconds(delay))
+            return
+        self._effects_due[identifier] = moment
+        self._waits.append(moment)
+        self._active -= 1
+        self._consider_leaving()
+        try:
+            await self._around.sleep(seconds(delay))
+        finally:
+            self._active += 1
+            self._waits.remove(moment)
+        self._effects_due.pop(identifier, None)
+
+    def lease_left(self) -> float:
+        """Seconds for which this process certainly still owns the run."""
+        return self._around.lease_left()
+
+    async def hold(self, reason: str) -> None:
+        """End this attempt, until a person says something. Does not return."""
+        self.held_for = reason
+        self.interrupt("held")
+        await asyncio.get_running_loop().create_future()  # the cancellation comes here
+
     # putting away
 
     def _consider_leaving(self) -> None:
@@ -418,6 +563,7 @@ class Run:
     @property
     def earliest_wait(self) -> Microseconds | None:
         pending = [int(step.result or 0) for step in self._retrying.values()]
+        pending += self._effects_due.values()
         return min(pending) if pending else None
 
     @property
@@ -543,3 +689,11 @@ class Run:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
+
+
+def _no_action(call: str, given: object) -> NotAnAction:
+    name = getattr(given, "__name__", repr(given))
+    return NotAnAction(
+        f"{call} takes an action, and {name} is not one ({location(given) if callable(given) else type(given).__name__}). "
+        f"Did you mean to write @action above it? What only reads or computes is a step: run.step({name}, …)"
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from wakeful.clock import Microseconds
 from wakeful.errors import words_of
@@ -25,10 +26,25 @@ class AdmissionFacts:
     now: Microseconds
 
 
-Rule = Callable[[AdmissionFacts], Decision | None]
+@dataclass(frozen=True, slots=True)
+class EffectFacts:
+    """What is known when an effect is about to happen: who, because of what, and what exactly."""
+
+    app: str
+    agent: str
+    owner: str | None
+    event: Event
+    now: Microseconds
+    action: str
+    risk: str
+    arguments: str
 
 
-def admit_everything(facts: AdmissionFacts) -> Decision | None:  # noqa: ARG001 a rule's shape
+Facts = AdmissionFacts | EffectFacts
+Rule = Callable[[Any], Decision | None]
+
+
+def admit_everything(facts: Facts) -> Decision | None:  # noqa: ARG001 a rule's shape
     """The last rule: whoever subscribed to an event may handle it."""
     return ALLOWED
 
@@ -38,7 +54,7 @@ ALLOWED = Decision("allow", rule="admit_everything", reason="the agent subscribe
 DEFAULT_RULES: tuple[Rule, ...] = (admit_everything,)
 
 
-def answer_of(rule: Callable[[AdmissionFacts], object], facts: AdmissionFacts) -> Decision | None:
+def answer_of(rule: Callable[[Any], object], facts: Facts) -> Decision | None:
     """What a rule says; TypeError when it says something else than a decision."""
     answer = rule(facts)
     if answer is None or isinstance(answer, Decision):
@@ -47,7 +63,7 @@ def answer_of(rule: Callable[[AdmissionFacts], object], facts: AdmissionFacts) -
     raise TypeError(message)
 
 
-def decide(facts: AdmissionFacts, rules: Sequence[Rule] = DEFAULT_RULES) -> Decision:
+def decide(facts: Facts, rules: Sequence[Rule] = DEFAULT_RULES) -> Decision:
     """The answer of the rules. A deny anywhere in the list wins over an allow before it."""
     first: Decision | None = None
     for rule in rules:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 from wakeful.clock import Microseconds
-from wakeful.model import Arrival, AttemptOutcome, Claim, Decision, Outcome, Receipt, RunState, Step
+from wakeful.model import Arrival, AttemptOutcome, Claim, Decision, Effect, Outcome, Receipt, RunState, Step
 
 Row = Sequence[Any]
 R = TypeVar("R")
@@ -120,11 +120,63 @@ class FinishRun:
 
 
 @dataclass(slots=True)
-class LeaveRun:
-    """Give a run back: `ready` at once, or `waiting` until `delay` has passed. `clear` names failed steps to forget."""
+class OpenEffect:
+    """Write down what is about to happen, before it does. `decide` is policy, asked in the same transaction.
+
+    Comes back with the effect as it is stored (an earlier attempt, or a replay of the run, may have settled it already),
+    or with a decision that is not "allow": then nothing was opened.
+    """
 
     claim: Claim
-    state: Literal["ready", "waiting"]
+    app: str
+    effect: Effect
+    decide: Callable[[], Decision]
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(slots=True)
+class SaveEffect:
+    """What became of an effect."""
+
+    claim: Claim
+    effect: Effect
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(slots=True)
+class SettleEffect:
+    """A person says what became of a held effect: the first answer stands. Its run goes on once none is held any more."""
+
+    id: str
+    state: Literal["confirmed", "retrying", "abandoned"]
+    operator: str
+    note: str | None = None
+    result: str | None = None
+
+
+@dataclass(slots=True)
+class Settled:
+    """What a settlement found: `first` says whether this answer is the one that stands."""
+
+    effect: Effect
+    run: str
+    first: bool
+
+
+@dataclass(slots=True)
+class LeaveRun:
+    """Give a run back: `ready` at once, `waiting` until `delay` has passed, or `held` until a person says something.
+    `clear` names failed steps to forget.
+    """
+
+    claim: Claim
+    state: Literal["ready", "waiting", "held"]
     outcome: AttemptOutcome
     delay: Microseconds = 0
     reason: str | None = None
@@ -132,6 +184,8 @@ class LeaveRun:
     failed: bool = False
     steps: list[Step] = field(default_factory=list)
     clear: list[str] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    alarm: Alarm | None = None
 
     @property
     def process(self) -> str:
@@ -273,6 +327,19 @@ class Store(Protocol):
 
     async def forget(self, request: ForgetRuns) -> int:
         """Give back what is owned without being known; returns how many."""
+        ...
+
+    # effects
+    async def open_effect(self, request: OpenEffect) -> Effect | Decision:
+        """Store an intent, unless it is known already or policy does not allow it."""
+        ...
+
+    async def save_effect(self, request: SaveEffect) -> None:
+        """Store what became of an effect. Refused with ClaimLost once somebody else owns the run."""
+        ...
+
+    async def settle_effect(self, request: SettleEffect) -> Settled | None:
+        """A person's answer about a held effect; None when there is no such effect."""
         ...
 
     # processes

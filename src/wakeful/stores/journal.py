@@ -28,6 +28,7 @@ from wakeful.stores.base import (
     Ready,
     RetireProcess,
     SaveSteps,
+    SettleEffect,
     Transaction,
 )
 from wakeful.stores.verbs import VERBS
@@ -274,9 +275,9 @@ def makes_ready(request: Any) -> Ready | None:
             if admission.run_id is not None
         )
         return Ready(request.app, agents) if agents else None
-    if isinstance(request, LeaveRun) and request.delay == 0:
+    if isinstance(request, LeaveRun) and request.delay == 0 and request.state != "held":
         return Ready(None, frozenset({request.claim.agent}))
-    if isinstance(request, BuryProcess | ForgetRuns):
+    if isinstance(request, BuryProcess | ForgetRuns | SettleEffect):
         return Ready()
     return None
 
@@ -343,9 +344,9 @@ def unclaimed(requests: list[Any], results: list[Any]) -> str | None:
                     agents |= left
                     apps |= {request.app} if left else set()
         elif isinstance(request, LeaveRun):
-            if request.delay == 0 and request.claim.id not in taken:
+            if request.delay == 0 and request.state != "held" and request.claim.id not in taken:
                 return ""
-        elif isinstance(request, BuryProcess | ForgetRuns | RetireProcess) and result:
+        elif isinstance(request, BuryProcess | ForgetRuns | RetireProcess | SettleEffect) and result:
             return ""
     if not agents:
         return None

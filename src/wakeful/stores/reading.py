@@ -67,13 +67,30 @@ class Reader:
             "expires_at": to_text(expires_at),
             "steps": [step_summary(step) for step in steps if step[1] != "fact"],
             "history": [attempt_summary(attempt) for attempt in attempts],
-            "effects": [],
+            "effects": [effect_summary(one) for one in await self._database.fetch("list_effects", row[15])],
             "decisions": [decision_summary(one) for one in decisions if one[0] == summary["agent"]],
             "deliveries": [],
             "output": _json(output),
             "error": _json(error),
             "outcome": _json(outcome),
         }
+
+    async def effects(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> dict[str, Any]:
+        """A page of effects, newest first."""
+        most = min(limit, LONGEST_PAGE)
+        rows = await self._database.fetch("page_of_effects", state, _cursor(after), most + 1)
+        return {"effects": [effect_summary(row[1:]) for row in rows[:most]], "next": _next(rows, most)}
+
+    async def effect(self, identifier: str) -> dict[str, Any] | None:
+        """One effect, by its id or the unambiguous beginning of it."""
+        upper = identifier + (LAST_CHARACTER if len(identifier) >= SHORTEST_PREFIX else "\x01")
+        rows = await self._database.fetch("find_effects", identifier, upper)
+        exact = [row for row in rows if row[0] == identifier]
+        if len(rows) > 1 and not exact:
+            message = f"{identifier} is the beginning of more than one effect's id: give more of it"
+            raise NotFound(message)
+        found = exact or rows
+        return effect_summary(found[0]) if found else None
 
     async def events(
         self,
@@ -217,6 +234,31 @@ def step_summary(row: Row) -> dict[str, Any]:
         "duration": (finished - started) / 1_000_000,
         "due_at": to_text(int(result)) if state == "retrying" and result else None,
         "key": key,
+    }
+
+
+def effect_summary(row: Row) -> dict[str, Any]:
+    (identifier, action, safety, effect_state, reason, arguments, result, error, tries, attempt, opened, settled) = row[
+        :12
+    ]
+    by, note, run, agent = row[12:]
+    return {
+        "id": identifier,
+        "action": action,
+        "safety": safety,
+        "state": effect_state,
+        "reason": reason,
+        "arguments": _shown(arguments),
+        "result": _json(result),
+        "error": _json(error),
+        "tries": tries,
+        "attempt": attempt,
+        "opened_at": to_text(opened),
+        "settled_at": to_text(settled),
+        "settled_by": by,
+        "note": note,
+        "run": run,
+        "agent": agent,
     }
 
 

@@ -15,7 +15,7 @@ import structlog
 
 from wakeful.clock import Microseconds
 from wakeful.errors import ConfigError, StoreUnavailable
-from wakeful.model import Claim, Receipt, Step
+from wakeful.model import Claim, Decision, Effect, Receipt, Step
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
@@ -24,14 +24,18 @@ from wakeful.stores.base import (
     FinishRun,
     ForgetRuns,
     LeaveRun,
+    OpenEffect,
     RaiseAlarm,
     Ready,
     RecordOperation,
     RegisterProcess,
     RetireProcess,
     Row,
+    SaveEffect,
     SaveSteps,
     SaveTransacted,
+    Settled,
+    SettleEffect,
     Transaction,
     TransactStep,
 )
@@ -221,6 +225,15 @@ class DatabaseStore:
                 wait = min(wait * 2, LONGEST_WAIT)
                 continue
             return next((step for row in rows if (step := Step(*row[1:])).key == key and step.state == "done"), None)
+
+    async def open_effect(self, request: OpenEffect) -> Effect | Decision:
+        return await self._persist(request)  # type: ignore[no-any-return]
+
+    async def save_effect(self, request: SaveEffect) -> None:
+        await self._persist(request)
+
+    async def settle_effect(self, request: SettleEffect) -> Settled | None:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
 
     async def finish(self, request: FinishRun) -> None:
         try:

@@ -148,6 +148,49 @@ set state = :state, reason = :reason, owner = null, due_at = {now} + :delay, err
 where seq = :seq and token = :token and state = 'running'
 returning seq
 
+-- insert_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position) --
+-- The intent, before the call. Fenced by the run's token; no row comes back when it is known, or the claim is lost.
+insert into wakeful_effect
+  (id, root, run_seq, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, opened_at)
+select :id, :root, seq, :app, :agent, :action, :reference, :safety, :state, :reason, :arguments, :tries, :attempt,
+  :position, {now}
+from wakeful_run where seq = :run_seq and token = :token and state = 'running'
+on conflict (id) do nothing
+returning id, opened_at
+
+-- save_effect(now, id, run_seq, token, state, reason, result, error, tries, attempt) --
+-- What became of it. One that is confirmed or that a person settled stays as it is.
+update wakeful_effect
+set state = :state, reason = :reason, result = :result, error = :error, tries = :tries, attempt = :attempt,
+    run_seq = :run_seq, settled_at = case when cast(:state as text) in ('confirmed', 'failed') then {now} end
+where id = :id and state not in ('confirmed', 'abandoned', 'undone')
+  and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
+returning id
+
+-- load_effects(root) --
+select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
+  settled_by, note
+from wakeful_effect where root = :root order by position, seq
+
+-- find_effect(id) --
+select effect.root, effect.id, effect.action, effect.reference, effect.safety, effect.state, effect.arguments,
+  effect.reason, effect.result, effect.error, effect.tries, effect.attempt, effect.position, effect.opened_at,
+  effect.settled_by, effect.note, run.id
+from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
+
+-- settle_effect(now, id, state, result, operator, note) --
+-- A person's answer. The first stands: no row comes back for a second.
+update wakeful_effect
+set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now}
+where id = :id and state = 'held'
+returning run_seq
+
+-- release_held_run(now, run_seq) --
+-- It goes on once no effect of it is held any more.
+update wakeful_run set state = 'ready', reason = 'a person settled what it was held for', due_at = {now}
+where seq = :run_seq and state = 'held'
+  and not exists (select 1 from wakeful_effect effect where effect.run_seq = :run_seq and effect.state = 'held')
+
 -- token_of_run(seq) --
 select seq, token, state from wakeful_run where seq = :seq
 

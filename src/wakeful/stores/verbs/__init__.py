@@ -17,17 +17,21 @@ from wakeful.stores.base import (
     FinishRun,
     ForgetRuns,
     LeaveRun,
+    OpenEffect,
     RaiseAlarm,
     RecordOperation,
     RegisterProcess,
     RetireProcess,
+    SaveEffect,
     SaveSteps,
     SaveTransacted,
+    SettleEffect,
     Transaction,
     TransactStep,
 )
 from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.claim import claim_runs, forget_runs
+from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
 from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
@@ -40,6 +44,9 @@ VERBS: dict[type, Verb] = {
     TransactStep: transact_steps,
     SaveTransacted: save_transacted,
     SaveSteps: save_steps,
+    OpenEffect: open_effects,
+    SaveEffect: save_effects,
+    SettleEffect: settle_effects,
     LeaveRun: leave_runs,
     FinishRun: finish_runs,
     AcceptEvents: accept_events,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from wakeful.model import Claim, Step
 from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Transaction
+from wakeful.stores.verbs.effects import effect_of
 
 
 def claim_runs(now: int | None, requests: Sequence[ClaimRuns]) -> Transaction[list[Claimed]]:
@@ -36,6 +37,11 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
         steps = yield "load_steps", [(claim.seq,) for claim in again]
         for claim in again:
             claim.steps = [Step(*row[1:]) for row in steps if row[0] == claim.seq]
+    related = [claim for claim in claims if not claim.first_start or claim.root != claim.id]
+    if related:
+        effects = yield "load_effects", [(root,) for root in sorted({claim.root for claim in related})]
+        for claim in related:
+            claim.effects = [effect_of(row) for row in effects if row[0] == claim.root]
     if alone:
         return Claimed(claims, [], None, solo_waiting=not claims)
     short = [agent for agent, most in request.wanted if most > sum(claim.agent == agent for claim in claims)]

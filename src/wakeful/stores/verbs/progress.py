@@ -8,16 +8,24 @@ from pydantic_core import to_json
 
 from wakeful.errors import ClaimLost
 from wakeful.model import WENT_WELL, Claim, Step
-from wakeful.stores.base import Call, Count, FinishRun, LeaveRun, SaveSteps, SaveTransacted, Transaction, TransactStep
+from wakeful.stores.base import (
+    Call,
+    Count,
+    FinishRun,
+    LeaveRun,
+    SaveEffect,
+    SaveSteps,
+    SaveTransacted,
+    Transaction,
+    TransactStep,
+)
+from wakeful.stores.verbs.effects import effect_row
 from wakeful.stores.verbs.people import open_alarms
+from wakeful.stores.verbs.refusal import lost
 
 Nothing = ClaimLost | None
 
 DONE = to_json(WENT_WELL).decode()
-
-
-def lost(claim: Claim) -> ClaimLost:
-    return ClaimLost(f"run {claim.id} is no longer owned by this process (token {claim.token}): nothing was written")
 
 
 def step_row(claim: Claim, step: Step) -> tuple[object, ...]:
@@ -162,6 +170,9 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
     cleared = [(request.claim.seq, request.claim.token, key) for request in requests for key in request.clear]
     if cleared:
         yield "clear_step", cleared
+    effects = [effect_row(now, SaveEffect(request.claim, effect)) for request in requests for effect in request.effects]
+    if effects:
+        yield "save_effect", effects
     ordered = sorted(requests, key=lambda request: request.claim.seq)
     left = yield (
         "leave_run",
@@ -187,6 +198,10 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
     ]
     if attempts:
         yield "insert_attempt", attempts
+    just_now = {row[0] for row in left}
+    alarms = [request.alarm for request in requests if request.alarm is not None and request.claim.seq in just_now]
+    if alarms:
+        yield from open_alarms(now, alarms)
     return [refused.get(request.claim.seq) for request in requests]
 
 

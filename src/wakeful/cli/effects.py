@@ -1,0 +1,148 @@
+"""`wakeful effects`: what runs did to the outside world, and a person's word about what nobody else can know.
+
+confirm   it was done: the run goes on as if the call had returned (with --result, if its result matters)
+repeat    it was not done: the call is made again
+abandon   it shall not be done: the handler is told so, and the run ends as a dead letter unless it catches that
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any, Literal, get_args
+
+from rich.text import Text
+
+from wakeful.cli.arguments import (
+    Command,
+    Parser,
+    UsageError,
+    add_json,
+    add_limit,
+    add_store,
+    one_of,
+    operator_of,
+    read_data,
+)
+from wakeful.cli.opening import chosen_store, read, refuse_missing
+from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, short, state, terminal
+from wakeful.clock import SystemClock
+from wakeful.errors import NotFound
+from wakeful.model import EffectState
+from wakeful.stores.base import RecordOperation, Settled, SettleEffect
+from wakeful.stores.store import DatabaseStore
+from wakeful.values import to_text
+
+ANSWERS: dict[str, Literal["confirmed", "retrying", "abandoned"]] = {
+    "confirm": "confirmed",
+    "repeat": "retrying",
+    "abandon": "abandoned",
+}
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument(
+        "words", metavar="WORD", nargs="*", help="list (the default), show ID, or confirm, repeat or abandon ID"
+    )
+    parser.add_argument("--note", metavar="TEXT", help="why, for the record")
+    parser.add_argument("--result", metavar="JSON", help="with confirm: what the call would have returned")
+    known = sorted(get_args(EffectState))
+    parser.add_argument("--state", metavar="STATE", type=one_of(known, what="state"), help=", ".join(known))
+    add_limit(parser)
+    add_json(parser)
+    add_store(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    verb, *rest = arguments.words or ["list"]
+    if verb == "list" and not rest:
+        return _list(arguments)
+    if len(rest) != 1 or verb not in {"show", *ANSWERS}:
+        message = (
+            "effects takes list, or show, confirm, repeat or abandon and an ID, like: wakeful effects confirm 3f2a91"
+        )
+        raise UsageError(message)
+    found = _find(arguments, rest[0])
+    if verb == "show":
+        print_json(found)
+        return 0
+    if arguments.result is not None and verb != "confirm":
+        message = f"--result is for confirm: {verb} has none"
+        raise UsageError(message)
+    result = None if arguments.result is None else to_text(read_data(arguments.result), what="--result")
+    request = SettleEffect(found["id"], ANSWERS[verb], operator_of(arguments), arguments.note, result)
+    return _tell(arguments, verb, asyncio.run(_settle(chosen_store(arguments), request, verb)))
+
+
+effects_command = Command(declare, execute, "wakeful runs --held lists what waits for a person.")
+
+
+def _find(arguments: argparse.Namespace, identifier: str) -> dict[str, Any]:
+    found = read(chosen_store(arguments), lambda reader: reader.effect(identifier))
+    if found is None:
+        message = f'there is no effect "{plain(identifier)}": see `wakeful effects`'
+        raise NotFound(message)
+    return found
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    page = read(chosen_store(arguments), lambda reader: reader.effects(state=arguments.state, limit=arguments.limit))
+    if arguments.json:
+        print_json(page)
+        return 0
+    if not page["effects"]:
+        print(
+            "no effects like that"
+            if arguments.state
+            else "no effects yet. An agent makes one with `run.act(action, …)`."
+        )
+        return 0
+    out, present = terminal(), now()
+    rows: list[list[Cell]] = [
+        [
+            short(one["id"], out),
+            plain(one["action"]),
+            state(one["state"]),
+            short(one["run"], out),
+            ago(one["opened_at"], present),
+            Text(plain(one["reason"] or one["note"] or ""), style="dim"),
+        ]
+        for one in page["effects"]
+    ]
+    print_table(out, ["effect", "action", "state", "run", "opened", "note"], rows, flexible="note")
+    return 0
+
+
+async def _settle(url: str, request: SettleEffect, verb: str) -> Settled | None:
+    from wakeful.runtime import open_database
+
+    refuse_missing(url)
+    store = DatabaseStore(open_database(url, SystemClock()))
+    try:
+        await store.open(migrate=False)
+        settled = await store.settle_effect(request)
+        if settled is not None and settled.first:
+            detail = f"{verb}: {request.note}" if request.note else verb
+            await store.record_operation(RecordOperation(request.operator, "effects", None, request.id, detail))
+        return settled
+    finally:
+        await store.close()
+
+
+def _tell(arguments: argparse.Namespace, verb: str, settled: Settled | None) -> int:
+    if settled is None:
+        message = f'there is no effect "{plain(arguments.words[1])}"'
+        raise NotFound(message)
+    effect = settled.effect
+    if arguments.json:
+        print_json({"id": effect.id, "state": effect.state, "run": settled.run, "first": settled.first})
+    elif settled.first:
+        print(f"{effect.action} {effect.id}: {effect.state}. Run {settled.run} goes on.")
+    if settled.first:
+        return 0
+    if effect.settled_by is not None:
+        words = f"{effect.settled_by} settled it before: {effect.state}" + (f" ({effect.note})" if effect.note else "")
+    else:
+        words = f"it is {effect.state} and waits for nobody"
+    message = f"{effect.action} {effect.id}: {words}. Nothing was changed by this {verb}"
+    raise NotFound(message)

@@ -1,0 +1,223 @@
+"""What a user declares about a function that changes the outside world: `@action`, and the `Operation` it is handed.
+
+An action says how safe it is to try again, because only its author knows; `effects.py` acts on that.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, get_args, get_type_hints, overload
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from wakeful.clock import SECOND, Duration, Microseconds, duration
+from wakeful.errors import ConfigError, InvalidData, did_you_mean
+from wakeful.execution.options import Backoff, as_backoff, location, name_of
+from wakeful.model import Safety
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Risk = Literal["low", "medium", "high"]
+SHORTEST = SECOND // 1000
+# Where an action is found again by its name, to settle what an earlier process left open. Declarations, not state.
+_declared: dict[str, Action[..., Any]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One use of an action by a run. `id` is the same however often it is tried: hand it on as the deduplication key."""
+
+    id: str
+    action: str
+    run: str
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class ActionOptions:
+    """The settings of an action."""
+
+    name: str | None = None
+    safety: Safety = "at_most_once"
+    risk: Risk = "low"
+    find: Callable[..., Any] | None = None
+    settle: Microseconds = 30 * SECOND
+    idempotent_for: Microseconds = 86400 * SECOND
+    timeout: Microseconds = 30 * SECOND
+    attempts: int = 5
+    backoff: Backoff = field(default_factory=Backoff)
+    checks: tuple[Callable[..., Any], ...] = ()
+
+
+class Action(Generic[P, T]):
+    """A declared action. Called directly it is the plain function, for tests: `await post(Operation(…), 7)`."""
+
+    def __init__(self, function: Callable[..., Any], options: ActionOptions) -> None:
+        self.function = function
+        self.options = options
+        self.name = options.name or name_of(function)
+        self.reference = f"{function.__module__}:{function.__qualname__}"
+        self.written_at = location(function)
+        self._parameters = _parameters(function)
+        _declared[self.reference] = self
+
+    def __call__(self, operation: Operation, *arguments: P.args, **keywords: P.kwargs) -> Awaitable[T]:
+        result: Awaitable[T] = self.function(operation, *arguments, **keywords)
+        return result
+
+    def __repr__(self) -> str:
+        return f"<action {self.name} at {self.written_at}>"
+
+    def read(self, text: str) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments out of their stored text, as the types that the function declares. The first call reads them so too:
+        a later one must not get something else.
+        """
+        stored = from_json(text)
+        keywords = stored.pop()["**"] if stored and isinstance(stored[-1], dict) and "**" in stored[-1] else {}
+        positional = [name for name in self._parameters if name != "**"]
+        arguments = [
+            self._read(positional[place] if place < len(positional) else "", value)
+            for place, value in enumerate(stored)
+        ]
+        return arguments, {name: self._read(name, value) for name, value in keywords.items()}
+
+    def _read(self, name: str, value: Any) -> Any:
+        reader = self._parameters.get(name)
+        if reader is None:
+            return value
+        try:
+            return reader.validate_python(value)
+        except ValidationError as error:
+            message = f"action {self.name}: {name} does not fit: {error.errors(include_url=False)[0]['msg']}"
+            raise InvalidData(message) from None
+
+
+def find_action(reference: str) -> Action[..., Any] | None:
+    """The action that was declared under a reference, if it still is."""
+    return _declared.get(reference)
+
+
+@overload
+def action(function: Callable[Concatenate[Operation, P], Awaitable[T]], /) -> Action[P, T]: ...
+@overload
+def action(function: Callable[Concatenate[Operation, P], T], /) -> Action[P, T]: ...
+@overload
+def action(
+    *,
+    name: str | None = None,
+    safety: Safety = ...,
+    risk: Risk = ...,
+    find: Callable[..., Any] | None = None,
+    settle: Duration = ...,
+    idempotent_for: Duration = ...,
+    timeout: Duration = ...,
+    attempts: int = ...,
+    backoff: Backoff | Duration = ...,
+    checks: list[Callable[..., Any]] = ...,
+) -> Callable[[Callable[Concatenate[Operation, P], Awaitable[T]]], Action[P, T]]: ...
+def action(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Declare a function as an action: `@action`, or `@action(safety="idempotent", risk="low")`.
+
+    Its first parameter is the `Operation`; the rest is what `run.act(fn, …)` and `run.stage(fn, …)` are given.
+    """
+    if function is not None:
+        return _declare(function, {})
+    return lambda decorated: _declare(decorated, options)
+
+
+def _declare(function: Callable[..., Any], given: dict[str, Any]) -> Action[..., Any]:
+    where = f"@action on {name_of(function)} ({location(function)})"
+    _refuse_without_operation(function, where)
+    return Action(function, read_action_options(given, where=where))
+
+
+def _refuse_without_operation(function: Callable[..., Any], where: str) -> None:
+    parameters = list(inspect.signature(function).parameters.values())
+    if parameters and parameters[0].kind in {
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    }:
+        first = parameters[0]
+        try:
+            annotation = get_type_hints(function).get(first.name, first.annotation)
+        except (NameError, TypeError):
+            annotation = first.annotation
+        if annotation in (Operation, inspect.Parameter.empty, "Operation"):
+            return
+    message = (
+        f"{where}: an action's first parameter is its Operation, whose id the service needs to know a repetition again. "
+        f"Write async def {name_of(function)}(op: Operation, …)"
+    )
+    raise ConfigError(message)
+
+
+def read_action_options(given: dict[str, Any], *, where: str) -> ActionOptions:
+    """Settings as given, checked."""
+    known = {one.name for one in fields(ActionOptions)}
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            message = f'{where}: unknown option "{name}".{did_you_mean(name, known)}'
+            raise ConfigError(message)
+        values[name] = _read_option(name, value, where)
+    options = ActionOptions(**values)
+    if (options.safety == "reconcile") != (options.find is not None):
+        message = f"{where}: " + (
+            'safety="reconcile" needs find=, a function that looks whether it was done'
+            if options.find is None
+            else f'find= is for safety="reconcile", this one is {options.safety}'
+        )
+        raise ConfigError(message)
+    return options
+
+
+def _read_option(name: str, value: Any, where: str) -> Any:
+    if name in {"safety", "risk"}:
+        choices = get_args(Safety if name == "safety" else Risk)
+        if value not in choices:
+            message = f'{where}: {name} "{value}".{did_you_mean(str(value), choices)}'
+            raise ConfigError(message)
+    elif name in {"settle", "idempotent_for", "timeout"}:
+        try:
+            value = duration(value)
+        except (TypeError, ValueError) as error:
+            message = f"{where}: {name}: {error}"
+            raise ConfigError(message) from None
+        if value < (SHORTEST if name == "timeout" else 0):
+            message = f"{where}: {name} must be longer than that"
+            raise ConfigError(message)
+    elif name == "backoff":
+        return as_backoff(value, where=where)
+    elif name == "attempts":
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            message = f"{where}: attempts must be a whole number from 1 up, not {value!r}"
+            raise ConfigError(message)
+    elif name == "checks":
+        if not isinstance(value, list | tuple) or not all(callable(one) for one in value):
+            message = f"{where}: checks must be a list of functions, not {value!r}"
+            raise ConfigError(message)
+        return tuple(value)
+    elif name == "find" and not (value is None or callable(value)):
+        message = f"{where}: find must be a function, not {value!r}"
+        raise ConfigError(message)
+    return value
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, TypeAdapter[Any] | None]:
+    """The parameters after the operation, each with the reader of its annotation, where there is one."""
+    names = list(inspect.signature(function).parameters)[1:]
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError):
+        hints = {}
+    found: dict[str, TypeAdapter[Any] | None] = {}
+    for name in names:
+        try:
+            found[name] = TypeAdapter(hints[name]) if name in hints else None
+        except Exception:  # an annotation that pydantic cannot read is left alone
+            found[name] = None
+    return found

@@ -1,0 +1,122 @@
+"""The ledger: what a run is about to do to the outside world, and what became of it. All of it fenced by the run's token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.errors import ClaimLost
+from wakeful.model import Decision, Effect
+from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction
+from wakeful.stores.verbs.refusal import lost
+
+Opened = Effect | Decision | ClaimLost
+
+
+def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction[list[Opened]]:
+    """1. Ask policy. 2. Insert the intents that are allowed; the token is checked by the insert itself. 3. What did not
+    come back was stored before, or its claim is lost.
+    """
+    results: list[Opened | None] = [None] * len(requests)
+    for number, request in enumerate(requests):
+        decision = request.decide()
+        if decision.answer != "allow":
+            results[number] = decision
+    refused = [
+        (now, one.claim.seq, one.claim.agent, answer.answer, answer.rule, answer.version, answer.reason)
+        for one, answer in zip(requests, results, strict=True)
+        if isinstance(answer, Decision)
+    ]
+    if refused:
+        yield "insert_run_decision", refused
+    allowed = sorted(
+        (number for number, result in enumerate(results) if result is None),
+        key=lambda number: requests[number].effect.id,
+    )
+    rows = [_new_row(now, requests[number]) for number in allowed]
+    inserted = {row[0]: row[1] for row in ((yield "insert_effect", rows) if rows else [])}
+    for number in allowed:
+        effect = requests[number].effect
+        if effect.id in inserted:
+            effect.opened_at = inserted[effect.id]
+            results[number] = effect
+        else:
+            found = yield "find_effect", [(effect.id,)]
+            owned = yield "token_of_run", [(requests[number].claim.seq,)]
+            results[number] = (
+                effect_of(found[0]) if found and _owns(requests[number], owned) else lost(requests[number].claim)
+            )
+    return [result for result in results if result is not None]
+
+
+def save_effects(now: int | None, requests: Sequence[SaveEffect]) -> Transaction[list[ClaimLost | None]]:
+    """Saving the same again is the same write: after a lost COMMIT it is simply repeated."""
+    ordered = sorted(requests, key=lambda request: request.effect.id)
+    saved = yield "save_effect", [effect_row(now, request) for request in ordered]
+    written = {row[0] for row in saved}
+    results: list[ClaimLost | None] = []
+    for request in requests:
+        refused = None
+        if request.effect.id not in written:
+            owned = yield "token_of_run", [(request.claim.seq,)]
+            refused = None if _owns(request, owned) else lost(request.claim)
+        results.append(refused)
+    return results
+
+
+def settle_effects(now: int | None, requests: Sequence[SettleEffect]) -> Transaction[list[Settled | None]]:
+    """A person's answer, and the run goes on unless another of its effects is held."""
+    results: list[Settled | None] = []
+    for one in requests:
+        settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.operator, one.note)]
+        if settled:
+            yield "release_held_run", [(now, settled[0][0])]
+        found = yield "find_effect", [(one.id,)]
+        results.append(Settled(effect_of(found[0]), found[0][-1], first=bool(settled)) if found else None)
+    return results
+
+
+def effect_row(now: int | None, request: SaveEffect) -> tuple[object, ...]:
+    claim, effect = request.claim, request.effect
+    return (
+        now,
+        effect.id,
+        claim.seq,
+        claim.token,
+        effect.state,
+        effect.reason,
+        effect.result,
+        effect.error,
+        effect.tries,
+        effect.attempt,
+    )
+
+
+def effect_of(row: Sequence[object]) -> Effect:
+    """An effect out of a row of `find_effect` or `load_effects`."""
+    return Effect(*row[1:16])  # type: ignore[arg-type]  # columns of a row have no types
+
+
+def _owns(request: OpenEffect | SaveEffect, rows: Sequence[Sequence[object]]) -> bool:
+    return bool(rows) and rows[0][1] == request.claim.token and rows[0][2] == "running"
+
+
+def _new_row(now: int | None, request: OpenEffect) -> tuple[object, ...]:
+    claim, effect = request.claim, request.effect
+    return (
+        now,
+        effect.id,
+        claim.root,
+        claim.seq,
+        claim.token,
+        request.app,
+        claim.agent,
+        effect.action,
+        effect.reference,
+        effect.safety,
+        effect.state,
+        effect.reason,
+        effect.arguments,
+        effect.tries,
+        effect.attempt,
+        effect.position,
+    )

@@ -1,0 +1,563 @@
+"""Effects: the table of what happens when a call did not return, every cell; the ledger; and what a person says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from support.apps import NewApp, go, pass_time, the_run, working
+from wakeful import App, Denied, NotSent, Operation, Persistent, RateLimited, Run, action, on
+from wakeful.errors import ConfigError
+from wakeful.model import Decision
+from wakeful.policy.decide import DEFAULT_RULES, EffectFacts
+from wakeful.runtime import Runtime
+from wakeful.stores.base import SettleEffect
+
+
+class Answered(Exception):
+    """As an HTTP client would raise it."""
+
+    def __init__(self, status: int, **headers: str) -> None:
+        super().__init__(f"HTTP {status}")
+        self.status_code = status
+        self.headers = headers
+
+
+class Note(BaseModel):
+    text: str
+
+
+class Service:
+    """The outside world: what it was asked to do, and under which operation ids."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.calls: list[tuple[str, Any]] = []
+        self.done: dict[str, Any] = {}
+        self.looked = 0
+
+    def asked(self, operation: Operation, what: Any) -> str:
+        self.calls.append((operation.id, what))
+        answer = self.answers.pop(0) if self.answers else "done"
+        if isinstance(answer, BaseException):
+            raise answer
+        self.done[operation.id] = what
+        return f"{answer} {what}"
+
+    @property
+    def ids(self) -> set[str]:
+        return {identifier for identifier, _ in self.calls}
+
+
+AMBIGUOUS = [TimeoutError("too late"), ConnectionError("lost"), Answered(503), ValueError("who knows")]
+
+
+def declare(app: App, service: Service, **options: Any) -> Any:
+    """An agent that does one thing to the service."""
+
+    @action(**{"backoff": "10ms", **options})
+    async def post(op: Operation, what: int) -> str:
+        return service.asked(op, what)
+
+    @app.agent(on("go"), name="agent", attempts=1)
+    async def agent(run: Run) -> str:
+        return await run.act(post, 7)
+
+    return post
+
+
+async def settle(runtime: Runtime, run: dict[str, Any], state: Any, **more: Any) -> Any:
+    (effect,) = run["effects"]
+    answer = await runtime.store.settle_effect(SettleEffect(effect["id"], state, "ada", **more))
+    await runtime.drain()
+    return answer
+
+
+def names(errors: Sequence[BaseException]) -> list[str]:
+    return [type(error).__name__ for error in errors]
+
+
+class TestWhenNobodyKnows:
+    @pytest.mark.parametrize("error", AMBIGUOUS, ids=names(AMBIGUOUS))
+    async def test_an_idempotent_one_is_repeated_under_the_same_id(self, app: App, error: Exception):
+        service = Service(error, error)
+        declare(app, service, safety="idempotent")
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], run["output"]) == ("done", "done 7")
+        assert len(service.calls) == 3
+        assert len(service.ids) == 1
+        (effect,) = run["effects"]
+        assert (effect["state"], effect["tries"], effect["result"], effect["arguments"]) == (
+            "confirmed",
+            3,
+            "done 7",
+            [7],
+        )
+
+    async def test_an_idempotent_one_that_is_too_old_is_held(self, app: App):
+        service = Service(Answered(503, **{"Retry-After": "7200"}))
+        declare(app, service, safety="idempotent", idempotent_for="1h")
+        async with working(app) as runtime:
+            app_run = await go(runtime)
+            assert app_run["state"] == "waiting"
+            await pass_time(runtime, "3h")
+            receipt_run = await runtime.reader.run(app_run["id"])
+        assert receipt_run is not None
+        assert receipt_run["state"] == "held"
+        assert "known again by its id for 1 h 0 m only" in receipt_run["reason"]
+        assert len(service.calls) == 1
+
+    @pytest.mark.parametrize("error", AMBIGUOUS, ids=names(AMBIGUOUS))
+    async def test_one_that_may_be_done_once_is_held(self, app: App, error: Exception):
+        service = Service(error)
+        declare(app, service)
+        async with working(app) as runtime:
+            run = await go(runtime)
+            alarms = (await runtime.reader.alarms())["alarms"]
+        assert (run["state"], len(service.calls)) == ("held", 1)
+        assert run["effects"][0]["state"] == "held"
+        assert [alarm["key"].split("/")[0] for alarm in alarms] == ["held"]
+        assert run["id"] in alarms[0]["text"]
+
+    @pytest.mark.parametrize("error", AMBIGUOUS, ids=names(AMBIGUOUS))
+    async def test_one_that_can_be_found_is_looked_for_first(self, app: App, error: Exception):
+        service = Service(error)
+
+        async def find(op: Operation, what: int) -> str | None:
+            service.looked += 1
+            return f"found {what}"
+
+        declare(app, service, safety="reconcile", find=find, settle="1s")
+        async with working(app) as runtime:
+            run = await go(runtime)
+            await pass_time(runtime)
+            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+        assert (run["state"], run["output"]) == ("done", "found 7")
+        assert (len(service.calls), service.looked) == (1, 1)
+        assert run["effects"][0]["state"] == "confirmed"
+
+    async def test_one_that_is_not_found_is_called_again(self, app: App):
+        service = Service(ConnectionError("lost"))
+
+        async def find(op: Operation, what: int) -> str | None:
+            service.looked += 1
+            return None
+
+        declare(app, service, safety="reconcile", find=find, settle="0s")
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], run["output"]) == ("done", "done 7")
+        assert (len(service.calls), len(service.ids), service.looked) == (2, 1, 1)
+
+    async def test_one_whose_search_fails_is_held(self, app: App):
+        service = Service(ConnectionError("lost"))
+
+        async def find(op: Operation, what: int) -> str | None:
+            raise ConnectionError("cannot look either")
+
+        declare(app, service, safety="reconcile", find=find, settle="0s")
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], len(service.calls)) == ("held", 1)
+        assert "cannot look either" in run["reason"]
+
+    async def test_it_waits_before_it_looks(self, app: App):
+        service = Service(ConnectionError("lost"))
+
+        async def find(op: Operation, what: int) -> str | None:
+            service.looked += 1
+            return "found"
+
+        declare(app, service, safety="reconcile", find=find, settle="30s")
+        async with working(app) as runtime:
+            run = await go(runtime)
+            assert (run["state"], service.looked) == ("waiting", 0)
+            await pass_time(runtime, "31s")
+            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+        assert (run["state"], run["output"], service.looked) == ("done", "found", 1)
+
+
+@pytest.mark.parametrize("safety", ["idempotent", "reconcile", "at_most_once"])
+class TestWhenItIsCertain:
+    def options(self, safety: str) -> dict[str, Any]:
+        async def find(op: Operation, what: int) -> str | None:
+            raise AssertionError("nobody should look")
+
+        return {"safety": safety, **({"find": find} if safety == "reconcile" else {})}
+
+    async def test_not_sent_is_tried_again(self, app: App, safety: str):
+        service = Service(NotSent("no route"), NotSent("no route"))
+        declare(app, service, **self.options(safety))
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], len(service.calls), len(service.ids)) == ("done", 3, 1)
+
+    async def test_not_sent_for_ever_is_a_dead_letter_and_nothing_is_held(self, app: App, safety: str):
+        service = Service(*[NotSent("no route")] * 10)
+        declare(app, service, attempts=3, **self.options(safety))
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], len(service.calls), run["effects"][0]["state"]) == ("dead", 3, "failed")
+
+    async def test_too_many_requests_waits_as_told(self, app: App, safety: str):
+        service = Service(RateLimited(retry_after="1h"))
+        declare(app, service, attempts=1, **self.options(safety))
+        async with working(app) as runtime:
+            run = await go(runtime)
+            assert (run["state"], run["effects"][0]["state"]) == ("waiting", "retrying")
+            await pass_time(runtime, "61m")
+            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+        assert (run["state"], len(service.calls), run["effects"][0]["tries"]) == ("done", 2, 1)
+
+    async def test_a_429_without_a_time_is_tried_again(self, app: App, safety: str):
+        service = Service(Answered(429))
+        declare(app, service, **self.options(safety))
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], len(service.calls)) == ("done", 2)
+
+    @pytest.mark.parametrize("status", [400, 403, 404, 422])
+    async def test_another_4xx_is_a_dead_letter(self, app: App, safety: str, status: int):
+        service = Service(Answered(status))
+        declare(app, service, **self.options(safety))
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], len(service.calls), run["effects"][0]["state"]) == ("dead", 1, "failed")
+
+
+class TestAProcessThatWentAwayInTheMiddle:
+    async def leave_in_the_middle(self, app: App, other: App, service: Service, **options: Any) -> dict[str, Any]:
+        """The call is under way when the process goes; another one takes over. What became of the run there?"""
+        begun, never = asyncio.Event(), asyncio.Event()
+
+        @action(**{"backoff": "10ms", **options})
+        async def post(op: Operation, what: int) -> str:
+            answer = service.asked(op, what)
+            if not begun.is_set():
+                begun.set()
+                await never.wait()
+            return answer
+
+        for one in (app, other):
+
+            @one.agent(on("go"), name="agent")
+            async def agent(run: Run) -> str:
+                return await run.act(post, 7)
+
+        async with working(app) as runtime:
+            receipt = await app.emit("go")
+            await begun.wait()
+            await runtime.stop(grace=0)
+        async with working(other) as runtime:
+            await runtime.drain()
+            await pass_time(runtime)
+            return await the_run(runtime, receipt)
+
+    async def test_idempotent(self, new_app: NewApp):
+        service = Service()
+        run = await self.leave_in_the_middle(new_app(), new_app(), service, safety="idempotent")
+        assert (run["state"], run["output"], len(service.calls), len(service.ids)) == ("done", "done 7", 2, 1)
+
+    async def test_at_most_once(self, new_app: NewApp):
+        service = Service()
+        run = await self.leave_in_the_middle(new_app(), new_app(), service)
+        assert (run["state"], len(service.calls)) == ("held", 1)
+
+    async def test_reconcile(self, new_app: NewApp):
+        service = Service()
+
+        async def find(op: Operation, what: int) -> Any:
+            return service.done.get(op.id) and f"found {what}"
+
+        run = await self.leave_in_the_middle(new_app(), new_app(), service, safety="reconcile", find=find)
+        assert (run["state"], run["output"], len(service.calls)) == ("done", "found 7", 1)
+
+
+class TestTheLedger:
+    async def test_a_confirmed_one_is_not_done_again_on_resume(self, app: App):
+        service = Service()
+
+        @action
+        async def post(op: Operation, what: int) -> str:
+            return service.asked(op, what)
+
+        @app.agent(on("go"), attempts=3)
+        async def agent(run: Run) -> list[str]:
+            both = [await run.act(post, 1), await run.act(post, 1)]
+            if run.attempt == 1:
+                raise ConnectionError("after both")
+            return both
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+            await pass_time(runtime)
+            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+        assert (run["state"], run["output"]) == ("done", ["done 1", "done 1"])
+        assert (len(service.calls), len(service.ids)) == (2, 2)
+
+    async def test_other_arguments_after_a_resume_are_held(self, app: App):
+        service = Service()
+        attempts: list[int] = []
+
+        @action(safety="idempotent")
+        async def charge(op: Operation, amount: int) -> str:
+            return service.asked(op, amount)
+
+        @app.agent(on("go"), attempts=3)
+        async def agent(run: Run) -> None:
+            attempts.append(run.attempt)
+            await run.act(charge, 10 * run.attempt)
+            raise ConnectionError("again")
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+            await pass_time(runtime)
+            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+        assert (run["state"], service.calls[0][1], len(service.calls)) == ("held", 10, 1)
+        assert "arguments changed: was [10], now [20]" in run["reason"]
+
+    async def test_branches_that_swap_are_not_taken_for_changed_arguments(self, app: App):
+        service = Service()
+
+        @action(safety="idempotent")
+        async def post(op: Operation, what: int) -> str:
+            return service.asked(op, what)
+
+        @app.agent(on("go"), attempts=3)
+        async def agent(run: Run) -> list[str]:
+            if run.attempt == 1:
+                await run.act(post, 2)
+                raise ConnectionError("only one of them was done")
+            return list(await asyncio.gather(run.act(post, 1), run.act(post, 2)))
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+            await pass_time(runtime)
+            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+        assert (run["state"], run["output"]) == ("done", ["done 1", "done 2"])
+        assert [what for _, what in service.calls] == [2, 1]
+
+    async def test_models_come_back_as_models(self, app: App):
+        seen: list[object] = []
+
+        @action(safety="idempotent", backoff="10ms")
+        async def post(op: Operation, note: Note, *, loud: bool = False) -> Note:
+            seen.append((note, loud))
+            if len(seen) == 1:
+                raise ConnectionError("lost")
+            return note
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> str:
+            return (await run.act(post, Note(text="hi"), loud=True)).text
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], run["output"]) == ("done", "hi")
+        assert seen == [(Note(text="hi"), True)] * 2
+
+    async def test_a_result_that_cannot_be_stored_was_done_all_the_same(self, app: App):
+        service = Service()
+
+        @action
+        async def post(op: Operation) -> object:
+            service.asked(op, 1)
+            return object()
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> None:
+            await run.act(post)
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], run["effects"][0]["state"], len(service.calls)) == ("dead", "confirmed", 1)
+
+    async def test_a_call_that_takes_too_long_is_given_up(self, app: App):
+        never = asyncio.Event()
+
+        @action(timeout="10ms")
+        async def post(op: Operation) -> None:
+            await never.wait()
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> None:
+            await run.act(post)
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert run["state"] == "held"
+        assert "time limit of 10 ms" in run["reason"]
+
+    async def test_a_sync_function_works_too(self, app: App):
+        service = Service()
+
+        @action
+        def post(op: Operation, what: int) -> str:
+            return service.asked(op, what)
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> str:
+            return await run.act(post, 3)
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], run["output"]) == ("done", "done 3")
+
+
+class TestPolicy:
+    async def test_a_rule_can_deny_it_and_it_does_not_happen(self, new_app: NewApp):
+        def no_posts(facts: Any) -> Decision | None:
+            if isinstance(facts, EffectFacts) and facts.action == "post" and facts.risk == "low":
+                return Decision("deny", rule="no_posts", reason="not today")
+            return None
+
+        app, service = new_app(rules=(no_posts, *DEFAULT_RULES)), Service()
+        declare(app, service)
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], service.calls, run["effects"]) == ("denied", [], [])
+        assert "not today" in run["reason"]
+        assert any(one["rule"] == "no_posts" for one in run["decisions"])
+
+    async def test_a_rule_can_hold_it_and_a_person_lets_it_go(self, new_app: NewApp):
+        def ask_first(facts: Any) -> Decision | None:
+            return Decision("hold", rule="ask_first", reason="large") if isinstance(facts, EffectFacts) else None
+
+        app, service = new_app(rules=(ask_first, *DEFAULT_RULES)), Service()
+        declare(app, service)
+        async with working(app) as runtime:
+            run = await go(runtime)
+            assert (run["state"], service.calls) == ("held", [])
+            await settle(runtime, run, "retrying")
+            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+        assert (run["state"], run["output"], len(service.calls)) == ("done", "done 7", 1)
+
+    async def test_a_check_of_the_arguments_holds_it(self, app: App):
+        service = Service()
+        declare(app, service, checks=[lambda what: "too large" if what > 5 else None])
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], service.calls) == ("held", [])
+        assert "too large" in run["reason"]
+
+
+class TestAPersonsWord:
+    async def held(self, runtime: Runtime) -> dict[str, Any]:
+        run = await go(runtime)
+        assert run["state"] == "held"
+        return run
+
+    async def test_confirm(self, app: App):
+        service = Service(ConnectionError("lost"))
+        declare(app, service)
+        async with working(app) as runtime:
+            run = await self.held(runtime)
+            await settle(runtime, run, "confirmed", note="seen in the ledger", result='"by hand"')
+            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+        assert (run["state"], run["output"], len(service.calls)) == ("done", "by hand", 1)
+        (effect,) = run["effects"]
+        assert (effect["settled_by"], effect["note"]) == ("ada", "seen in the ledger")
+
+    async def test_repeat(self, app: App):
+        service = Service(ConnectionError("lost"))
+        declare(app, service)
+        async with working(app) as runtime:
+            run = await self.held(runtime)
+            await settle(runtime, run, "retrying")
+            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+        assert (run["state"], len(service.calls), len(service.ids)) == ("done", 2, 1)
+
+    async def test_abandon(self, app: App):
+        service = Service(ConnectionError("lost"))
+        declare(app, service)
+        async with working(app) as runtime:
+            run = await self.held(runtime)
+            await settle(runtime, run, "abandoned", note="too late now")
+            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+        assert (run["state"], len(service.calls)) == ("dead", 1)
+        assert "abandoned by ada: too late now" in run["error"]["message"]
+
+    async def test_the_first_answer_stands(self, app: App):
+        service = Service(ConnectionError("lost"))
+        declare(app, service)
+        async with working(app) as runtime:
+            run = await self.held(runtime)
+            assert (await settle(runtime, run, "confirmed")).first
+            second = await settle(runtime, run, "abandoned")
+        assert (second.first, second.effect.state, second.effect.settled_by) == (False, "confirmed", "ada")
+
+    async def test_an_effect_that_does_not_exist(self, app: App):
+        async with working(app) as runtime:
+            assert await runtime.store.settle_effect(SettleEffect("nothing", "confirmed", "ada")) is None
+
+
+class TestBadInput:
+    async def test_a_plain_function_is_no_action(self, app: App):
+        async def plain(number: int) -> None: ...
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> None:
+            await run.act(plain, 7)  # type: ignore[arg-type]
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert run["state"] == "dead"
+        assert "plain is not one" in run["error"]["message"]
+        assert "@action" in run["error"]["message"]
+
+    async def test_arguments_that_are_not_json(self, app: App):
+        service = Service()
+        post = declare(app, service)
+
+        @app.agent(on("odd"))
+        async def odd(run: Run) -> None:
+            await run.act(post, object())
+
+        async with working(app) as runtime:
+            receipt = await app.emit("odd")
+            await runtime.drain()
+            run = await the_run(runtime, receipt)
+        assert (run["state"], service.calls) == ("dead", [])
+        assert "cannot be stored as JSON" in run["error"]["message"]
+
+    @pytest.mark.parametrize(
+        ("make", "words"),
+        [
+            (lambda: action(_without), "first parameter is its Operation"),  # type: ignore[arg-type]
+            (lambda: action(safety="reconcile")(_typed), "needs find="),
+            (lambda: action(find=_typed)(_typed), 'find= is for safety="reconcile"'),
+            (lambda: action(safety="idempotant")(_typed), 'Did you mean "idempotent"?'),
+            (lambda: action(saftey="idempotent")(_typed), 'Did you mean "safety"?'),
+            (lambda: action(timeout="soon")(_typed), "timeout"),
+            (lambda: action(attempts=0)(_typed), "attempts must be a whole number"),
+        ],
+    )
+    def test_a_wrong_declaration_is_refused_at_once(self, make: Callable[[], object], words: str):
+        with pytest.raises(ConfigError, match="@action on") as caught:
+            make()
+        assert words in str(caught.value)
+
+    async def test_an_action_that_raises_persistent_is_dead_at_once(self, app: App):
+        service = Service(Persistent("never"))
+        declare(app, service)
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], len(service.calls)) == ("dead", 1)
+
+    async def test_an_action_that_is_denied_there_is_denied_here(self, app: App):
+        service = Service(Denied("not for you"))
+        declare(app, service)
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert run["state"] == "denied"
+
+
+async def _typed(op: Operation) -> None: ...
+
+
+async def _without() -> None: ...
