@@ -110,7 +110,7 @@ async def send_orders(runtime: Runtime, plan: Plan, numbers: Iterator[int], told
 async def has_done(runtime: Runtime, count: int) -> bool:
     try:
         counts = await runtime.reader.counts()
-        return counts.get("done", 0) + counts.get("dead", 0) >= count
+        return counts.get("done", 0) + counts.get("dead", 0) + counts.get("held", 0) >= count
     except StoreUnavailable:
         return False
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from crash.children.waiting import until
-from wakeful import App, Backoff, Run, Transient, on, step
+from wakeful import App, Backoff, Operation, Run, Transient, action, on, step
+from wakeful.execution.actions import Action
 
 APP = "crash"
 SOURCE = f"/{APP}"
@@ -164,6 +165,8 @@ def build(
 
         return " ".join([await run.step(before), (await run.step(held)).strip(), await run.step(after)])
 
+    declare_effects(app, counter)
+
     @app.agent(on("note.taken"))
     async def note(run: Run) -> None:
         counter.note(run.event.id, "note")
@@ -190,6 +193,41 @@ def build(
         return value
 
     return app
+
+
+def declare_effects(app: App, counter: Counter) -> None:
+    """One agent for each kind of safety. The service outside is the counter: what is noted there was done."""
+
+    async def find(op: Operation, event: str) -> str | None:
+        counter.note(event, "looked")
+        return "found" if counter.count(event, op.id) else None
+
+    @action(safety="idempotent", backoff=QUICKLY)
+    async def repeatable(op: Operation, event: str) -> str:
+        counter.note(event, op.id)
+        return "done"
+
+    @action(safety="reconcile", find=find, settle="0s", backoff=QUICKLY)
+    async def searchable(op: Operation, event: str) -> str:
+        counter.note(event, op.id)
+        return "done"
+
+    @action(backoff=QUICKLY)
+    async def dangerous(op: Operation, event: str) -> str:
+        counter.note(event, op.id)
+        return "done"
+
+    for chosen in (repeatable, searchable, dangerous):
+        declare_twice(app, chosen)
+
+
+def declare_twice(app: App, chosen: Action[[str], str]) -> None:
+    """An agent that does something twice: equal arguments are two operations."""
+    safety = chosen.options.safety
+
+    @app.agent(on(f"effect.{safety}"), name=safety, backoff=QUICKLY)
+    async def act(run: Run) -> list[str]:
+        return [await run.act(chosen, run.event.id), await run.act(chosen, run.event.id)]
 
 
 BOOKED = "create table if not exists booked (event text not null, total bigint not null)"

@@ -1,0 +1,63 @@
+"""SIGKILL at every boundary of a run with effects, and a count of what was done outside of every process."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from typing import Any
+
+import pytest
+
+from crash.children.workload import Counter
+from crash.conftest import NewPlace
+from crash.harness import KILLED, Nursery, Place, a_few_at_once
+
+
+def event(safety: str) -> tuple[str, str, Any]:
+    return f"effect.{safety}", "e", None
+
+
+@pytest.mark.parametrize("safety", ["idempotent", "reconcile", "at_most_once"])
+async def test_a_crash_at_any_boundary_repeats_no_effect_silently(new_place: NewPlace, nursery: Nursery, safety: str):
+    place = await new_place()
+    code, said = await nursery.carry_out(place.plan(emit=[event(safety)], done=1, say_boundaries=True))
+    assert code == 0, said
+    passed = [line for line in said if line["says"] == "passed"]
+    kinds = {kind for line in passed for kind in line["requests"]}
+    assert {"OpenEffect", "SaveEffect", "FinishRun"} <= kinds
+    first = next(line["number"] for line in passed if "AcceptEvents" in line["requests"])
+    last = max(line["number"] for line in passed if "FinishRun" in line["requests"])
+    await place.leave()
+    outcomes = await a_few_at_once(crash(new_place, nursery, safety, n) for n in range(first, last + 1))
+    if safety == "at_most_once":
+        assert {"done", "held"} <= set(outcomes), "some crashes leave nothing open, and some do"
+    else:
+        assert set(outcomes) == {"done"}
+
+
+async def crash(new_place: NewPlace, nursery: Nursery, safety: str, boundary: int) -> str:
+    """One process dies at a boundary, another takes over. How the run ended."""
+    place = await new_place()
+    for crash_at in (boundary, None):
+        async with nursery.child(place.plan(emit=[event(safety)], done=1, crash_at=crash_at)) as child:
+            assert await child.ends() == (KILLED if child.where else 0)
+    (run,) = await place.runs()
+    await check(place, safety, run.state)
+    await place.leave()
+    return str(run.state)
+
+
+async def check(place: Place, safety: str, state: str) -> None:
+    lines = [name for _, name, _ in Counter(place.counter).lines()]
+    calls = Tally(name for name in lines if name != "looked")
+    rows = await place.query("select id, state, tries from wakeful_effect")
+    assert set(calls) <= {row[0] for row in rows}, "something was done that is in no ledger"
+    if safety == "idempotent":
+        assert len(calls) == 2, "two operations, however often each was called"
+        assert max(calls.values()) <= 2
+    else:
+        assert all(count == 1 for count in calls.values()), "called twice"
+    if state == "done":
+        assert {row[1] for row in rows} == {"confirmed"}
+        assert len(calls) == 2
+    else:
+        assert "held" in {row[1] for row in rows}
