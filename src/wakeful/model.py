@@ -246,6 +246,7 @@ class Claim:
     first_start: bool
     expires_at: Microseconds | None
     envelope: str
+    data: str | None = None  # edited by a person, instead of the event's own
     steps: list[Step] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 

@@ -23,6 +23,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "trace": ("trace", "show a run: steps, arguments, results, attempts, errors, times"),
     "why": ("why", "tell the whole story of an event or a run"),
     "effects": ("effects", "list what runs did outside; settle what is held for a person"),
+    "replay": ("redo", "do again what failed, or with --again what went well"),
+    "dead": ("redo", "list dead letters by agent and error; show, replay or discard them"),
     "alarms": ("listings", "list alarms, the latest first"),
     "doctor": ("doctor", "look at the store, its schema, the clock, permissions and versions"),
     "migrate": ("migrate", "bring a store's schema up to date"),

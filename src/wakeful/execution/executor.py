@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import structlog
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable, seconds
 from wakeful.clock import to_text as time_text
@@ -81,6 +81,8 @@ class Executor:
     async def execute(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
         """The whole attempt. Never raises for what the handler did; ClaimLost ends it without a trace."""
         event = self._read_event(claim.envelope)
+        if claim.data is not None:
+            event.data = from_json(claim.data)
         run = Run(claim, event, self._around)
         on_run(run)
         run._task = asyncio.current_task()  # noqa: SLF001 the run is interrupted by cancelling this task

@@ -222,6 +222,29 @@ class SaveTransacted:
 
 
 @dataclass(slots=True)
+class RedoRun:
+    """A person lets a run that was over go on, or one that went well be done `again` as a new one of its family; or
+    `discard`s it. `data` is handed to the handler instead of the event's own.
+    """
+
+    id: str
+    operator: str
+    note: str | None = None
+    data: str | None = None
+    again: bool = False
+    discard: bool = False
+
+
+@dataclass(slots=True)
+class Redone:
+    """What became of it: `run` goes on (a new one, if it was done again). `refused` says why nothing was changed."""
+
+    run: str
+    was: RunState
+    refused: str | None = None
+
+
+@dataclass(slots=True)
 class RaiseAlarm:
     """Open or refresh an alarm."""
 
@@ -340,6 +363,11 @@ class Store(Protocol):
 
     async def settle_effect(self, request: SettleEffect) -> Settled | None:
         """A person's answer about a held effect; None when there is no such effect."""
+        ...
+
+    # redoing
+    async def redo(self, request: RedoRun) -> Redone | None:
+        """Let a run that was over go on; None when there is no such run."""
         ...
 
     # processes

@@ -26,6 +26,7 @@ from wakeful.stores.base import (
     ForgetRuns,
     LeaveRun,
     Ready,
+    RedoRun,
     RetireProcess,
     SaveSteps,
     SettleEffect,
@@ -277,7 +278,7 @@ def makes_ready(request: Any) -> Ready | None:
         return Ready(request.app, agents) if agents else None
     if isinstance(request, LeaveRun) and request.delay == 0 and request.state != "held":
         return Ready(None, frozenset({request.claim.agent}))
-    if isinstance(request, BuryProcess | ForgetRuns | SettleEffect):
+    if isinstance(request, BuryProcess | ForgetRuns | SettleEffect | RedoRun):
         return Ready()
     return None
 
@@ -346,7 +347,7 @@ def unclaimed(requests: list[Any], results: list[Any]) -> str | None:
         elif isinstance(request, LeaveRun):
             if request.delay == 0 and request.state != "held" and request.claim.id not in taken:
                 return ""
-        elif isinstance(request, BuryProcess | ForgetRuns | RetireProcess | SettleEffect) and result:
+        elif isinstance(request, BuryProcess | ForgetRuns | RetireProcess | SettleEffect | RedoRun) and result:
             return ""
     if not agents:
         return None

@@ -58,6 +58,7 @@ class Reader:
         steps = await self._database.fetch("list_steps", row[0])
         attempts = await self._database.fetch("list_attempts", row[0])
         decisions = await self._database.fetch("list_decisions", event_seq)
+        remedies = await self._database.fetch("list_remedies", row[0])
         return {
             **summary,
             "root": row[15],
@@ -67,6 +68,7 @@ class Reader:
             "expires_at": to_text(expires_at),
             "steps": [step_summary(step) for step in steps if step[1] != "fact"],
             "history": [attempt_summary(attempt) for attempt in attempts],
+            "remedies": [remedy_summary(one) for one in remedies],
             "effects": [effect_summary(one) for one in await self._database.fetch("list_effects", row[15])],
             "decisions": [decision_summary(one) for one in decisions if one[0] == summary["agent"]],
             "deliveries": [],
@@ -74,6 +76,21 @@ class Reader:
             "error": _json(error),
             "outcome": _json(outcome),
         }
+
+    async def dead(self, *, agent: str | None = None, limit: int = 10_001) -> list[dict[str, Any]]:
+        """Dead letters, newest first, as much of each as it takes to group and to replay them."""
+        rows = await self._database.fetch("list_dead", agent, limit)
+        return [
+            {
+                "id": row[0],
+                "agent": row[1],
+                "error": _json(row[2]) or {},
+                "reason": row[3],
+                "finished_at": to_text(row[4]),
+                "confirmed": row[5],
+            }
+            for row in rows
+        ]
 
     async def effects(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> dict[str, Any]:
         """A page of effects, newest first."""
@@ -259,6 +276,18 @@ def effect_summary(row: Row) -> dict[str, Any]:
         "note": note,
         "run": run,
         "agent": agent,
+    }
+
+
+def remedy_summary(row: Row) -> dict[str, Any]:
+    verb, operator, note, data, error, done = row
+    return {
+        "verb": verb,
+        "operator": operator,
+        "note": note,
+        "data": _json(data),
+        "error": _json(error),
+        "done_at": to_text(done),
     }
 
 

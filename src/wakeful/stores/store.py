@@ -28,6 +28,8 @@ from wakeful.stores.base import (
     RaiseAlarm,
     Ready,
     RecordOperation,
+    Redone,
+    RedoRun,
     RegisterProcess,
     RetireProcess,
     Row,
@@ -233,6 +235,9 @@ class DatabaseStore:
         await self._persist(request)
 
     async def settle_effect(self, request: SettleEffect) -> Settled | None:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def redo(self, request: RedoRun) -> Redone | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
 
     async def finish(self, request: FinishRun) -> None:

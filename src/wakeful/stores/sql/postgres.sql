@@ -14,7 +14,7 @@ where seq = any(array(
   {skip_locked}
 ))
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq)
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data
 
 -- claim_solo(now, app, agent, process) --
 -- differs: as claim_runs.
@@ -29,7 +29,7 @@ where seq = any(array(
   {skip_locked}
 ))
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq)
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data
 
 -- save_step(run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) bulk --
 -- differs: all rows in one statement; one at a time each costs the server 20 µs and more before it does anything. Only a

@@ -80,7 +80,7 @@ set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}
 where seq in (select seq from candidate)
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq)
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data
 
 -- claim_solo(now, app, agent, process) --
 -- One run that was in flight in two or more processes that died: its worker runs nothing else beside it.
@@ -95,7 +95,7 @@ set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}
 where seq in (select seq from candidate)
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq)
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data
 
 -- solo_agents(now, app) --
 -- Agents that have a run which must be claimed alone.
@@ -190,6 +190,40 @@ returning run_seq
 update wakeful_run set state = 'ready', reason = 'a person settled what it was held for', due_at = {now}
 where seq = :run_seq and state = 'held'
   and not exists (select 1 from wakeful_effect effect where effect.run_seq = :run_seq and effect.state = 'held')
+
+-- find_run_to_redo(id) --
+select seq, id, root, state, error from wakeful_run where id = :id {for_update}
+
+-- replay_run(now, seq, reason, data) --
+-- As if it had never been tried, but for what is finished. The token rises, so that it is no first start.
+update wakeful_run
+set state = 'ready', reason = :reason, due_at = {now}, token = token + 1, attempts = 0, crashes = 0, started_at = null,
+    finished_at = null, output = null, error = null, outcome = null, data = coalesce(:data, data)
+where seq = :seq
+
+-- discard_run(now, seq, reason) --
+update wakeful_run set state = 'cancelled', reason = :reason, finished_at = {now} where seq = :seq
+
+-- clear_failed_steps(run_seq) --
+delete from wakeful_step where run_seq = :run_seq and state = 'failed'
+
+-- clear_failed_effects(root) --
+-- Refused for good, or so it seemed: it was certainly not done, and may be tried again.
+update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed' where root = :root and state = 'failed'
+
+-- count_family(root) --
+select count(*) from wakeful_run where root = :root
+
+-- insert_again(now, id, seq, reason, data) --
+-- A further run of the same family: the same event, the same agent, the same effects.
+insert into wakeful_run (id, root, app, agent, event_seq, state, reason, due_at, created_at, data)
+select :id, root, app, agent, event_seq, 'ready', :reason, {now}, {now}, coalesce(:data, data)
+from wakeful_run where seq = :seq
+returning seq
+
+-- insert_remedy(now, run_seq, verb, operator, note, data, error) --
+insert into wakeful_remedy (run_seq, verb, operator, note, data, error, done_at)
+values (:run_seq, :verb, :operator, :note, :data, :error, {now})
 
 -- token_of_run(seq) --
 select seq, token, state from wakeful_run where seq = :seq

@@ -26,6 +26,17 @@ limit 2
 select name, state, tries, attempt, arguments, result, error, started_at, finished_at, key
 from wakeful_step where run_seq = :run_seq order by position, started_at
 
+-- list_remedies(run_seq) --
+select verb, operator, note, data, error, done_at from wakeful_remedy where run_seq = :run_seq order by seq
+
+-- list_dead(agent, most) --
+-- With how many effects of each are confirmed: a replay finds those and does not repeat them.
+select run.id, run.agent, run.error, run.reason, run.finished_at,
+  (select count(*) from wakeful_effect effect where effect.root = run.root and effect.state = 'confirmed')
+from wakeful_run run
+where run.state = 'dead' and (cast(:agent as text) is null or run.agent = :agent)
+order by run.seq desc limit :most
+
 -- list_effects(root) --
 -- What a run did to the outside world; its replays and forks included.
 select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,

@@ -20,6 +20,7 @@ from wakeful.stores.base import (
     OpenEffect,
     RaiseAlarm,
     RecordOperation,
+    RedoRun,
     RegisterProcess,
     RetireProcess,
     SaveEffect,
@@ -35,6 +36,7 @@ from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effe
 from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
+from wakeful.stores.verbs.redo import redo_runs
 
 Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 
@@ -49,6 +51,7 @@ VERBS: dict[type, Verb] = {
     SettleEffect: settle_effects,
     LeaveRun: leave_runs,
     FinishRun: finish_runs,
+    RedoRun: redo_runs,
     AcceptEvents: accept_events,
     RaiseAlarm: raise_alarms,
     RecordOperation: record_operations,

@@ -51,9 +51,8 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
 
 
 def _claim_of(row: Sequence[object], process: str) -> Claim:
-    seq, identifier, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at, envelope = (
-        row
-    )
+    seq, identifier, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at = row[:11]
+    envelope, data = row[11:]
     return Claim(
         seq,  # type: ignore[arg-type]  # columns of a row have no types
         identifier,  # type: ignore[arg-type]
@@ -69,6 +68,7 @@ def _claim_of(row: Sequence[object], process: str) -> Claim:
         token == 1,
         expires_at,  # type: ignore[arg-type]
         envelope,  # type: ignore[arg-type]
+        data,  # type: ignore[arg-type]
     )
 
 
