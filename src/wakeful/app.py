@@ -80,7 +80,7 @@ class App:
         if not isinstance(in_flight, int) or in_flight < 1:
             message = f"App({name!r}): in_flight must be a whole number from 1 up, not {in_flight!r}"
             raise ConfigError(message)
-        self.name = name
+        self.name = str.__str__(name)  # the member of an Enum is welcome, and is plain text from here on
         self.store = store
         self.in_flight = in_flight
         self.clock = clock
@@ -96,7 +96,7 @@ class App:
         """
 
         def declare(function: F) -> F:
-            chosen = name or name_of(function)
+            chosen = str.__str__(name) if name else name_of(function)
             where = f"agent {chosen} ({location(function)})"
             if not _NAME.match(chosen):
                 message = f"{where}: an agent's name is letters, digits, _ . and -, at most 100 of them"

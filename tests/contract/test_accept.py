@@ -91,6 +91,17 @@ async def test_the_same_content_in_another_order_is_no_conflict(store: DatabaseS
     assert (receipt.status, receipt.conflict) == ("duplicate", False)
 
 
+async def test_many_deliveries_of_a_large_event_with_other_content_are_told_apart(store: DatabaseStore):
+    await accept(store, an_arrival(data={"text": "x" * 200_000, "amount": 1}))
+    same = an_arrival(data={"amount": 1, "text": "x" * 200_000})
+    receipts = await accept(store, same, *(an_arrival(data={"amount": number}) for number in [2, 3] * 200))
+    assert [receipt.status for receipt in receipts] == ["duplicate"] * 401
+    assert [receipt.conflict for receipt in receipts] == [False] + [True] * 400
+    event = await reader(store).event("1")
+    assert event is not None
+    assert sorted(conflict["envelope"]["data"]["amount"] for conflict in event["conflicts"]) == [2, 3]
+
+
 async def test_a_conflict_inside_one_request_is_recorded_too(store: DatabaseStore):
     first, second = await accept(store, an_arrival(data=1), an_arrival(data=2))
     assert (first.status, first.conflict) == ("accepted", False)

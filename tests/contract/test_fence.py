@@ -446,3 +446,20 @@ class TestForcedOrder:
         assert answers == [0, 0]
         states = await query(postgres_url, "select state from wakeful_process")
         assert states == [("dead",), ("dead",)]
+
+
+async def test_a_session_whose_answer_was_lost_is_ended_before_anything_is_read_postgres(
+    postgres_url: str, stores: OpenStore
+):
+    """A statement may still be on its way there. Here it waits, and would go on once the way is free."""
+    store = await stores(postgres_url)
+    database: Any = store.database
+    member = await join(store, "member")
+    claim = await claimed(member)
+    lost = await asyncpg.connect(postgres_url, server_settings={"application_name": session_name(member.process)})
+    database._lost.add(lost.get_server_pid())
+    store.journal._in_doubt = True
+    await member.save(claim, a_step("after:"))
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+        await lost.execute("select 1")
+    assert not database._lost

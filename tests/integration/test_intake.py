@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 from datetime import timedelta
 from typing import Any
 
@@ -376,3 +377,20 @@ class TestRuns:
             found = await runtime.reader.run(one["id"][:10])
             assert found is not None
             assert found["id"] == one["id"]
+
+
+async def test_members_of_an_enum_are_welcome_as_names(new_app: NewApp):
+    class Names(str, enum.Enum):  # noqa: UP042 the one whose str() is not its value
+        APP = "app"
+        AGENT = "review"
+        TYPE = "go"
+
+    app = new_app(Names.APP)
+
+    @app.agent(on("go"), name=Names.AGENT)
+    async def agent(run: Run) -> str:
+        return run.agent
+
+    async with working(app) as runtime:
+        run = await ended(runtime, await app.emit(Names.TYPE))
+    assert (run["state"], run["agent"], run["output"], run["app"]) == ("done", "review", "review", "app")

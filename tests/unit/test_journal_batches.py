@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any
 
-from wakeful.model import Admission, Arrival
-from wakeful.stores.base import AcceptEvents, Alarm, Claimed, ClaimRuns, RaiseAlarm, Ready
-from wakeful.stores.journal import Journal
+from wakeful.model import Admission, Arrival, Claim, Step
+from wakeful.stores.base import AcceptEvents, Alarm, Claimed, ClaimRuns, RaiseAlarm, Ready, SaveSteps
+from wakeful.stores.journal import MOST_CHARACTERS, Journal
 
 
 class HeldBackend:
@@ -15,6 +15,8 @@ class HeldBackend:
 
     def __init__(self) -> None:
         self.begun: asyncio.Queue[asyncio.Future[Any]] = asyncio.Queue()
+
+    async def end_lost(self) -> None: ...
 
     async def transact(self, transaction: Any, *, plain: bool = False) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -90,3 +92,28 @@ async def test_runs_made_ready_while_a_claim_looks_are_hinted_for_the_next() -> 
     assert [ready.agents for ready in heard] == [frozenset({"work"})]
     accepted.set_result([[]])
     await accepting
+
+
+async def test_large_results_come_in_smaller_company() -> None:
+    backend = HeldBackend()
+    journal = Journal(backend)
+    large = "x" * (MOST_CHARACTERS // 2)
+    claim = Claim(1, "run", "run", "work", 1, "me", 0, 0, 0, 0, 0, True, None, "{}")
+    waiting = [journal.submit(SaveSteps(claim, [Step(str(number), "name", "done", large)])) for number in range(5)]
+    for expected in (2, 2, 1):
+        (await backend.begun.get()).set_result([None] * expected)
+    await asyncio.gather(*waiting)
+    assert journal.transactions == 3
+
+
+async def test_when_a_batch_goes_one_by_one_the_claim_comes_last_and_sees_the_rest() -> None:
+    backend = HeldBackend()
+    journal = Journal(backend)
+    claim = journal.submit(ClaimRuns("app", "me", lambda: [("work", 1)], lambda: True))
+    accepting = journal.submit(an_event())
+    (await backend.begun.get()).set_exception(ValueError("one of them is guilty"))
+    (await backend.begun.get()).set_result([["receipt"]])
+    assert await accepting == ["receipt"]
+    assert not claim.done()
+    (await backend.begun.get()).set_result([Claimed([], [], None, solo_waiting=False)])
+    await claim

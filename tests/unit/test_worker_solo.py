@@ -69,3 +69,17 @@ async def test_one_that_was_found_just_as_the_worker_became_idle_is_claimed_at_o
             assert request.solo()
     finally:
         await worker.stop(0)
+
+
+async def test_one_that_somebody_else_is_just_holding_is_looked_for_later_and_not_at_once() -> None:
+    store = HeldStore()
+    worker = Worker("app", {"agent": Agent()}, store, HeldExecutor(), lambda: "process")  # type: ignore[dict-item, arg-type]  # stand-ins
+    await worker.start()
+    try:
+        request, answer = await store.claims.get()
+        answer.set_result(Claimed([], request.wanted, 3_600_000_000, solo_waiting=True, alone=True))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert store.claims.empty()
+    finally:
+        await worker.stop(0)

@@ -19,6 +19,7 @@ from rich.text import Text
 from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_store, operator_of, read_data
 from wakeful.cli.opening import chosen_store, read, refuse_missing
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, terminal
+from wakeful.cli.trace import no_run
 from wakeful.clock import SystemClock
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.execution.retry import signature
@@ -191,7 +192,7 @@ def grouped(letters: list[Letter]) -> list[Group]:
 def find(arguments: argparse.Namespace, identifier: str) -> dict[str, Any]:
     run = read(chosen_store(arguments), lambda reader: reader.run(identifier))
     if run is None:
-        message = f'there is no run "{plain(identifier)}": see `wakeful runs`'
+        message = no_run(identifier)
         raise NotFound(message)
     return run
 

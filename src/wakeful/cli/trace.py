@@ -28,6 +28,7 @@ from wakeful.cli.terminal import (
 )
 from wakeful.clock import SECOND, readable
 from wakeful.errors import NotFound
+from wakeful.stores.reading import SHORTEST_PREFIX
 
 Shown = dict[str, Any]
 
@@ -42,7 +43,7 @@ def declare(parser: Parser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     run = read(chosen_store(arguments), lambda reader: reader.run(arguments.run))
     if run is None:
-        message = f'there is no run "{plain(arguments.run)}": see `wakeful runs`'
+        message = no_run(arguments.run)
         raise NotFound(message)
     if arguments.json:
         print_json(run)
@@ -50,6 +51,12 @@ def execute(arguments: argparse.Namespace) -> int:
     out = terminal()
     out.print(Drawing(out, full=arguments.full).tree(run), soft_wrap=is_piped(out))
     return 0
+
+
+def no_run(identifier: str) -> str:
+    """What to say when there is no such run."""
+    more = f"; give {SHORTEST_PREFIX} characters of its id or more" if len(identifier) < SHORTEST_PREFIX else ""
+    return f'there is no run "{plain(identifier)}": see `wakeful runs`{more}'
 
 
 trace_command = Command(declare, execute, "wakeful why RUN tells the same in sentences.")

@@ -257,7 +257,7 @@ class Worker:
             self._look_later(seconds(claimed.next_due))
         for claim in claimed.claims:
             self._launch(claim)
-        if claimed.solo_waiting and not self._tasks:
+        if claimed.solo_waiting and not claimed.alone and not self._tasks:
             self.hint(Ready())  # what it had to wait for ended while the claim was under way: nobody else would say so
 
     # executing

@@ -85,6 +85,7 @@ class Claimed:
     asked: list[tuple[str, int]]
     next_due: Microseconds | None
     solo_waiting: bool
+    alone: bool = False  # it looked only for a run that must go alone
 
 
 @dataclass(slots=True)

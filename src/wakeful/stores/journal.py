@@ -42,7 +42,9 @@ LOAD = 16
 TURNS_TO_GATHER = 4
 # A transaction that carries more rows than this takes so long that its neighbours notice.
 MOST_ROWS = 12_000
+MOST_CHARACTERS = 16_000_000
 
+PLAIN = frozenset({SaveSteps, FinishRun})  # whose batches may be one statement
 MAKE_NOTHING_READY = frozenset({SaveSteps, FinishRun, ClaimRuns})  # the most frequent ones
 
 # Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
@@ -54,6 +56,10 @@ class Backend(Protocol):
     """One database: how a transaction is carried out, and nothing about agents."""
 
     notifies: bool
+
+    async def end_lost(self) -> None:
+        """Make sure that nothing whose answer was lost is still on its way."""
+        ...
 
     async def transact(self, transaction: Callable[[int | None], Transaction[R]], *, plain: bool = False) -> R:
         """Run the generator inside one transaction and commit it. StoreUnavailable when the database is gone.
@@ -156,7 +162,7 @@ class Journal:
 
     def _compose(self) -> list[Waiting]:
         """What goes into the next transaction. Claims are asked now what they want, and rest on if it is nothing."""
-        share = within_rows(self._waiting, self._most)
+        share = within_limits(self._waiting, self._most)
         batch, self._waiting = self._waiting[:share], self._waiting[share:]
         hints = [
             ready
@@ -193,7 +199,8 @@ class Journal:
             if len(batch) == 1:
                 settle(batch[0], error)
             else:
-                for waiting in batch:  # one of them is guilty: find out which, and spare the others
+                # One of them is guilty: find out which, and spare the others. Claims come last here too, and see the rest.
+                for waiting in sorted(batch, key=lambda waiting: type(waiting.request) is ClaimRuns):
                     await self._commit([waiting])
         else:
             for waiting, result in zip(batch, results, strict=True):
@@ -211,6 +218,7 @@ class Journal:
             {process for request in requests if (process := getattr(request, "process", None)) is not None}
         )
         if processes:
+            await self._backend.end_lost()
             await self._backend.transact(lambda now: waited_for(now, processes))
             self._in_doubt = False
 
@@ -220,7 +228,7 @@ class Journal:
             await self._clear_doubt(requests)
         if probe is None:
             kind = type(requests[0])
-            plain = all(type(request) is kind for request in requests)
+            plain = kind in PLAIN and all(type(request) is kind for request in requests)
             results = await self._backend.transact(lambda now: whole(now, requests, notifies=notifies), plain=plain)
         else:
             probe("before", requests)
@@ -245,13 +253,21 @@ def watched(transaction: Transaction[R], probe: Probe, requests: Sequence[Any]) 
     return results
 
 
-def within_rows(waiting: list[Waiting], share: int) -> int:
+def within_limits(waiting: list[Waiting], share: int) -> int:
     """How many of the first `share` requests go into one transaction: large requests come in smaller company."""
-    rows = 0
+    rows = characters = 0
     for number in range(min(share, len(waiting))):
         request = waiting[number].request
-        rows += len(request.arrivals) if type(request) is AcceptEvents else 1
-        if rows > MOST_ROWS:
+        kind = type(request)
+        rows += 1
+        if kind is SaveSteps:
+            characters += sum([len(step.result) for step in request.steps if step.result is not None])
+        elif kind is AcceptEvents:
+            rows += len(request.arrivals) - 1
+            characters += sum([len(arrival.envelope) for arrival in request.arrivals])
+        elif kind is FinishRun and request.output is not None:
+            characters += len(request.output)
+        if rows > MOST_ROWS or characters > MOST_CHARACTERS:
             return max(1, number)
     return share
 

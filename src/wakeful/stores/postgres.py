@@ -1,4 +1,4 @@
-"""PostgreSQL through asyncpg: two connections for the journal, one that listens, a small pool for reading.
+"""PostgreSQL through asyncpg: one connection for the journal, one that listens, a small pool for reading.
 
 A transaction is the same generator as on SQLite; each query goes out once with all its rows (`fetchmany`). Leases,
 due times and waits use the database's clock. When the connection breaks, the transaction's callers are told
@@ -106,7 +106,7 @@ def _element(value: Any) -> str:
         return "NULL"
     if type(value) is int:
         return str(value)
-    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + str.__str__(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 class PostgresBackend:
@@ -123,6 +123,7 @@ class PostgresBackend:
         self._queries = {name: query.sql for name, query in queries.items()}
         self._bulk = {name: "now" in query.parameters for name, query in queries.items() if query.bulk}
         self._idle: list[asyncpg.Connection[Any]] = []
+        self._lost: set[int] = set()
         self._pools: dict[bool, asyncpg.Pool[Any]] = {}
         self._pool_lock = asyncio.Lock()
         self._listener: asyncio.Task[None] | None = None
@@ -184,6 +185,7 @@ class PostgresBackend:
     async def transact(self, transaction: Callable[[int | None], Transaction[R]], *, plain: bool = False) -> R:
         """One transaction on a connection of the journal's."""
         connection = await self._journal_connection()
+        process = connection.get_server_pid()
         try:
             one = self._as_one_statement(transaction) if plain else None
             if one is not None and await self._went_well(connection, one):
@@ -191,6 +193,7 @@ class PostgresBackend:
             else:
                 result = await self._in_transaction(connection, lambda: self.drive(connection, transaction))
         except self._gone as error:
+            self._lost.add(process)
             await self._drop(connection)
             raise self._unavailable(error) from error
         except BaseException:
@@ -198,6 +201,18 @@ class PostgresBackend:
             raise
         self._idle.append(connection)
         return result
+
+    async def end_lost(self) -> None:
+        """End the sessions whose answers were lost, and wait until they have ended. A statement that is a transaction of
+        its own may still be on its way there, and would see what was true when it arrived.
+        """
+        if not self._lost:
+            return
+        ending = sorted(self._lost)
+        async with self._borrowed() as connection:
+            for process in ending:
+                await connection.execute(self._queries["end_session"], process, self._name)
+        self._lost.difference_update(ending)
 
     def _columns(self, name: str, rows: Sequence[Row]) -> list[Any]:
         """The parameters of a bulk query."""
@@ -226,7 +241,7 @@ class PostgresBackend:
                 return None
             generator.send(len(operation.rows))
         except StopIteration as stop:
-            if operation is None:
+            if operation is None or not operation.rows:
                 return None
             columns = self._columns(operation.name, operation.rows)
             if self._bulk[operation.name]:
@@ -294,7 +309,10 @@ class PostgresBackend:
             "select current_setting($1, true)", TRANSACTION_MARK
         )
         if marked != "1":
-            message = "COMMIT or ROLLBACK inside run.transaction: the transaction is Wakeful's, it ends when the function returns"
+            message = (
+                "COMMIT or ROLLBACK inside run.transaction (or RESET ALL, by which they are noticed): "
+                "the transaction is Wakeful's, it ends when the function returns"
+            )
             raise Persistent(message)
         settings = {**limits(), "application_name": self._name}
         await connection.execute("; ".join(f"set local {name} = '{value}'" for name, value in settings.items()))

@@ -324,6 +324,9 @@ class SqliteBackend:
         finally:
             os.close(handle)
 
+    async def end_lost(self) -> None:
+        """Nothing can be lost on the way to a file."""
+
     async def end_sessions(self, process: str) -> int:  # noqa: ARG002 the same shape as PostgreSQL's
         """Nothing to end: one that is in the middle of a transaction holds the file, and everybody waits for it."""
         return 0

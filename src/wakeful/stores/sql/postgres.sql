@@ -159,6 +159,11 @@ returning id
 select pg_terminate_backend(pid) from pg_stat_activity
 where application_name = :name and datname = current_database() and usename = current_user and pid <> pg_backend_pid()
 
+-- end_session(pid, name) --
+-- differs: exists only here. Ends one session of ours whose answer was lost, and waits up to 5 s until it has ended.
+select pg_terminate_backend(pid, 5000) from pg_stat_activity
+where pid = :pid and application_name = :name and usename = current_user and pid <> pg_backend_pid()
+
 -- retire_process(id) --
 -- differs: waits for whatever this process still has on its way.
 update wakeful_process set state = 'stopped'

@@ -43,7 +43,10 @@ select event_seq, seq, :agent, :answer, :rule, :version, :reason, {now} from wak
 
 -- count_duplicate(key) --
 -- One more delivery of a known event; tells what the first one said.
-update wakeful_event set duplicates = duplicates + 1 where key = :key returning key, seq, content, envelope
+update wakeful_event set duplicates = duplicates + 1 where key = :key returning key, seq, content
+
+-- envelope_of_event(seq) --
+select seq, envelope from wakeful_event where seq = :seq
 
 -- insert_conflict(now, event_seq, content, envelope) --
 insert into wakeful_conflict (event_seq, content, envelope, seen_at)

@@ -106,30 +106,44 @@ def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]])
 
 def _count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> Transaction[None]:
     counted = yield "count_duplicate", [(arrival.key,) for arrival, _ in sorted(known, key=lambda pair: pair[0].key)]
-    first_of = {row[0]: (row[1], row[2], row[3]) for row in counted}
-    rows = yield "runs_of_event", [(seq,) for seq in sorted({seq for seq, _, _ in first_of.values()})]
+    first_of = {row[0]: (row[1], row[2]) for row in counted}
+    rows = yield "runs_of_event", [(seq,) for seq in sorted({seq for seq, _ in first_of.values()})]
     runs: dict[int, list[str]] = {}
     for event_seq, run in rows:
         runs.setdefault(event_seq, []).append(run)
-    conflicts = []
     for arrival, receipt in known:
-        seq, content, envelope = first_of[arrival.key]
-        receipt.runs = runs.get(seq, [])
-        if content != arrival.content and not says_the_same(envelope, arrival.envelope):
-            receipt.conflict = True
-            conflicts.append((now, seq, arrival.content, arrival.envelope))
+        receipt.runs = runs.get(first_of[arrival.key][0], [])
+    differing = [pair for pair in known if pair[0].content != first_of[pair[0].key][1]]
+    if differing:
+        yield from _keep_conflicts(now, differing, {key: seq for key, (seq, _) in first_of.items()})
+
+
+def _keep_conflicts(
+    now: int | None, differing: list[tuple[Arrival, Receipt]], seqs: dict[str, int]
+) -> Transaction[None]:
+    """Other digests may still say the same, in another order. Each content is looked at once, however often it came: a
+    large event and a thousand deliveries of its identity must not hold up everybody else.
+    """
+    firsts = yield "envelope_of_event", [(seq,) for seq in sorted({seqs[arrival.key] for arrival, _ in differing})]
+    said = {seq: canonical(envelope) for seq, envelope in firsts}
+    other: dict[tuple[int, str], bool] = {}
+    conflicts = []
+    for arrival, receipt in differing:
+        seq = seqs[arrival.key]
+        place = (seq, arrival.content)
+        if place not in other:
+            other[place] = canonical(arrival.envelope) != said[seq]
+            if other[place]:
+                conflicts.append((now, seq, arrival.content, arrival.envelope))
+        receipt.conflict = other[place]
     if conflicts:
         yield "insert_conflict", conflicts
 
 
-def says_the_same(envelope: str, other: str) -> bool:
-    """Whether two events say the same, whenever and however they came, and in whatever order. Slow, and asked only when
-    their digests differ.
-    """
-    one, two = json.loads(envelope), json.loads(other)
-    return all(
-        json.dumps(one.get(name), sort_keys=True) == json.dumps(two.get(name), sort_keys=True) for name in CONTENT
-    )
+def canonical(envelope: str) -> str:
+    """What an event says, whenever and however it came, and in whatever order."""
+    event = json.loads(envelope)
+    return json.dumps([event.get(name) for name in CONTENT], sort_keys=True)
 
 
 def _save_checkpoints(

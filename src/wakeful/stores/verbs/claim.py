@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wakeful.clock import Microseconds
 from wakeful.model import Claim, Step
 from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Transaction
 from wakeful.stores.verbs.effects import effect_of
+
+# When to look again for a run that must go alone, and whose row another process is just holding.
+SOMEBODY_HAS_IT: Microseconds = 50_000
 
 
 def claim_runs(now: int | None, requests: Sequence[ClaimRuns]) -> Transaction[list[Claimed]]:
@@ -43,7 +47,9 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
         for claim in related:
             claim.effects = [effect_of(row) for row in effects if row[0] == claim.root]
     if alone:
-        return Claimed(claims, [], None, solo_waiting=not claims)
+        if claims:
+            return Claimed(claims, [], None, solo_waiting=False)
+        return Claimed([], request.wanted, SOMEBODY_HAS_IT, solo_waiting=True, alone=True)
     short = [agent for agent, most in request.wanted if most > sum(claim.agent == agent for claim in claims)]
     waits = (yield "next_due", [(now, app, agent) for agent in short]) if short else []
     delays = [row[0] for row in waits if row[0] is not None]

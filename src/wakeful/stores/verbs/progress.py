@@ -98,10 +98,10 @@ def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[l
     refused = (yield from _finish_well(now, well)) if well else {}
     if len(well) < len(requests):
         refused |= yield from _finish_otherwise(now, [one for one in requests if one.outcome is not WENT_WELL])
-    return [refused.get(request.claim.seq) for request in requests]
+    return [refused.get((request.claim.seq, request.claim.token)) for request in requests]
 
 
-def _finish_well(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[int, ClaimLost]]:
+def _finish_well(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[tuple[int, int], ClaimLost]]:
     """How nearly every run ends: nothing but its output is stored, and nothing needs to come back."""
     rows = [(now, one.claim.seq, one.claim.token, one.output, DONE) for one in requests]
     rows.sort(key=lambda row: row[1])
@@ -110,7 +110,7 @@ def _finish_well(now: int | None, requests: Sequence[FinishRun]) -> Transaction[
     return (yield from _refused([request.claim for request in requests], []))
 
 
-def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[int, ClaimLost]]:
+def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[tuple[int, int], ClaimLost]]:
     ordered = sorted(requests, key=lambda request: request.claim.seq)
     finished = yield (
         "finish_run",
@@ -130,7 +130,7 @@ def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transac
         ],
     )
     refused = yield from _refused([request.claim for request in requests], finished)
-    ended = [request for request in requests if request.claim.seq not in refused]
+    ended = [request for request in requests if (request.claim.seq, request.claim.token) not in refused]
     attempts = [
         (now, one.claim.seq, one.claim.token, one.claim.process, one.state, one.error, one.claim.claimed_at)
         for one in ended
@@ -194,7 +194,7 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
     attempts = [
         (now, one.claim.seq, one.claim.token, one.claim.process, one.outcome, one.error, one.claim.claimed_at)
         for one in requests
-        if one.claim.seq not in refused
+        if (one.claim.seq, one.claim.token) not in refused
     ]
     if attempts:
         yield "insert_attempt", attempts
@@ -202,10 +202,10 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
     alarms = [request.alarm for request in requests if request.alarm is not None and request.claim.seq in just_now]
     if alarms:
         yield from open_alarms(now, alarms)
-    return [refused.get(request.claim.seq) for request in requests]
+    return [refused.get((request.claim.seq, request.claim.token)) for request in requests]
 
 
-def _refused(claims: list[Claim], written: list[tuple[int]]) -> Transaction[dict[int, ClaimLost]]:
+def _refused(claims: list[Claim], written: list[tuple[int]]) -> Transaction[dict[tuple[int, int], ClaimLost]]:
     """Whose write was refused. A run that nobody runs any more but that still has our token was moved by ourselves:
     the answer to that COMMIT was lost, and this is its repetition.
     """
@@ -216,7 +216,7 @@ def _refused(claims: list[Claim], written: list[tuple[int]]) -> Transaction[dict
     rows = yield "token_of_run", [(claim.seq,) for claim in missing]
     found = {row[0]: (row[1], row[2]) for row in rows}
     return {
-        claim.seq: lost(claim)
+        (claim.seq, claim.token): lost(claim)
         for claim in missing
         if found.get(claim.seq, (None, None))[0] != claim.token or found[claim.seq][1] == "running"
     }
