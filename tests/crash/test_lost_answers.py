@@ -18,6 +18,10 @@ from crash.orders import boundaries_of_one_order, check, emit, order
 from support.fault_proxy import FaultProxy
 from wakeful.testing.postgres_server import PostgresServer
 
+NOTHING_UNDER_WAY = (
+    "select 1 where not exists (select 1 from pg_stat_activity where datname = current_database() "
+    "and state like 'idle in transaction%')"
+)
 LEAVING = {"ForgetRuns", "RetireProcess"}
 Fault = Callable[[Place, FaultProxy, Child], Awaitable[None]]
 
@@ -35,11 +39,13 @@ async def cut_after(_place: Place, proxy: FaultProxy, child: Child) -> None:
 
 
 async def arrives_late(place: Place, proxy: FaultProxy, child: Child) -> None:
-    """It is held back until its sender has given up, connected anew, and waits for its own lost transaction."""
+    """It is held back until its sender has given up, connected anew, and waits for its own lost transaction; or until it
+    has ended that session, where nothing of a run was under way.
+    """
     proxy.hold(b"COMMIT")
     child.signal(signal.SIGCONT)
     await until(lambda: "unavailable" in child.log or child.said("unavailable"))
-    await until(lambda: place.query(WAITING_FOR_A_LOCK))
+    await until(lambda: place.query(f"{WAITING_FOR_A_LOCK} union all {NOTHING_UNDER_WAY}"))
     await proxy.pass_through()
 
 

@@ -44,7 +44,7 @@ TURNS_TO_GATHER = 4
 MOST_ROWS = 12_000
 MOST_CHARACTERS = 16_000_000
 
-PLAIN = frozenset({SaveSteps, FinishRun})  # whose batches may be one statement
+PLAIN = frozenset({SaveSteps, FinishRun, AcceptEvents})  # whose batches may be one statement
 MAKE_NOTHING_READY = frozenset({SaveSteps, FinishRun, ClaimRuns})  # the most frequent ones
 
 # Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
@@ -218,8 +218,8 @@ class Journal:
             {process for request in requests if (process := getattr(request, "process", None)) is not None}
         )
         if processes:
-            await self._backend.end_lost()
             await self._backend.transact(lambda now: waited_for(now, processes))
+            await self._backend.end_lost()  # what had begun has ended by now; what had not must not begin later
             self._in_doubt = False
 
     async def _transact(self, requests: list[Any]) -> list[Any]:

@@ -49,6 +49,8 @@ ONLY_POINT_LOOKUPS = {
 }
 # A setting that is gone with its transaction: a COMMIT that no text check saw is noticed by it.
 TRANSACTION_MARK = "wakeful.transaction"
+# How many new events go into one statement: it joins them by their place, each with each.
+MOST_AT_ONCE = 128
 # Queries that exist together with the fence as one statement.
 FENCED = {"save_step": "save_step_fenced", "finish_well": "finish_well_fenced"}
 MIGRATION_LOCK = 0x77616B65  # any number that others are unlikely to use
@@ -99,6 +101,11 @@ def array(column: Sequence[Any]) -> str:
     if type(column[0]) is int and None not in column:
         return "{" + ",".join(map(str, column)) + "}"
     return "{" + ",".join([_element(value) for value in column]) + "}"
+
+
+def arrays(rows: Sequence[Row], width: int) -> list[str]:
+    """The columns of some rows, perhaps of none."""
+    return [array(column) for column in zip(*rows, strict=True)] if rows else ["{}"] * width
 
 
 def _element(value: Any) -> str:
@@ -222,40 +229,72 @@ class PostgresBackend:
         return list(map(array, columns))
 
     def _as_one_statement(self, transaction: Callable[[int | None], Transaction[R]]) -> OneStatement | None:
-        """A transaction that is a fence and one query after it, as one statement: one round trip instead of four.
+        """A transaction that can be one statement, for one round trip instead of four or six.
 
-        The generator is told in advance that all will go well. If it does not, nothing is lost by doing the whole of it
-        again, the long way: what these queries write they write again the same.
+        The generator is told in advance that all will go well: the fence holds, every row is written, every event is new.
+        If that turns out wrong, nothing is lost by doing the whole of it again, the long way: what was written is written
+        again the same, and what must not be was not.
         """
         now = self._clock.for_database()
         generator = transaction(now)
-        operation: Any = None
-        process = ""
         try:
-            fence: Any = next(generator)
-            if isinstance(fence, Count | Call) or fence[0] != "fence" or len(fence[1]) != 1:
+            first: Any = next(generator)
+            if isinstance(first, Count | Call):
                 return None
-            process = fence[1][0][1]
-            operation = generator.send([(process, True)])
-            if not isinstance(operation, Count) or operation.name not in FENCED:
-                return None
+            if first[0] == "fence" and len(first[1]) == 1:
+                return self._fenced(now, generator, process=first[1][0][1])
+            if first[0] == "insert_event":
+                return self._accepted(now, generator, first[1])
+        except StopIteration:
+            return None
+        finally:
+            generator.close()
+        return None
+
+    def _fenced(self, now: int | None, generator: Transaction[Any], *, process: str) -> OneStatement | None:
+        """A fence and one query after it."""
+        operation: Any = generator.send([(process, True)])
+        if not isinstance(operation, Count) or operation.name not in FENCED or not operation.rows:
+            return None
+        try:
             generator.send(len(operation.rows))
         except StopIteration as stop:
-            if operation is None or not operation.rows:
-                return None
             columns = self._columns(operation.name, operation.rows)
             if self._bulk[operation.name]:
                 columns = columns[1:]
             statement = (self._queries[FENCED[operation.name]], now, array((process,)), *columns)
             return OneStatement(statement, len(operation.rows), stop.value)
-        finally:
-            generator.close()
+        return None
+
+    def _accepted(self, now: int | None, generator: Transaction[Any], events: Sequence[Row]) -> OneStatement | None:
+        """Events that nobody has seen before, with what they become. Until they have a number, they go by their place."""
+        keys = [row[1] for row in events]
+        if not 0 < len(keys) <= MOST_AT_ONCE or len(set(keys)) < len(keys):
+            return None
+        given: dict[str, Sequence[Row]] = {"insert_admission": (), "insert_run": (), "notify": ((None,),)}
+        try:
+            operation: Any = generator.send([(key, place) for place, key in enumerate(keys, start=1)])
+            while not isinstance(operation, Count | Call) and operation[0] in given:
+                given[operation[0]] = operation[1]
+                operation = generator.send([])
+        except StopIteration as stop:
+            runs = [(row[5], row[1], row[2], row[3], row[4], row[6]) for row in given["insert_run"]]
+            statement = (
+                self._queries["accept_new"],
+                now,
+                len(keys),
+                given["notify"][0][0],
+                *arrays([row[1:] for row in events], 10),
+                *arrays(given["insert_admission"], 5),
+                *arrays(runs, 6),
+            )
+            return OneStatement(statement, 1, stop.value)
         return None
 
     async def _went_well(self, connection: Any, one: OneStatement) -> bool:
         try:
             return count_of(await connection.execute(*one.statement)) == one.count
-        except self._again:
+        except (*self._again, self._asyncpg.exceptions.DivisionByZeroError):
             return False
 
     async def _in_transaction(self, connection: Any, work: Callable[[], Awaitable[R]]) -> R:

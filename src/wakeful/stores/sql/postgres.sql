@@ -97,6 +97,50 @@ from unnest(
 on conflict (key) do nothing
 returning key, seq
 
+-- accept_new(now, count, payload, key, app, source, id, type, subject, state, reason, content, envelope, place, agent, admission, run_id, why, run_place, run, root, run_app, run_agent, expires_at) --
+-- differs: exists only here. Events, admissions, runs and the word to other processes as one statement, if every event is new;
+-- else it divides by zero, and nothing of it is stored.
+with given as materialized (
+  select * from unnest(
+    cast(cast(:key as text) as text[]), cast(cast(:app as text) as text[]), cast(cast(:source as text) as text[]),
+    cast(cast(:id as text) as text[]), cast(cast(:type as text) as text[]), cast(cast(:subject as text) as text[]),
+    cast(cast(:state as text) as text[]), cast(cast(:reason as text) as text[]), cast(cast(:content as text) as text[]),
+    cast(cast(:envelope as text) as text[])
+  ) with ordinality as input (key, app, source, id, type, subject, state, reason, content, envelope, place)
+),
+event as (
+  insert into wakeful_event (key, app, source, id, type, subject, state, reason, content, envelope, accepted_at)
+  select key, app, source, id, type, subject, state, reason, content, envelope, {now} from given order by place
+  on conflict (key) do nothing
+  returning key, seq
+),
+placed as materialized (select event.seq, given.place from event join given on given.key = event.key),
+admitted as (
+  insert into wakeful_admission (event_seq, agent, state, run_id, reason)
+  select placed.seq, input.agent, input.state, input.run_id, input.reason
+  from unnest(
+    cast(cast(:place as text) as bigint[]), cast(cast(:agent as text) as text[]),
+    cast(cast(:admission as text) as text[]), cast(cast(:run_id as text) as text[]), cast(cast(:why as text) as text[])
+  ) as input (place, agent, state, run_id, reason)
+  join placed on placed.place = input.place
+  on conflict (event_seq, agent) do nothing
+),
+started as (
+  insert into wakeful_run (id, root, app, agent, event_seq, expires_at, state, due_at, created_at)
+  select input.id, input.root, input.app, input.agent, placed.seq, input.expires_at, 'ready', {now}, {now}
+  from unnest(
+    cast(cast(:run_place as text) as bigint[]), cast(cast(:run as text) as text[]), cast(cast(:root as text) as text[]),
+    cast(cast(:run_app as text) as text[]), cast(cast(:run_agent as text) as text[]),
+    cast(cast(:expires_at as text) as bigint[])
+  ) as input (place, id, root, app, agent, expires_at)
+  join placed on placed.place = input.place
+  on conflict (id) do nothing
+),
+told as materialized (
+  select pg_notify('wakeful', cast(:payload as text)) where cast(:payload as text) is not null
+)
+select (select count(*) from told), 1 / cast((select count(*) from event) = cast(:count as bigint) as integer)
+
 -- insert_admission(event_seq, agent, state, run_id, reason) bulk --
 -- differs: as save_step.
 insert into wakeful_admission (event_seq, agent, state, run_id, reason)
