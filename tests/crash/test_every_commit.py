@@ -19,6 +19,17 @@ async def test_a_crash_at_any_boundary_loses_nothing_and_repeats_nothing(new_pla
     assert sum(died) >= boundaries - 6
 
 
+async def test_a_crash_before_and_after_single_statements_loses_nothing_postgres(
+    new_postgres_place: NewPlace, nursery: Nursery
+):
+    """As in production, where a batch of checkpoints is one statement with its fence."""
+    boundaries = await count_boundaries(new_postgres_place, nursery, [7], single=True)
+    died = await a_few_at_once(
+        crash(new_postgres_place, nursery, [7], [n], single=True) for n in range(1, boundaries + 1)
+    )
+    assert sum(died) >= boundaries - 6
+
+
 async def test_crashes_under_load_and_crashes_of_the_recovery_lose_nothing(new_place: NewPlace, nursery: Nursery):
     """Several orders at once; the process that should finish them is killed too, at a boundary of its own."""
     numbers = [1, 2, 3, 4, 5]
@@ -28,16 +39,19 @@ async def test_crashes_under_load_and_crashes_of_the_recovery_lose_nothing(new_p
     assert sum(died) >= len(chosen)
 
 
-async def count_boundaries(new_place: NewPlace, nursery: Nursery, numbers: list[int]) -> int:
+async def count_boundaries(new_place: NewPlace, nursery: Nursery, numbers: list[int], *, single: bool = False) -> int:
     place = await new_place()
-    code, said = await nursery.carry_out(place.plan(emit=[order(one) for one in numbers], done=2 * len(numbers)))
+    plan = place.plan(emit=[order(one) for one in numbers], done=2 * len(numbers), single=single)
+    code, said = await nursery.carry_out(plan)
     assert code == 0, said
     await check(place, numbers, kills=0)
     await place.leave()
     return int(next(line["boundaries"] for line in said if line["says"] == "stopped"))
 
 
-async def crash(new_place: NewPlace, nursery: Nursery, numbers: list[int], boundaries: list[int]) -> int:
+async def crash(
+    new_place: NewPlace, nursery: Nursery, numbers: list[int], boundaries: list[int], *, single: bool = False
+) -> int:
     """Let one process after the other die at a boundary, then one finish. How many died, in fact."""
     place = await new_place()
     died = 0
@@ -45,7 +59,7 @@ async def crash(new_place: NewPlace, nursery: Nursery, numbers: list[int], bound
     for crash_at in [*boundaries, None]:
         recorded, seen = await recorded_steps(place), len(Counter(place.counter).lines())
         # Whoever got no answer sends again; whoever got one may rely on it.
-        plan = place.plan(emit=list(unanswered.values()), done=2 * len(numbers), crash_at=crash_at)
+        plan = place.plan(emit=list(unanswered.values()), done=2 * len(numbers), crash_at=crash_at, single=single)
         async with nursery.child(plan) as child:
             assert await child.ends() == (KILLED if child.where else 0)
             died += bool(child.where)

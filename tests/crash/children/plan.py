@@ -24,6 +24,7 @@ class Plan:
     # The same for the first boundary at this point ("within") of a transaction with just these requests.
     stop_on: tuple[str, list[str]] | None = None
     say_boundaries: bool = False
+    single: bool = False  # batches may be single statements, as in production; there is no moment within them
     # Events to send: type, id, data. What gets no answer is sent again.
     emit: list[tuple[str, str, Any]] = field(default_factory=list)
     die_when_accepted: bool = False

@@ -44,6 +44,7 @@ class Boundaries:
         self._stop_in = plan.stop_in
         self._stop_on = plan.stop_on
         self._say_all = plan.say_boundaries
+        self.plain = plan.single
         self.count = 0
         self._transactions = 0
 
