@@ -198,7 +198,7 @@ def classify(error: BaseException) -> Verdict:
         for kinds, failure in CLASSES:
             if isinstance(error, kinds):
                 return Verdict(failure, retry_after)
-    status = _http_status(error)
+    status = http_status(error)
     if status is not None:
         return _classify_status(status, error)
     for kinds, failure in CLASSES:
@@ -220,7 +220,7 @@ def _classify_group(group: BaseExceptionGroup[BaseException]) -> Verdict:
     return Verdict(worst.failure, max(waits) if waits else None)
 
 
-def _http_status(error: BaseException) -> int | None:
+def http_status(error: BaseException) -> int | None:
     """The HTTP status an exception carries, whichever client raised it (httpx, requests, aiohttp, urllib, SDKs)."""
     response = getattr(error, "response", None)
     for holder, name in ((response, "status_code"), (error, "status_code"), (error, "status"), (error, "code")):

@@ -25,6 +25,8 @@ from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable, seconds
 from wakeful.errors import (
+    TOO_MANY_REQUESTS,
+    ClaimLost,
     Denied,
     EffectAbandoned,
     NotSent,
@@ -34,6 +36,7 @@ from wakeful.errors import (
     Transient,
     classify,
     describe,
+    http_status,
     restore,
     words_of,
 )
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
 # A call is given up this long before the lease can end: what comes later might happen beside the next owner's call.
 BEFORE_THE_LEASE = 1.0
 OPEN_STATES = frozenset({"intent", "unknown"})
+TO_SETTLE = OPEN_STATES | {"held"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +91,7 @@ Next = Again | Look | Hold | Fail
 
 def certainly_not_done(error: BaseException) -> bool:
     """Did the call do nothing at all? Its author says so, or the service turned it away for now."""
-    return isinstance(error, NotSent | RateLimited) or status_of(error) == 429
-
-
-def status_of(error: BaseException) -> int | None:
-    from wakeful.errors import _http_status
-
-    return _http_status(error)
+    return isinstance(error, NotSent | RateLimited) or http_status(error) == TOO_MANY_REQUESTS
 
 
 def after(
@@ -144,10 +142,12 @@ class EffectCall:
         """The result, from the ledger or from doing it. Ends the attempt by `run.hold` where a person is needed."""
         effect, action = self.effect, self._action
         returns = returns_of(action.function)
-        self._refuse_if_over()
+        await self._stop_if_over()
         while not self._is_confirmed():
             try:
                 value = await self._call()
+            except ClaimLost:
+                raise  # nothing went wrong with the action: the run is somebody else's now
             except Exception as error:
                 await self._go_on_after(error)
                 continue
@@ -157,8 +157,10 @@ class EffectCall:
     def _is_confirmed(self) -> bool:
         return self.effect.state == "confirmed"
 
-    def _refuse_if_over(self) -> None:
+    async def _stop_if_over(self) -> None:
         effect = self.effect
+        if effect.state == "held":  # stored as that by a process that died before it could put the run away
+            await self._run.hold(f"{effect.action}: {effect.reason}")
         if effect.state == "failed":
             raise marked(restore(from_json(effect.error or "{}")), effect.id)
         if effect.state == "abandoned":
@@ -206,7 +208,7 @@ class EffectCall:
     async def _limited(self, made: Awaitable[Any], limit: Microseconds) -> Any:
         """Wait for the call, but neither past its limit nor past the lease, which is looked at again as it is renewed."""
         loop = asyncio.get_running_loop()
-        task = asyncio.ensure_future(made)
+        task = asyncio.ensure_future(without_exit(made))
         ends = loop.time() + seconds(limit)
         try:
             while True:
@@ -292,9 +294,20 @@ class EffectCall:
         await self._run.save_effect(effect)
 
 
+async def without_exit(made: Awaitable[Any]) -> Any:
+    """As Checkpoint does: asyncio would let sys.exit() end the whole process. What it had done by then, nobody knows."""
+    try:
+        return await made
+    except SystemExit as error:
+        message = f"the function called sys.exit({error.code!r})"
+        raise Transient(message) from error
+
+
 async def settle_open(run: Run, effects: Sequence[Effect]) -> None:
     """Settle what earlier attempts left open, one after the other, in the order in which it was begun."""
     for effect in effects:
+        if effect.state == "held":
+            await run.hold(f"{effect.action}: {effect.reason}")
         if effect.state not in OPEN_STATES:
             continue
         action = find_action(effect.reference)
@@ -305,7 +318,10 @@ async def settle_open(run: Run, effects: Sequence[Effect]) -> None:
             return
         try:
             await EffectCall(run, action, effect).settle()
-        except Exception as error:  # stored as failed: the handler is told when it asks for it
+        except Exception as error:
+            if effect.state != "failed":
+                raise
+            # stored as that: the handler is told when it asks for it
             run.log.warning("an open effect failed", action=effect.action, error=words_of(error))
 
 

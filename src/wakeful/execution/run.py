@@ -28,7 +28,7 @@ from wakeful.errors import ClaimLost, ConfigError, NotAnAction, Persistent
 from wakeful.execution.actions import Action
 from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
-from wakeful.execution.effects import OPEN_STATES, EffectCall, failed_check, refuse, settle_open
+from wakeful.execution.effects import TO_SETTLE, EffectCall, failed_check, refuse, settle_open
 from wakeful.execution.options import StepOptions, location, name_of, options_of
 from wakeful.execution.retry import WAITS_IN_PLACE
 from wakeful.intake.cloudevents import new_event
@@ -386,7 +386,7 @@ class Run:
 
     async def settle_effects(self) -> None:
         """Before the handler: what an earlier attempt left open."""
-        if any(effect.state in OPEN_STATES for effect in self._effects.values()):
+        if any(effect.state in TO_SETTLE for effect in self._effects.values()):
             self._enter()
             try:
                 await settle_open(self, list(self._effects.values()))
@@ -480,12 +480,23 @@ class Run:
 
     async def wait_until(self, moment: Microseconds, step: Step) -> None:
         """A short wait happens in place. A longer one is durable: if nothing else goes on, the run is put away."""
+        if moment - self._around.clock.now() > WAITS_IN_PLACE:
+            self._retrying[step.key] = step
+        await self._pause(moment)
+        self._retrying.pop(step.key, None)
+
+    async def wait_for_effect(self, identifier: str, moment: Microseconds) -> None:
+        """As wait_until, for an effect, which is stored with its state already."""
+        self._effects_due[identifier] = moment
+        await self._pause(moment)
+        self._effects_due.pop(identifier, None)
+
+    async def _pause(self, moment: Microseconds) -> None:
         delay = moment - self._around.clock.now()
         if delay <= WAITS_IN_PLACE:
             if delay > 0:
                 await self._around.sleep(seconds(delay))
             return
-        self._retrying[step.key] = step
         self._waits.append(moment)
         self._active -= 1
         self._consider_leaving()
@@ -494,29 +505,10 @@ class Run:
         finally:
             self._active += 1
             self._waits.remove(moment)
-        self._retrying.pop(step.key, None)
 
     def save_effect(self, effect: Effect) -> Awaitable[None]:
         """Store what became of an effect."""
         return self._around.store.save_effect(SaveEffect(self._claim, effect))
-
-    async def wait_for_effect(self, identifier: str, moment: Microseconds) -> None:
-        """As wait_until, for an effect that is stored with its state already."""
-        delay = moment - self._around.clock.now()
-        if delay <= WAITS_IN_PLACE:
-            if delay > 0:
-                await self._around.sleep(seconds(delay))
-            return
-        self._effects_due[identifier] = moment
-        self._waits.append(moment)
-        self._active -= 1
-        self._consider_leaving()
-        try:
-            await self._around.sleep(seconds(delay))
-        finally:
-            self._active += 1
-            self._waits.remove(moment)
-        self._effects_due.pop(identifier, None)
 
     def lease_left(self) -> float:
         """Seconds for which this process certainly still owns the run."""

@@ -185,7 +185,6 @@ class LeaveRun:
     failed: bool = False
     steps: list[Step] = field(default_factory=list)
     clear: list[str] = field(default_factory=list)
-    effects: list[Effect] = field(default_factory=list)
     alarm: Alarm | None = None
 
     @property

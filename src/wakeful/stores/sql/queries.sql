@@ -186,13 +186,13 @@ from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq wher
 update wakeful_effect
 set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now}
 where id = :id and state = 'held'
-returning run_seq
+returning root
 
--- release_held_run(now, run_seq) --
--- It goes on once no effect of it is held any more.
+-- release_held_runs(now, root) --
+-- What is held of a family goes on once no effect of it is held any more.
 update wakeful_run set state = 'ready', reason = 'a person settled what it was held for', due_at = {now}
-where seq = :run_seq and state = 'held'
-  and not exists (select 1 from wakeful_effect effect where effect.run_seq = :run_seq and effect.state = 'held')
+where (id = :root or (root = :root and id <> root)) and state = 'held'
+  and not exists (select 1 from wakeful_effect effect where effect.root = :root and effect.state = 'held')
 
 -- find_run_to_redo(id) --
 select seq, id, root, state, error from wakeful_run where id = :id {for_update}

@@ -69,7 +69,7 @@ def settle_effects(now: int | None, requests: Sequence[SettleEffect]) -> Transac
     for one in requests:
         settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.operator, one.note)]
         if settled:
-            yield "release_held_run", [(now, settled[0][0])]
+            yield "release_held_runs", [(now, settled[0][0])]
         found = yield "find_effect", [(one.id,)]
         results.append(Settled(effect_of(found[0]), found[0][-1], first=bool(settled)) if found else None)
     return results

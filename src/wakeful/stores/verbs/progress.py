@@ -8,18 +8,7 @@ from pydantic_core import to_json
 
 from wakeful.errors import ClaimLost
 from wakeful.model import WENT_WELL, Claim, Step
-from wakeful.stores.base import (
-    Call,
-    Count,
-    FinishRun,
-    LeaveRun,
-    SaveEffect,
-    SaveSteps,
-    SaveTransacted,
-    Transaction,
-    TransactStep,
-)
-from wakeful.stores.verbs.effects import effect_row
+from wakeful.stores.base import Call, Count, FinishRun, LeaveRun, SaveSteps, SaveTransacted, Transaction, TransactStep
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.refusal import lost
 
@@ -170,9 +159,6 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
     cleared = [(request.claim.seq, request.claim.token, key) for request in requests for key in request.clear]
     if cleared:
         yield "clear_step", cleared
-    effects = [effect_row(now, SaveEffect(request.claim, effect)) for request in requests for effect in request.effects]
-    if effects:
-        yield "save_effect", effects
     ordered = sorted(requests, key=lambda request: request.claim.seq)
     left = yield (
         "leave_run",
@@ -199,6 +185,9 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
     if attempts:
         yield "insert_attempt", attempts
     just_now = {row[0] for row in left}
+    held = [(now, request.claim.root) for request in requests if request.state == "held"]
+    if held:  # a person may have settled it already, in the moment since it was stored as held
+        yield "release_held_runs", held
     alarms = [request.alarm for request in requests if request.alarm is not None and request.claim.seq in just_now]
     if alarms:
         yield from open_alarms(now, alarms)
