@@ -10,12 +10,13 @@ import pytest
 from pydantic import BaseModel
 
 from support.apps import NewApp, go, pass_time, the_run, working
+from support.stores import join
 from wakeful import App, Denied, NotSent, Operation, Persistent, RateLimited, Run, action, on
 from wakeful.errors import ConfigError
-from wakeful.model import Decision
-from wakeful.policy.decide import DEFAULT_RULES, EffectFacts
+from wakeful.model import Decision, Effect
+from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, EffectFacts
 from wakeful.runtime import Runtime
-from wakeful.stores.base import SettleEffect
+from wakeful.stores.base import LeaveRun, OpenEffect, SettleEffect
 
 
 class Answered(Exception):
@@ -561,3 +562,20 @@ async def _typed(op: Operation) -> None: ...
 
 
 async def _without() -> None: ...
+
+
+async def test_a_word_that_comes_before_the_run_is_put_away_is_heard(new_app: NewApp):
+    """A process has stored an effect as held, and a person answers before it has left the run."""
+    app = new_app()
+    declare(app, Service())
+    async with working(app, worker=False) as runtime:
+        receipt = await app.emit("go")
+        member = await join(runtime.store, lease="36500d")
+        claim = await member.claim_one("agent")
+        effect = Effect("operation", "post", "nowhere:post", "at_most_once", "held", "[7]", "who knows")
+        await runtime.store.open_effect(OpenEffect(claim, "app", effect, lambda: ALLOWED))
+        settled = await runtime.store.settle_effect(SettleEffect("operation", "confirmed", "ada"))
+        assert settled is not None
+        assert settled.first
+        await runtime.store.leave(LeaveRun(claim, "held", "held", reason="who knows"))
+        assert (await the_run(runtime, receipt))["state"] == "ready"

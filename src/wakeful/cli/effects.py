@@ -24,13 +24,11 @@ from wakeful.cli.arguments import (
     operator_of,
     read_data,
 )
-from wakeful.cli.opening import chosen_store, read, refuse_missing
+from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, short, state, terminal
-from wakeful.clock import SystemClock
 from wakeful.errors import NotFound
 from wakeful.model import EffectState
 from wakeful.stores.base import RecordOperation, Settled, SettleEffect
-from wakeful.stores.store import DatabaseStore
 from wakeful.values import to_text
 
 ANSWERS: dict[str, Literal["confirmed", "retrying", "abandoned"]] = {
@@ -114,19 +112,12 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 async def _settle(url: str, request: SettleEffect, verb: str) -> Settled | None:
-    from wakeful.runtime import open_database
-
-    refuse_missing(url)
-    store = DatabaseStore(open_database(url, SystemClock()))
-    try:
-        await store.open(migrate=False)
+    async with changing(url) as store:
         settled = await store.settle_effect(request)
         if settled is not None and settled.first:
             detail = f"{verb}: {request.note}" if request.note else verb
             await store.record_operation(RecordOperation(request.operator, "effects", None, request.id, detail))
         return settled
-    finally:
-        await store.close()
 
 
 def _tell(arguments: argparse.Namespace, verb: str, settled: Settled | None) -> int:

@@ -17,6 +17,7 @@ from wakeful.stores.reading import Reader
 if TYPE_CHECKING:
     from wakeful.app import App
     from wakeful.runtime import Runtime
+    from wakeful.stores.store import DatabaseStore
 
 R = TypeVar("R")
 
@@ -49,6 +50,21 @@ async def reading(url: str) -> AsyncIterator[Reader]:
         yield reader
     finally:
         await database.close()
+
+
+@contextlib.asynccontextmanager
+async def changing(url: str) -> AsyncIterator[DatabaseStore]:
+    """The verbs of a store that exists, for a command that changes something and needs no app."""
+    from wakeful.runtime import open_database
+    from wakeful.stores.store import DatabaseStore
+
+    refuse_missing(url)
+    store = DatabaseStore(open_database(url, SystemClock()))
+    try:
+        await store.open(migrate=False)
+        yield store
+    finally:
+        await store.close()
 
 
 def refuse_missing(url: str) -> None:

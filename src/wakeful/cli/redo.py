@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
 from rich.text import Text
 
 from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_store, operator_of, read_data
-from wakeful.cli.opening import chosen_store, read, refuse_missing
+from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, terminal
 from wakeful.cli.trace import no_run
-from wakeful.clock import SystemClock
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.execution.retry import signature
 from wakeful.stores.base import RecordOperation, Redone, RedoRun
@@ -264,21 +261,8 @@ def say_plan(arguments: argparse.Namespace, words: str, confirmed: int, groups: 
         print(f"{words}; {confirmed} confirmed effect{'' if confirmed == 1 else 's'} would be found and not repeated")
 
 
-@contextlib.asynccontextmanager
-async def opened(url: str) -> AsyncIterator[DatabaseStore]:
-    from wakeful.runtime import open_database
-
-    refuse_missing(url)
-    store = DatabaseStore(open_database(url, SystemClock()))
-    try:
-        await store.open(migrate=False)
-        yield store
-    finally:
-        await store.close()
-
-
 async def _redo(url: str, request: RedoRun) -> Redone | None:
-    async with opened(url) as store:
+    async with changing(url) as store:
         redone = await store.redo(request)
         if redone is not None and redone.refused is None:
             await _record(store, request, redone.run)
@@ -290,7 +274,7 @@ async def _redo_all(arguments: argparse.Namespace, letters: list[Letter], *, dis
     done = 0
     operator = operator_of(arguments)
     began = asyncio.get_running_loop().time()
-    async with opened(chosen_store(arguments)) as store:
+    async with changing(chosen_store(arguments)) as store:
         for number, letter in enumerate(reversed(letters)):
             wait = began + number / arguments.rate - asyncio.get_running_loop().time()
             if wait > 0:
