@@ -87,7 +87,7 @@ class Runtime:
             on_broken_rule=self._note_broken_rule,
         )
         self.membership = Membership(self.store, self.database.renewer, lease=lease, on_lost=self._lost)
-        surroundings = Surroundings(
+        self.surroundings = Surroundings(
             app.name,
             self.store,
             self.door,
@@ -101,7 +101,7 @@ class Runtime:
             app.name,
             app.agents,
             self.store,
-            Executor(self.store, surroundings, from_envelope),
+            Executor(self.store, self.surroundings, from_envelope),
             lambda: self.membership.process,
             limit=app.in_flight,
             time_passes=clock.for_database() is None,

@@ -31,7 +31,7 @@ from wakeful.execution.call import call, is_async
 from wakeful.execution.checkpoint import failed_steps
 from wakeful.execution.options import AgentOptions
 from wakeful.execution.retry import Again, decide, signature
-from wakeful.execution.run import Run, Surroundings
+from wakeful.execution.run import Cancellable, Run, Surroundings
 from wakeful.model import WENT_WELL, Claim, Decision, Event, Outcome, Step, digest
 from wakeful.stores.base import Alarm, FinishRun, LeaveRun
 from wakeful.values import to_text
@@ -177,14 +177,13 @@ class Executor:
             message = f"the data of {event.type} does not fit agent {agent.name}: " + "; ".join(lines)
             raise InvalidData(message) from None
 
-    @staticmethod
-    def _start_deadline(run: Run, claim: Claim, agent: Handler) -> asyncio.TimerHandle | None:
+    def _start_deadline(self, run: Run, claim: Claim, agent: Handler) -> Cancellable | None:
         """The deadline counts from the run's first start, over all its attempts."""
         limit = agent.options.deadline
         if limit is None:
             return None
         left = claim.started_at + limit - claim.claimed_at
-        return asyncio.get_running_loop().call_later(max(0.0, seconds(left)), run.interrupt, "deadline")
+        return self._around.later(max(0.0, seconds(left)), lambda: run.interrupt("deadline"))
 
     def _before_deadline(self, claim: Claim, agent: Handler, delay: Microseconds) -> Microseconds:
         """No wait goes on past the run's deadline: it comes back by then, to be told that it is over."""

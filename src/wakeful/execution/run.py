@@ -75,6 +75,17 @@ class RunDoor(Protocol):
     ) -> list[Receipt]: ...
 
 
+class Cancellable(Protocol):
+    """Something that will happen, unless it is cancelled."""
+
+    def cancel(self) -> None: ...
+
+
+def after_seconds(delay: float, callback: Callable[[], None]) -> Cancellable:
+    """By the time that really passes."""
+    return asyncio.get_running_loop().call_later(delay, callback)
+
+
 @dataclass(slots=True)
 class Surroundings:
     """What an attempt gets from its worker."""
@@ -85,6 +96,7 @@ class Surroundings:
     clock: Clock
     chance: Random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    later: Callable[[float, Callable[[], None]], Cancellable] = after_seconds
     lease_left: Callable[[], float] = lambda: math.inf
     judge: Callable[[EffectFacts], Decision] = decide
     owners: Mapping[str, str | None] = field(default_factory=dict)

@@ -1,0 +1,64 @@
+"""What a channel is: a place where messages go, and nothing about when.
+
+The outbox hands over messages in the order in which they were committed. A channel delivers all that it is handed, or
+raises; then they come again, one at a time. So everything is delivered at least once, always under the same id, by which
+the other side knows a repetition.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wakeful.clock import SECOND, Microseconds
+from wakeful.execution.options import Backoff
+from wakeful.model import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One delivery, as a channel sees it. `id` is the operation: the same however often it is tried."""
+
+    id: str
+    channel: str
+    body: Any
+    subject: str | None
+    app: str
+    agent: str
+    run: str
+    committed_at: Microseconds
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a channel may use of the app it belongs to: the one door, for those that send events."""
+
+    accept: Callable[[list[Event]], Awaitable[Any]]
+
+
+class Channel(ABC):
+    """A place where messages go. A subclass of your own is as good as ours."""
+
+    most: int = 1  # how many messages `deliver` takes at once
+    timeout: Microseconds = 30 * SECOND  # for one call of `deliver`
+    attempts: int = 8  # failures of one message before it is a dead letter
+    backoff: Backoff = Backoff(first="1s", cap="5m")
+
+    async def open(self, around: Surroundings) -> None:  # noqa: B027 most have nothing to do
+        """Before the first delivery in a process."""
+
+    async def close(self) -> None:  # noqa: B027
+        """After the last one."""
+
+    @abstractmethod
+    async def deliver(self, messages: Sequence[Message]) -> None:
+        """Deliver all of them, in order, or raise. Errors are classified as those of a step: what may go away is tried
+        again with the same id, what will not (a 4xx, `Persistent`) makes the message a dead letter at once.
+        """
+
+    def describe(self) -> dict[str, Any]:
+        """The channel for people and JSON. Never a secret."""
+        return {"kind": type(self).__name__.lower()}
