@@ -19,18 +19,24 @@ from wakeful.model import Claim, Decision, Effect, Receipt, Step
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
+    ChangeState,
     Claimed,
     ClaimRuns,
+    CloseRun,
+    CommitRun,
     FinishRun,
     ForgetRuns,
+    Lane,
     LeaveRun,
     OpenEffect,
     RaiseAlarm,
     Ready,
     RecordOperation,
+    RedoDelivery,
     Redone,
     RedoRun,
     RegisterProcess,
+    ReleaseRun,
     RetireProcess,
     Row,
     SaveEffect,
@@ -40,6 +46,7 @@ from wakeful.stores.base import (
     SettleEffect,
     Transaction,
     TransactStep,
+    WorkLane,
 )
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.journal import Journal, Probe, whole
@@ -236,6 +243,24 @@ class DatabaseStore:
         await self._persist(request)
 
     async def settle_effect(self, request: SettleEffect) -> Settled | None:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def commit(self, request: CommitRun) -> None:
+        await self._persist(request)
+
+    async def close_run(self, request: CloseRun) -> None:
+        await self._persist(request)
+
+    async def release(self, request: ReleaseRun) -> Redone | None:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def work_lane(self, request: WorkLane) -> Lane:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def redo_delivery(self, request: RedoDelivery) -> str | None:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def change_state(self, request: ChangeState) -> int:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
 
     async def redo(self, request: RedoRun) -> Redone | None:

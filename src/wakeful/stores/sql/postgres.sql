@@ -14,7 +14,7 @@ where seq = any(array(
   {skip_locked}
 ))
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data, committed_at is not null
 
 -- claim_solo(now, app, agent, process) --
 -- differs: as claim_runs.
@@ -29,7 +29,7 @@ where seq = any(array(
   {skip_locked}
 ))
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data, committed_at is not null
 
 -- save_step(run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) bulk --
 -- differs: all rows in one statement; one at a time each costs the server 20 µs and more before it does anything. Only a
@@ -174,7 +174,7 @@ where run.seq = given.seq and run.token = given.token and run.owner is not null
 -- finish_run(now, seq, token, state, reason, output, error, outcome, failed) bulk --
 -- differs: as save_step.
 update wakeful_run run
-set state = given.state, reason = given.reason, owner = null, due_at = null, output = given.output,
+set state = given.state, reason = given.reason, owner = null, due_at = null, output = coalesce(given.output, run.output),
     error = given.error, outcome = given.outcome, attempts = attempts + given.failed, finished_at = {now}
 from unnest(
   cast(:seq as bigint[]), cast(:token as bigint[]), cast(:state as text[]), cast(:reason as text[]),
