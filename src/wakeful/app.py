@@ -98,14 +98,16 @@ class App:
             self.channel(channel, kind)
         self.runtime: Runtime | None = None
 
-    def channel(self, name: str, channel: Channel) -> None:
+    def channel(self, name: str, channel: Any) -> None:
         """Declare where messages can go: `app.channel("ops", http("https://…"))`. `log` is always there."""
         where = f"app {self.name}: channel {name!r}"
         if not isinstance(name, str) or not _NAME.match(name):
             message = f"{where}: a channel's name is letters, digits, _ . and -, at most 100 of them"
             raise ConfigError(message)
         if not isinstance(channel, Channel):
-            message = f"{where}: {channel!r} is not a channel. Write http(…), file(…), event(…), log() or one of your own"
+            message = (
+                f"{where}: {channel!r} is not a channel. Write http(…), file(…), event(…), log() or one of your own"
+            )
             raise ConfigError(message)
         if name in self.channels and name != "log":
             message = f"{where}: there is a channel of that name already"

@@ -131,7 +131,7 @@ async def within_lease(made: Awaitable[Any], limit: Microseconds, lease_left: Ca
 
 
 async def without_exit(made: Awaitable[Any]) -> Any:
-    """asyncio would let sys.exit() end the whole process. What the function had done by then, nobody knows."""
+    """Asyncio would let sys.exit() end the whole process. What the function had done by then, nobody knows."""
     try:
         return await made
     except SystemExit as error:

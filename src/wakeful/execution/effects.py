@@ -17,13 +17,13 @@ arguments, before the handler runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
-from wakeful.clock import Microseconds, readable, seconds
+from wakeful.clock import Microseconds, readable
 from wakeful.errors import (
     TOO_MANY_REQUESTS,
     ClaimLost,
@@ -32,7 +32,6 @@ from wakeful.errors import (
     NotSent,
     Persistent,
     RateLimited,
-    StepTimeout,
     Transient,
     classify,
     describe,
@@ -304,13 +303,11 @@ async def opened(run: Run, action: Action[..., Any], effect: Effect) -> Effect:
 
 async def changed_arguments(run: Run, action: Action[..., Any], text: str) -> str | None:
     """Did an earlier attempt do this with other arguments? Branches that ask for theirs in a moment get a few turns."""
-    for turn in range(TURNS_TO_ASK):
-        words = other_arguments(run.effects_not_asked_for(action.name), text)
-        if words is None:
+    for _ in range(TURNS_TO_ASK - 1):
+        if not run.effects_not_asked_for(action.name):
             return None
-        if turn < TURNS_TO_ASK - 1:
-            await asyncio.sleep(0)
-    return words
+        await asyncio.sleep(0)
+    return other_arguments(run.effects_not_asked_for(action.name), text)
 
 
 def other_arguments(before: Sequence[Effect], text: str) -> str | None:

@@ -226,9 +226,7 @@ class Executor:
             )
         then: Literal["done", "running"] = "running" if outgoing.effects else "done"
         outcome = Outcome("ok", verdict.verification, "committed")
-        return CommitRun(
-            claim, self._around.app, text, outcome, then, outgoing.deliveries, outgoing.effects, change
-        )
+        return CommitRun(claim, self._around.app, text, outcome, then, outgoing.deliveries, outgoing.effects, change)
 
     async def _commit(self, request: CommitRun) -> None:
         await self._store.commit(request)

@@ -557,12 +557,17 @@ class Run:
         position, self._position = self._position, self._position + 1
         options = action.options
         return Effect(
-            identifier, action.name, action.reference, options.safety, "intent", text, attempt=self.attempt, position=position
+            identifier,
+            action.name,
+            action.reference,
+            options.safety,
+            "intent",
+            text,
+            attempt=self.attempt,
+            position=position,
         )
 
-    async def open_effect(
-        self, action: Action[..., Any], effect: Effect, *, judged: bool = False
-    ) -> Effect | Decision:
+    async def open_effect(self, action: Action[..., Any], effect: Effect, *, judged: bool = False) -> Effect | Decision:
         """Store an intent, if policy allows it; `judged`: it has said that a person must."""
         around = self._around
         facts = EffectFacts(

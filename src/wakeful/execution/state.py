@@ -6,7 +6,7 @@ run commits, the state must still have the version that was read, or the run is 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -27,7 +27,7 @@ KEY = ""  # one state per agent
 class AgentState:
     """One run's copy of its agent's state."""
 
-    def __init__(self, run: Run, model: type[Any], found: StateRead | None) -> None:
+    def __init__(self, run: Run, model: Any, found: StateRead | None) -> None:
         read = found or StateRead(None, 0)
         recorded = run.fact(FACT, to_json({"value": read.value, "version": read.version}).decode())
         stored = from_json(recorded)
@@ -76,15 +76,13 @@ class AgentState:
         try:
             reader(self._model).validate_json(text)
         except ValidationError as error:
-            message = (
-                f"agent {self._agent} set a state that does not fit {self._model.__name__} ({first_words(error)})"
-            )
+            message = f"agent {self._agent} set a state that does not fit {self._model.__name__} ({first_words(error)})"
             raise InvalidState(message) from None
         return text
 
 
-@lru_cache(maxsize=256)
-def reader(model: type[Any]) -> TypeAdapter[Any]:
+@cache
+def reader(model: Any) -> TypeAdapter[Any]:
     return TypeAdapter(model)
 
 

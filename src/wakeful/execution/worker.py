@@ -188,7 +188,8 @@ class Worker:
                 if self._orphans_possible:
                     await self._forget_orphans()
                 claimed = await self._store.claim(
-                    ClaimRuns(self._app, self._process(), self._ask, self._may_go_solo, serial=self._serial), now=bool(self._wants())
+                    ClaimRuns(self._app, self._process(), self._ask, self._may_go_solo, serial=self._serial),
+                    now=bool(self._wants()),
                 )
             except Exception as error:
                 if isinstance(error, StoreUnavailable | ClaimLost):

@@ -24,7 +24,9 @@ class Verdict:
     objection: str | None = None
 
 
-async def check_output(output: Any, returns: TypeAdapter[Any] | None, checks: Sequence[Callable[[Any], Any]]) -> Verdict:
+async def check_output(
+    output: Any, returns: TypeAdapter[Any] | None, checks: Sequence[Callable[[Any], Any]]
+) -> Verdict:
     """The first thing that is wrong decides: a check need not cope with what is not even of the right type."""
     if returns is None and not checks:
         return Verdict(output)

@@ -13,13 +13,14 @@ between delivering and storing that lets a message go out twice, under the same 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 from typing import Protocol
 
 from pydantic_core import from_json, to_json
 
-from wakeful.clock import seconds
+from wakeful.clock import Microseconds, seconds
 from wakeful.errors import ClaimLost, describe, words_of
 from wakeful.execution.call import within_lease
 from wakeful.execution.retry import Again, decide, signature
@@ -28,9 +29,13 @@ from wakeful.output.channels.base import Channel, Message, Surroundings
 from wakeful.service import Service
 from wakeful.stores.base import Alarm, Delivered, Lane, WorkLane
 
+SOMEBODY_HAS_IT = 5.0  # they deliver ours too; but should they die, somebody must look
+
 
 class LaneStore(Protocol):
     """What the outbox needs of the store."""
+
+    async def first_delivery(self, app: str, channel: str) -> Microseconds | None: ...
 
     async def work_lane(self, request: WorkLane) -> Lane: ...
 
@@ -63,22 +68,38 @@ class ChannelLane(Service):
         self._one_at_a_time = asyncio.Lock()
         self._token: int | None = None
         self._unsaved: list[Delivered] = []
+        self._stopping = False
         self.delivered = 0
 
     async def run_once(self) -> float | None:
         """Deliver until nothing is due. What was delivered and could not be stored yet is stored first."""
         async with self._one_at_a_time:
+            if self._token is None:
+                wait = await self._store.first_delivery(self._app, self._channel_name)
+                if wait is None or wait > 0:
+                    return self._rest(wait)
             while True:
                 lane = await self._work()
-                if not lane.deliveries:
-                    due = lane.next_due
-                    return None if due is None or not self._time_passes else max(0.001, seconds(due))
+                if lane.busy:
+                    return SOMEBODY_HAS_IT if self._time_passes else None
+                if not lane.deliveries and not lane.lost:
+                    return self._rest(lane.next_due)
                 self._unsaved = await self._deliver(lane.deliveries)
 
+    def _rest(self, wait: Microseconds | None) -> float | None:
+        return None if wait is None or not self._time_passes else max(0.001, seconds(wait))
+
+    async def finish(self, grace: float) -> None:
+        """Take nothing more; let what is under way end within `grace` seconds, and stop."""
+        self._stopping = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace), self._one_at_a_time:
+                pass
+        await self.stop()
+
     async def _work(self) -> Lane:
-        request = WorkLane(
-            self._app, self._channel_name, self._process(), self.channel.most, self._token, self._unsaved
-        )
+        most = 0 if self._stopping else self.channel.most
+        request = WorkLane(self._app, self._channel_name, self._process(), most, self._token, self._unsaved)
         try:
             lane = await self._store.work_lane(request)
         except ClaimLost:  # this process was declared dead: somebody else has the lane, and delivers all of it again
@@ -89,6 +110,8 @@ class ChannelLane(Service):
 
     async def _deliver(self, deliveries: Sequence[Delivery]) -> list[Delivered]:
         """All at once; if that fails and there are several, one by one up to the first that must wait."""
+        if not deliveries:
+            return []
         error = await self._hand_over(deliveries)
         if error is None:
             return [Delivered(one.seq, "delivered", one.tries + 1) for one in deliveries]
@@ -180,13 +203,8 @@ class Courier:
         if not self._started:
             return
         self._started = False
-        resting = [asyncio.ensure_future(lane.rest()) for lane in self._lanes.values()]
-        if resting and grace > 0:
-            await asyncio.wait(resting, timeout=grace)
-        for task in resting:
-            task.cancel()
+        await asyncio.gather(*(lane.finish(grace) for lane in self._lanes.values()))
         for lane in self._lanes.values():
-            await lane.stop()
             await lane.channel.close()
 
     def wake(self, channels: Collection[str] | None = None) -> None:

@@ -12,18 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 from wakeful.clock import Microseconds
-from wakeful.model import (
-    Arrival,
-    AttemptOutcome,
-    Claim,
-    Decision,
-    Delivery,
-    Effect,
-    Outcome,
-    Receipt,
-    RunState,
-    Step,
-)
+from wakeful.model import Arrival, AttemptOutcome, Claim, Decision, Delivery, Effect, Outcome, Receipt, RunState, Step
 
 Row = Sequence[Any]
 R = TypeVar("R")
@@ -267,11 +256,13 @@ class WorkLane:
 
 @dataclass(slots=True)
 class Lane:
-    """What a lane holds now. Without a token it is not ours: nothing is due, or somebody else has it."""
+    """What a lane holds now. Without deliveries it is given back; `next_due` says when to look again."""
 
     token: int | None = None
     deliveries: list[Delivery] = field(default_factory=list)
     next_due: Microseconds | None = None
+    busy: bool = False  # another process has it
+    lost: bool = False  # it is not ours any more: take it anew
 
 
 @dataclass(slots=True)
@@ -503,6 +494,10 @@ class Store(Protocol):
         ...
 
     # deliveries
+    async def first_delivery(self, app: str, channel: str) -> Microseconds | None:
+        """How long the next delivery to a channel must still wait; None when there is none. A read, and nothing more."""
+        ...
+
     async def work_lane(self, request: WorkLane) -> Lane:
         """Store what became of deliveries, and take the next."""
         ...

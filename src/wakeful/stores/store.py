@@ -109,6 +109,7 @@ class DatabaseStore:
         self.database = database
         self.journal = Journal(database, probe=probe)
         self._probe: Probe = probe or (lambda _point, _requests: None)
+        self._deliveries_wait: Callable[[], None] = lambda: None
         self.log = structlog.get_logger("wakeful").bind(part="store")
 
     @property
@@ -125,6 +126,10 @@ class DatabaseStore:
     def hear(self, ready: Callable[[Ready], None]) -> None:
         """Call this whenever runs may have become ready."""
         self.journal.on_ready = ready
+
+    def hear_deliveries(self, waiting: Callable[[], None]) -> None:
+        """Call this whenever deliveries may have to go that no run of ours has just sent."""
+        self._deliveries_wait = waiting
 
     def hear_trouble(self, unavailable: Callable[[StoreUnavailable], None]) -> None:
         """Call this whenever a transaction could not be stored."""
@@ -252,13 +257,21 @@ class DatabaseStore:
         await self._persist(request)
 
     async def release(self, request: ReleaseRun) -> Redone | None:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        released: Redone | None = await self.journal.submit(request)
+        self._deliveries_wait()
+        return released
+
+    async def first_delivery(self, app: str, channel: str) -> Microseconds | None:
+        rows = await self.database.fetch("first_delivery", self.database.read_clock(), app, channel)
+        return rows[0][0] if rows else None
 
     async def work_lane(self, request: WorkLane) -> Lane:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
 
     async def redo_delivery(self, request: RedoDelivery) -> str | None:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        before: str | None = await self.journal.submit(request)
+        self._deliveries_wait()
+        return before
 
     async def change_state(self, request: ChangeState) -> int:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
@@ -295,7 +308,9 @@ class DatabaseStore:
             self.database.unlock(request.id)
 
     async def bury(self, request: BuryProcess) -> int:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        runs: int = await self.journal.submit(request)
+        self._deliveries_wait()  # it may have had a lane
+        return runs
 
     async def end_sessions(self, process: str) -> int:
         return await self.database.end_sessions(process)

@@ -158,7 +158,7 @@ update wakeful_run set output = :output, outcome = :outcome, committed_at = {now
 where seq = :seq and token = :token and state = 'running'
 returning seq
 
--- hold_output(now, seq, token, output, outcome, reason, state_change) --
+-- hold_output(seq, token, output, outcome, reason, state_change) --
 update wakeful_run
 set state = 'held', reason = :reason, owner = null, due_at = null, output = :output, outcome = :outcome,
     state_change = :state_change
@@ -246,6 +246,10 @@ select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.c
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
 where delivery.app = :app and delivery.channel = :channel and delivery.state = 'pending'
 order by delivery.seq limit :most
+
+-- first_delivery(now, app, channel) --
+-- Is there anything at all? Taking the lane is a write, and those would wake other processes for nothing.
+select due_at - {now} from wakeful_delivery where app = :app and channel = :channel and state = 'pending' order by seq limit 1
 
 -- save_delivery(now, seq, state, tries, delay, error, reason) --
 update wakeful_delivery

@@ -38,9 +38,7 @@ def commit_runs(now: int | None, requests: Sequence[CommitRun]) -> Transaction[l
     return [results.get(_place(one.claim)) for one in requests]
 
 
-def _save_states(
-    now: int | None, requests: Sequence[CommitRun], results: dict[Place, Refusal]
-) -> Transaction[None]:
+def _save_states(now: int | None, requests: Sequence[CommitRun], results: dict[Place, Refusal]) -> Transaction[None]:
     for request in requests:
         change = request.state
         if change is None or request.then == "held":
@@ -69,7 +67,7 @@ def _move_runs(now: int | None, going: Sequence[CommitRun], results: dict[Place,
                 results |= yield from refused([one.claim], [])
     held = [one for one in going if one.then == "held"]
     if held:
-        moved = yield "hold_output", [_held_row(now, one) for one in held]
+        moved = yield "hold_output", [_held_row(one) for one in held]
         results |= yield from refused([one.claim for one in held], moved)
         stored = [one for one in held if results.get(_place(one.claim)) is None]
         if stored:
@@ -167,7 +165,7 @@ def _staged_row(now: int | None, request: CommitRun, number: int) -> tuple[Any, 
     )
 
 
-def _held_row(now: int | None, request: CommitRun) -> tuple[object, ...]:
+def _held_row(request: CommitRun) -> tuple[object, ...]:
     change = request.state
     kept = (
         None
@@ -175,4 +173,4 @@ def _held_row(now: int | None, request: CommitRun) -> tuple[object, ...]:
         else to_json({"key": change.key, "version": change.version, "value": change.value}).decode()
     )
     outcome = to_json(request.outcome).decode()
-    return (now, request.claim.seq, request.claim.token, request.output, outcome, request.reason, kept)
+    return (request.claim.seq, request.claim.token, request.output, outcome, request.reason, kept)

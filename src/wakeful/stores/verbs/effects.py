@@ -96,7 +96,9 @@ def effect_row(now: int | None, request: SaveEffect) -> tuple[object, ...]:
 
 def effect_of(row: Sequence[object]) -> Effect:
     """An effect out of a row of `find_effect` or `load_effects`."""
-    return Effect(*row[1:16], staged=bool(row[16]))  # type: ignore[arg-type]  # columns of a row have no types
+    effect = Effect(*row[1:16])  # type: ignore[arg-type]  # columns of a row have no types
+    effect.staged = bool(row[16])
+    return effect
 
 
 def _owns(request: OpenEffect | SaveEffect, rows: Sequence[Sequence[object]]) -> bool:

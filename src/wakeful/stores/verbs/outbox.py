@@ -27,7 +27,7 @@ def _work(now: int | None, request: WorkLane) -> Transaction[Lane]:
     else:
         rows = yield "keep_lane", [(app, channel, request.process, request.token)]
     if not rows:
-        return Lane()
+        return Lane(busy=request.token is None, lost=request.token is not None)
     token = rows[0][0]
     if request.results:
         saved = [(now, one.seq, one.state, one.tries, one.delay, one.error, one.reason) for one in request.results]

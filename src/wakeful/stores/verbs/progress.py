@@ -193,4 +193,3 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
     if alarms:
         yield from open_alarms(now, alarms)
     return [gone.get((request.claim.seq, request.claim.token)) for request in requests]
-

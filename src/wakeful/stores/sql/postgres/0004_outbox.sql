@@ -47,8 +47,8 @@ alter table wakeful_run add column committed_at bigint; -- its output passed; fr
 alter table wakeful_run add column state_change text; -- of a run whose output is held: what it would save
 
 alter table wakeful_effect drop constraint wakeful_effect_state_check;
-alter table wakeful_effect add constraint wakeful_effect_state_check check
-  (state in ('staged', 'intent', 'retrying', 'unknown', 'held', 'confirmed', 'failed', 'abandoned', 'undone'));
+alter table wakeful_effect add constraint wakeful_effect_state_check
+  check (state in ('staged', 'intent', 'retrying', 'unknown', 'held', 'confirmed', 'failed', 'abandoned', 'undone'));
 alter table wakeful_effect add column staged bigint not null default 0; -- released with the commit of its run
 alter table wakeful_remedy drop constraint wakeful_remedy_verb_check;
 alter table wakeful_remedy add constraint wakeful_remedy_verb_check check (verb in ('replay', 'again', 'discard', 'release'));
