@@ -41,6 +41,7 @@ class Receiver:
         self.replies = list(replies)
         self.requests: list[Request] = []
         self.connections = 0
+        self.received = asyncio.Event()  # a request is there
         self._tls = tls
         self._open: set[asyncio.Task[Any]] = set()
 
@@ -71,6 +72,7 @@ class Receiver:
             with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
                 while True:
                     self.requests.append(await read_request(reader))
+                    self.received.set()
                     await answer(writer, self.replies.pop(0) if self.replies else Reply())
         finally:
             self._open.discard(task)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -234,6 +235,20 @@ async def test_no_answer_may_come_later():
         error = await failure(receiver.url, timeout="500ms")
         assert isinstance(error, Transient)
         assert str(error) == f"http({receiver.url}): no answer within 500 ms"
+
+
+async def test_a_delivery_that_is_given_up_leaves_the_channel_as_it_was():
+    async with Receiver(Reply(silent=True)) as receiver:
+        channel = http(receiver.url, allow_private=True)
+        await channel.open(NOWHERE)
+        delivery = asyncio.ensure_future(channel.deliver([message("a")]))
+        await receiver.received.wait()
+        delivery.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await delivery
+        await channel.deliver([message("a", tries=2)])
+        await channel.close()
+    assert [request.headers["webhook-id"] for request in receiver.requests] == ["a", "a"]
 
 
 async def test_nobody_there_may_come_back():
