@@ -67,12 +67,12 @@ _NOT_PUBLIC_6 = tuple(
     )
 )
 _PUBLIC_6 = IPv6Network("2000::/3")
-# IPv6 addresses that stand for an IPv4 one, and how far its 32 bits are from the right end.
+# IPv6 addresses that stand for an IPv4 one, and how far its 32 bits are from the right end. Forms that nothing uses any more
+# (::127.0.0.1, Teredo) are reserved altogether.
 _CARRIERS = (
     (IPv6Network("::ffff:0:0/96"), 0),  # mapped: the system itself connects by IPv4
     (IPv6Network("64:ff9b::/96"), 0),  # NAT64
     (IPv6Network("2002::/16"), 80),  # 6to4
-    (IPv6Network("::/96"), 0),  # compatible: not in use any more
 )
 _NUMERIC = re.compile(r"[0-9a-fA-FxX.]+").fullmatch
 _BROKEN = re.compile(r"[\x00-\x20\x7f\\]").search

@@ -125,7 +125,7 @@ class Http(Channel):
                 async with asyncio.timeout(LINGER):
                     await _beginning(response)
             return
-        if response.is_redirect or 300 <= status < 400:
+        if 300 <= status < 400:
             leads = _for_people(response.headers.get("location", "nowhere"))
             message = (
                 f"{self._where} answered {status}, a redirect to {leads}: redirects are not followed, "
@@ -145,10 +145,10 @@ class Http(Channel):
             import httpx2
 
             from wakeful import __version__
-            from wakeful.output.channels.transport import GuardedTransport
+            from wakeful.output.channels.transport import GuardedBackend, GuardedTransport
 
             self._client = httpx2.AsyncClient(
-                transport=GuardedTransport(allow_private=self.allow_private, resolve=self._resolve),
+                transport=GuardedTransport(GuardedBackend(allow_private=self.allow_private, resolve=self._resolve)),
                 timeout=seconds(self.timeout),
                 headers={"user-agent": f"wakeful/{__version__}", "accept-encoding": "identity"},
                 follow_redirects=False,
@@ -197,10 +197,10 @@ def http(
     return Http(url, secret, headers, allow_private=allow_private, timeout=timeout, attempts=attempts, backoff=backoff)
 
 
-def _read_secrets(given: Secret | Sequence[Secret] | None, where: str) -> tuple[Secret, ...]:
+def _read_secrets(given: Any, where: str) -> tuple[Secret, ...]:
     if given is None:
         return ()
-    secrets = (given,) if isinstance(given, str | Env) else tuple(given)
+    secrets = tuple(given) if isinstance(given, list | tuple) else (given,)
     if not secrets or not all(isinstance(one, str | Env) for one in secrets):
         message = f'{where}: secret must be a text, env("NAME"), or a list of these'
         raise ConfigError(message)

@@ -34,10 +34,16 @@ _FAILURES = (
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
     """Opens connections, after one look at where they lead. Sockets of this machine, which have a path, it does not open."""
 
-    def __init__(self, *, allow_private: bool = False, resolve: Resolve = resolve) -> None:
+    def __init__(
+        self,
+        *,
+        allow_private: bool = False,
+        resolve: Resolve = resolve,
+        inner: httpcore2.AsyncNetworkBackend | None = None,
+    ) -> None:
         self._allow_private = allow_private
         self._resolve = resolve
-        self._inner = httpcore2.AnyIOBackend()
+        self._inner = inner or httpcore2.AnyIOBackend()
 
     async def connect_tcp(
         self,
@@ -89,13 +95,13 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     There is no proxy: with one, the address that is connected to would be the proxy's, and the check would see nothing.
     """
 
-    def __init__(self, *, allow_private: bool = False, resolve: Resolve = resolve) -> None:
+    def __init__(self, backend: GuardedBackend | None = None) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=httpx2.create_ssl_context(),
             max_connections=MOST_CONNECTIONS,
             max_keepalive_connections=MOST_CONNECTIONS,
             keepalive_expiry=KEPT_OPEN_FOR,
-            network_backend=GuardedBackend(allow_private=allow_private, resolve=resolve),
+            network_backend=backend or GuardedBackend(),
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
