@@ -257,6 +257,7 @@ class Delivery:
     run: str = ""
     committed_at: Microseconds = 0
     tries: int = 0
+    envelope: str = ""  # of the event that its run handled
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +287,7 @@ class Claim:
     expires_at: Microseconds | None
     envelope: str
     data: str | None = None  # edited by a person, instead of the event's own
-    committed: bool = False  # its output is out; only what it staged is left to do
+    committed: Outcome | None = None  # its output is out; only what it staged is left to do
     state: StateRead | None = None  # of an agent that has one
     sent: frozenset[str] = frozenset()  # deliveries that an earlier run of its family committed
     steps: list[Step] = field(default_factory=list)

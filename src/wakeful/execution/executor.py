@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import structlog
@@ -120,7 +120,7 @@ class Executor:
                 f"in flight in {claim.crashes} processes that died, {agent.options.max_crashes} allowed"
             )
             return self._dead(claim, error, "crashed too often")
-        if claim.committed:  # its work is done, and what it staged is promised
+        if claim.committed is not None:  # its work is done, and what it staged is promised
             return None
         if agent.options.deadline is not None and claim.started_at + agent.options.deadline <= claim.claimed_at:
             return self._past_deadline(claim, agent)
@@ -136,7 +136,7 @@ class Executor:
         try:
             if claim.effects:
                 await run.settle_effects()
-            if not claim.committed:
+            if claim.committed is None:
                 ending = await self._handle(run, claim, agent)
                 if ending is None:  # it swallowed the cancellation
                     return await self._settle_interrupted(run, claim, agent)
@@ -146,8 +146,9 @@ class Executor:
                 await self._commit(ending)
                 if ending.then != "running":
                     return Ended()
+                claim.committed = ending.outcome
             await run.release()
-            await self._store.close_run(CloseRun(claim))
+            await self._store.close_run(CloseRun(claim, replace(claim.committed, execution="ok")))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             while task is not None and task.cancelling():
@@ -256,7 +257,7 @@ class Executor:
     def _start_deadline(self, run: Run, claim: Claim, agent: Handler) -> Cancellable | None:
         """The deadline counts from the run's first start, over all its attempts."""
         limit = agent.options.deadline
-        if limit is None or claim.committed:
+        if limit is None or claim.committed is not None:
             return None
         left = claim.started_at + limit - claim.claimed_at
         return self._around.later(max(0.0, seconds(left)), lambda: run.interrupt("deadline"))
@@ -340,7 +341,7 @@ class Executor:
                     "denied",
                     error=to_json(describe(error)).decode(),
                     reason=words_of(error),
-                    outcome=Outcome("denied"),
+                    outcome=replace(claim.committed or Outcome(), execution="denied"),
                     decision=Decision("deny", rule="the agent's own code", reason=words_of(error)),
                 )
             )
@@ -362,7 +363,7 @@ class Executor:
             "dead",
             error=to_json(described).decode(),
             reason=reason,
-            outcome=Outcome("failed", commit="committed" if claim.committed else "none"),
+            outcome=replace(claim.committed or Outcome(), execution="failed"),
             failed=failed,
             alarm=Alarm(self._around.app, f"dead/{self._around.app}/{claim.agent}/{digest(kind, size=5)}", text),
         )

@@ -172,7 +172,9 @@ class Run:
         self._effects_due: dict[str, Microseconds] = {}
         self.held_for: str | None = None
         self.outgoing = Outgoing()
-        self._state = None if state_model is None or claim.committed else AgentState(self, state_model, claim.state)
+        self._state = (
+            None if state_model is None or claim.committed is not None else AgentState(self, state_model, claim.state)
+        )
         self._active = 0
         self._waits: list[Microseconds] = []
         self._task: asyncio.Task[Any] | None = None

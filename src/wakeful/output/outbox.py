@@ -137,6 +137,7 @@ class ChannelLane(Service):
                 one.run,
                 one.committed_at,
                 one.tries + 1,
+                one.envelope,
             )
             for one in deliveries
         ]

@@ -161,6 +161,7 @@ class CloseRun:
     """A run that was committed has released all that it staged: it is done."""
 
     claim: Claim
+    outcome: Outcome
 
     @property
     def process(self) -> str:

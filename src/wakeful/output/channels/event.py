@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from pydantic_core import from_json
+
 from wakeful.clock import to_datetime
 from wakeful.errors import ConfigError
 from wakeful.intake.cloudevents import TEXT_LIMIT, new_event
@@ -50,6 +52,13 @@ class EventChannel(Channel):
         await self._accept([self._event(message) for message in messages])
 
     def _event(self, message: Message) -> Event:
+        """A link in the chain, as one that a run emits by itself."""
+        cause = from_json(message.envelope) if message.envelope else {}
+        inherited = {
+            "causationid": cause.get("id"),
+            "correlationid": cause.get("correlationid") or cause.get("id"),
+            "traceparent": cause.get("traceparent"),
+        }
         return new_event(
             self.type,
             message.body,
@@ -58,6 +67,7 @@ class EventChannel(Channel):
             subject=message.subject,
             time=to_datetime(message.committed_at),
             run=message.run,
+            **{name: value for name, value in inherited.items() if value is not None},
         )
 
     def describe(self) -> dict[str, Any]:

@@ -14,7 +14,8 @@ where seq = any(array(
   {skip_locked}
 ))
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data, committed_at is not null
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
+  case when committed_at is not null then outcome end
 
 -- claim_solo(now, app, agent, process) --
 -- differs: as claim_runs.
@@ -29,7 +30,8 @@ where seq = any(array(
   {skip_locked}
 ))
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data, committed_at is not null
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
+  case when committed_at is not null then outcome end
 
 -- save_step(run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) bulk --
 -- differs: all rows in one statement; one at a time each costs the server 20 µs and more before it does anything. Only a

@@ -83,7 +83,8 @@ set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}
 where seq in (select seq from candidate)
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data, committed_at is not null
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
+  case when committed_at is not null then outcome end
 
 -- claim_solo(now, app, agent, process) --
 -- One run that was in flight in two or more processes that died: its worker runs nothing else beside it.
@@ -98,7 +99,8 @@ set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}
 where seq in (select seq from candidate)
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data, committed_at is not null
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
+  case when committed_at is not null then outcome end
 
 -- claim_one(now, seq, process) --
 -- The run that has the state of its agent, once it is due again.
@@ -107,7 +109,8 @@ set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}
 where seq = :seq and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data, committed_at is not null
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
+  case when committed_at is not null then outcome end
 
 -- solo_agents(now, app) --
 -- Agents that have a run which must be claimed alone.
@@ -165,8 +168,9 @@ set state = 'held', reason = :reason, owner = null, due_at = null, output = :out
 where seq = :seq and token = :token and state = 'running'
 returning seq
 
--- close_run(now, seq, token) --
-update wakeful_run set state = 'done', reason = null, owner = null, due_at = null, error = null, finished_at = {now}
+-- close_run(now, seq, token, outcome) --
+update wakeful_run
+set state = 'done', reason = null, owner = null, due_at = null, error = null, outcome = :outcome, finished_at = {now}
 where seq = :seq and token = :token and state = 'running'
 returning seq
 
@@ -242,7 +246,8 @@ update wakeful_lane set owner = null where owner = :process
 -- next_deliveries(now, app, channel, most) --
 -- In the order of their commits, with how long each must still wait.
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
-  run.agent, run.id, delivery.due_at - {now}
+  run.agent, run.id, delivery.due_at - {now},
+  (select envelope from wakeful_event event where event.seq = run.event_seq)
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
 where delivery.app = :app and delivery.channel = :channel and delivery.state = 'pending'
 order by delivery.seq limit :most
@@ -352,19 +357,24 @@ where id = :id and state = 'held'
 returning root
 
 -- release_held_runs(now, root) --
--- What is held of a family goes on once no effect of it is held any more. A held output has an outcome, and waits on.
+-- What is held of a family goes on once no effect of it is held any more. A held output has
+-- an outcome and is not committed: it waits on.
 update wakeful_run set state = 'ready', reason = 'a person settled what it was held for', due_at = {now}
-where (id = :root or (root = :root and id <> root)) and state = 'held' and outcome is null
+where (id = :root or (root = :root and id <> root)) and state = 'held' and (outcome is null or committed_at is not null)
   and not exists (select 1 from wakeful_effect effect where effect.root = :root and effect.state = 'held')
 
 -- find_run_to_redo(id) --
 select seq, id, root, state, error from wakeful_run where id = :id {for_update}
 
 -- replay_run(now, seq, reason, data) --
--- As if it had never been tried, but for what is finished. The token rises, so that it is no first start.
+-- As if it had never been tried, but for what is finished. The token rises, so that it is no first start. One that was
+-- committed stays so, and only releases what is left, unless other data is given: then it is all done anew.
 update wakeful_run
 set state = 'ready', reason = :reason, due_at = {now}, token = token + 1, attempts = 0, crashes = 0, started_at = null,
-    finished_at = null, output = null, error = null, outcome = null, data = coalesce(:data, data)
+    finished_at = null, error = null, data = coalesce(:data, data), state_change = null,
+    output = case when committed_at is null or cast(:data as text) is not null then null else output end,
+    outcome = case when committed_at is null or cast(:data as text) is not null then null else outcome end,
+    committed_at = case when cast(:data as text) is not null then null else committed_at end
 where seq = :seq
 
 -- discard_run(now, seq, reason) --

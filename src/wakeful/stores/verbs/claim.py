@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pydantic_core import from_json
+
 from wakeful.clock import Microseconds
-from wakeful.model import Claim, StateRead, Step
+from wakeful.model import Claim, Outcome, StateRead, Step
 from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Row, Transaction
 from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.state import claim_serial
@@ -92,7 +94,7 @@ def _claim_of(row: Sequence[object], process: str) -> Claim:
         expires_at,  # type: ignore[arg-type]
         envelope,  # type: ignore[arg-type]
         data,  # type: ignore[arg-type]
-        bool(committed),
+        None if committed is None else Outcome(**from_json(committed)),  # type: ignore[arg-type]
     )
 
 

@@ -79,9 +79,10 @@ def _move_runs(now: int | None, going: Sequence[CommitRun], results: dict[Place,
 
 
 def close_runs(now: int | None, requests: Sequence[CloseRun]) -> Transaction[list[ClaimLost | None]]:
-    ordered = sorted((request.claim for request in requests), key=lambda claim: claim.seq)
-    closed = yield "close_run", [(now, claim.seq, claim.token) for claim in ordered]
-    lost = yield from refused(ordered, closed)
+    ordered = sorted(requests, key=lambda request: request.claim.seq)
+    rows = [(now, one.claim.seq, one.claim.token, to_json(one.outcome).decode()) for one in ordered]
+    closed = yield "close_run", rows
+    lost = yield from refused([one.claim for one in ordered], closed)
     return [lost.get(_place(request.claim)) for request in requests]
 
 

@@ -62,7 +62,16 @@ def redo_deliveries(now: int | None, requests: Sequence[RedoDelivery]) -> Transa
 
 
 def _delivery_of(row: Row, channel: str) -> Delivery:
-    seq, identifier, message, subject, created_at, tries, agent, run, _ = row
+    seq, identifier, message, subject, created_at, tries, agent, run, _, envelope = row
     return Delivery(
-        identifier, channel, message, subject, seq=seq, agent=agent, run=run, committed_at=created_at, tries=tries
+        identifier,
+        channel,
+        message,
+        subject,
+        seq=seq,
+        agent=agent,
+        run=run,
+        committed_at=created_at,
+        tries=tries,
+        envelope=envelope,
     )
