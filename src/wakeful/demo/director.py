@@ -3,8 +3,10 @@
 The story of one round, in seconds at pace 1 (a short demonstration goes faster):
 
     0.0  events come in, no worker yet           2.6  data that does not fit       6.4  four payments at once
-    0.8  the first worker                        3.8  a step that can never work   7.4  SIGKILL, as soon as enough runs are
-    1.6  an event that nobody handles            5.0  a second delivery                 in the middle; then the next worker
+    0.2  a refund by transfer                    3.2  a refund by cheque: held     7.4  SIGKILL, as soon as enough runs are
+    0.8  the first worker                        3.8  a step that can never work        in the middle; then the next worker
+    1.6  an event that nobody handles            5.0  a second delivery                 ...and when all of them have ended,
+    2.0  a refund by card                                                               what waits for a person
 
 Without a time limit rounds follow each other until Ctrl-C. Whatever ends it, the worker is stopped, the terminal is put
 back, and the books are closed.
@@ -20,6 +22,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -28,8 +31,11 @@ from rich.console import Console
 
 from wakeful.demo.app import STEPS, app
 from wakeful.demo.board import Board, Seen, moment
-from wakeful.demo.child import Child
+from wakeful.demo.book import Book
+from wakeful.demo.child import Bank, Worker
+from wakeful.demo.command import CommandFailed
 from wakeful.demo.counter import Counter
+from wakeful.demo.desk import Desk
 from wakeful.demo.feeder import Feeder
 from wakeful.demo.pace import pace_for
 from wakeful.demo.scene import clock
@@ -51,8 +57,8 @@ OVERRUN = 12.0  # on a slow machine the story may take longer than was asked for
 TOO_SHORT_TO_KILL = 5.0
 
 
-class WorkerDied(Exception):
-    """The worker ended and nobody had killed it."""
+class ChildDied(Exception):
+    """The worker or the bank ended and nobody had killed it."""
 
 
 def direct(seconds: float | None, *, keep: bool) -> int:
@@ -64,8 +70,8 @@ def direct(seconds: float | None, *, keep: bool) -> int:
     try:
         with logs_into(folder / "director.log"):
             return asyncio.run(perform(console, folder, seconds, keep=keep))
-    except WorkerDied as death:
-        console.print(str(death), style="bold red", markup=False, soft_wrap=True)
+    except (ChildDied, CommandFailed) as failure:
+        console.print(str(failure), style="bold red", markup=False, soft_wrap=True)
         return 1
     finally:
         if not keep:
@@ -90,7 +96,8 @@ async def perform(console: Console, folder: Path, seconds: float | None, *, keep
     async with app.running(worker=False, store=store) as runtime:
         view = choose_view(console)
         counter = Counter(folder / "steps.log")
-        stage = Stage(Board(runtime.reader), counter, view, folder=folder, seconds=seconds, keep=keep)
+        book = Book(folder / "bank.log")
+        stage = Stage(Board(runtime.reader), counter, book, view, folder=folder, seconds=seconds, keep=keep)
         director = Director(stage, runtime.reader, store, folder, seconds)
         with view:
             account = await director.run()
@@ -109,7 +116,9 @@ class Director:
         self._seconds = seconds
         self._pace = pace_for(seconds)
         self._feeder = Feeder(app)
-        self._child: Child | None = None
+        self._desk = Desk(stage, self._feeder.corrections, store, self._pace)
+        self._worker: Worker | None = None
+        self._bank: Bank | None = None
         self._asked_to_stop = asyncio.Event()
         self._hurry = asyncio.Event()
         self._fed = asyncio.Event()
@@ -118,7 +127,8 @@ class Director:
     async def run(self) -> Account:
         """Feed, show and play until the story ends or somebody wants it to."""
         self._listen_to_signals()
-        showing = asyncio.create_task(self._stage.show(self._check_worker))
+        self._stage.advice = self._desk.advice
+        showing = asyncio.create_task(self._stage.show(self._check_children))
         story = asyncio.create_task(self._play())
         feeding = asyncio.create_task(self._feed())
         stop = asyncio.create_task(self._asked_to_stop.wait())
@@ -132,10 +142,11 @@ class Director:
             await self._stop_worker()
         finally:
             await dropped(showing, story, feeding, stop)
-            if self._child is not None:
-                await self._child.kill()
+            for child in (self._worker, self._bank):
+                if child is not None:
+                    await child.kill()
         await self._stage.look()
-        return close_the_books(self._stage.board, self._stage.counter, self._feeder)
+        return close_the_books(self._stage.board, self._stage.counter, self._stage.book, self._feeder)
 
     def _listen_to_signals(self) -> None:
         def stop() -> None:
@@ -149,6 +160,7 @@ class Director:
     async def _play(self) -> None:
         stage = self._stage
         stage.say("Events come in and no worker runs yet. Accepted means: it is on disk.")
+        self._bank = await Bank.open(book=stage.book.path, log=self._folder / "bank-errors.log")
         await self._at(0.8)
         worker = await self._start_worker()
         stage.say(f"Worker {worker} is at work: {len(STEPS)} agents, and every step is a checkpoint.")
@@ -156,12 +168,16 @@ class Director:
         while self._has_time_to_kill(number):
             await self._at(number * ROUND + KILL_AT)
             await self._kill_and_resume()
+            await self._desk.clear()
             number += 1
             if self._has_time_to_kill(number):
                 await asyncio.sleep(CALM)
                 stage.say(f"All is calm. The next kill comes at about {clock(number * ROUND + KILL_AT)}.")
         await self._fed.wait()
         stage.say("No more events: the last runs finish.")
+        longest = max(0.0, self._left()) + OVERRUN / 2
+        await stage.until(lambda: all(seen.state == "held" for seen in stage.board.open_runs()), at_most=longest)
+        await self._desk.clear()
         if await stage.until(lambda: not stage.board.open_runs(), at_most=max(0.0, self._left()) + OVERRUN / 2):
             stage.say("Everything that was accepted has ended. Nothing is left to do.", "bold green")
         await asyncio.sleep(max(0.0, self._left()))
@@ -192,9 +208,9 @@ class Director:
 
     async def _kill(self) -> tuple[Kill, list[Seen]]:
         """SIGKILL, and what the dead leaves behind: runs that the store still calls running."""
-        child, stage = self._child, self._stage
+        child, stage = self._worker, self._stage
         assert child is not None, "the story kills only what it has started"  # noqa: S101
-        self._child = stage.worker = None
+        self._worker = stage.worker = None
         await child.kill()
         await stage.look()
         struck = [seen for seen in stage.board.runs.values() if seen.state == "running"]
@@ -217,7 +233,9 @@ class Director:
             kill.resumed_after = max(0.0, min(began) - joined_at)
         runs = counted_noun(kill.runs, "run")
         stage.say(f"Worker {stage.worker} took over at once: {runs} went on with the next step.", "bold green")
-        if await stage.until(lambda: not any(seen.is_open for seen in struck), at_most=OVERRUN):
+        if await stage.until(
+            lambda: not any(seen.is_open and seen.state != "held" for seen in struck), at_most=OVERRUN
+        ):
             steps, twice = counted_noun(kill.kept, "step"), len(stage.counter.repeated)
             style = "bold red" if twice else "bold green"
             stage.say(f"{runs} ended. Of {steps} finished before the kill, {twice} ran again.", style)
@@ -226,7 +244,7 @@ class Director:
         return sum(seen.in_the_middle for seen in self._stage.board.runs.values())
 
     def _went_on(self, seen: Seen) -> bool:
-        return not seen.is_open or bool(self._beginnings(seen))
+        return not seen.is_open or seen.state == "held" or bool(self._beginnings(seen))
 
     def _beginnings(self, seen: Seen) -> list[float]:
         """When the worker of now began steps of a run."""
@@ -241,8 +259,13 @@ class Director:
 
     async def _start_worker(self) -> int:
         """Another process, found at work."""
-        child = self._child = await Child.start(
-            store=self._store, counter_file=self._stage.counter.path, log=self._folder / "worker.log", speed=self._pace
+        assert self._bank is not None, "the story opens the bank first"  # noqa: S101
+        child = self._worker = await Worker.start(
+            store=self._store,
+            counter_file=self._stage.counter.path,
+            log=self._folder / "worker.log",
+            speed=self._pace,
+            bank_port=self._bank.port,
         )
         self._stage.starting = child.pid
         await child.at_work(self._reader)
@@ -257,7 +280,7 @@ class Director:
 
     async def _stop_worker(self) -> None:
         """Let it finish or give back what runs; a second Ctrl-C does not wait for that."""
-        child = self._child
+        child = self._worker
         if child is None:
             return
         if self._asked_to_stop.is_set():
@@ -268,15 +291,16 @@ class Director:
         if not stopping.done():
             await child.kill()
         await dropped(stopping, hurry)
-        self._child = self._stage.worker = None
+        self._worker = self._stage.worker = None
 
-    def _check_worker(self) -> None:
-        if self._child is not None and self._child.died_by_itself:
-            log = (self._folder / "worker.log").read_text(encoding="utf-8", errors="replace")
-            raise WorkerDied(
-                f"Worker {self._child.pid} ended with {self._child.ending}, and not by this demonstration. "
-                "The end of its log:\n" + "\n".join(log.splitlines()[-15:])
-            )
+    def _check_children(self) -> None:
+        for what, child, log in (("Worker", self._worker, "worker.log"), ("The bank", self._bank, "bank-errors.log")):
+            if child is not None and child.died_by_itself:
+                text = (self._folder / log).read_text(encoding="utf-8", errors="replace")
+                raise ChildDied(
+                    f"{what} {child.pid} ended with {child.ending}, and not by this demonstration. "
+                    "The end of its log:\n" + "\n".join(text.splitlines()[-15:])
+                )
 
     # the events
 
@@ -301,8 +325,11 @@ class Director:
         number = 0
         while True:
             for at, what in (
+                (0.2, partial(self._feeder.refund, "transfer")),
                 (1.6, self._send_unmatched),
+                (2.0, partial(self._feeder.refund, "card")),
                 (2.6, self._feeder.poison),
+                (3.2, partial(self._feeder.refund, "cheque")),
                 (3.8, self._feeder.unknown_host),
                 (5.0, self._send_again),
                 (6.4, self._feeder.payment),
