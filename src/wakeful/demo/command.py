@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,22 +40,27 @@ class Command:
     def folded(self, width: int) -> list[str]:
         """In lines of a terminal, which a shell takes as one: each but the last ends with a backslash.
 
-        A plain word that is longer than a line is broken too. What follows of it then stands at the very left, because a
-        space would end the word; between quotes a backslash would be part of it.
+        What is longer than a line is broken too, where it can be: what follows of it stands at the very left, because a
+        space would end the word, and between quotes the backslash would be part of it.
         """
         lines: list[str] = []
         line = program()
-        for word in self.words:
-            quoted = shlex.quote(word)
-            if len(line) + len(quoted) + 3 <= width:
-                line += f" {quoted}"
+        for part in self._parts():
+            if len(line) + len(part) + 3 <= width:
+                line += f" {part}"
                 continue
             lines.append(f"{line} \\")
-            line = f"  {quoted}"
-            while quoted == word and len(line) + 2 > width:
+            line = f"  {part}"
+            while "'" not in part and len(line) + 2 > width:
                 lines.append(line[: width - 1] + "\\")
                 line = line[width - 1 :]
         return [*lines, line]
+
+    def _parts(self) -> Iterator[str]:
+        """What should stay in one line: a word, or an option and its value."""
+        words = iter(self.words)
+        for word in words:
+            yield shlex.join([word, next(words)] if word.startswith("--") else [word])
 
     async def execute(self) -> tuple[int, str]:
         """Its exit code, and what it said."""

@@ -29,7 +29,7 @@ from urllib.parse import quote
 import structlog
 from rich.console import Console
 
-from wakeful.demo.app import STEPS, app
+from wakeful.demo.app import ACT, STEPS, app
 from wakeful.demo.board import Board, Seen, moment
 from wakeful.demo.book import Book
 from wakeful.demo.child import Bank, Worker
@@ -190,7 +190,11 @@ class Director:
         return number * ROUND + KILL_AT + AFTER_A_KILL < self._seconds
 
     async def _kill_and_resume(self) -> None:
-        """SIGKILL in the middle of some runs; a moment without anybody; then another worker, and what it takes over."""
+        """SIGKILL in the middle of some runs; a moment without anybody; then another worker, and what it takes over.
+
+        Refunds come first: a kill would only cut off an answer that nobody is going to hear anyway.
+        """
+        await self._stage.until(lambda: not self._acting(), at_most=OVERRUN)
         await self._stage.until(lambda: self._in_the_middle() >= ENOUGH_RUNS, at_most=WAIT_FOR_ENOUGH * self._pace)
         await self._stage.until(lambda: self._in_the_middle() > 0, at_most=OVERRUN)
         kill, struck = await self._kill()
@@ -242,6 +246,14 @@ class Director:
 
     def _in_the_middle(self) -> int:
         return sum(seen.in_the_middle for seen in self._stage.board.runs.values())
+
+    def _acting(self) -> bool:
+        """Is there anything whose effect has not come to its end, or to a person?"""
+        return any(
+            not any(effect.state in {"confirmed", "held"} for effect in seen.effects)
+            for seen in self._stage.board.open_runs()
+            if ACT in STEPS[seen.agent]
+        )
 
     def _went_on(self, seen: Seen) -> bool:
         return not seen.is_open or seen.state == "held" or bool(self._beginnings(seen))

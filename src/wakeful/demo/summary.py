@@ -126,7 +126,9 @@ def compare(effects: list[tuple[Seen, SeenEffect]], book: Book) -> Outside:
         if page.booked == 0 and effect.state == "confirmed":
             outside.missing.append(seen.subject)
         if effect.state in {"confirmed", "abandoned"}:
-            outside.stories.append(what_became_of(seen, effect, page) + (f" Note: {effect.note}." if effect.note else ""))
+            outside.stories.append(
+                what_became_of(seen, effect, page) + (f" Note: {effect.note}." if effect.note else "")
+            )
     return outside
 
 
