@@ -41,12 +41,12 @@ class Desk:
         return None
 
     async def clear(self) -> None:
-        """Do what nobody has done: settle what is held, repair what is dead and can be repaired."""
-        for seen, effect in self._stage.board.held():
-            await self._settle(seen, effect)
+        """Do what nobody has done: repair what is dead and can be repaired, which takes longest; settle what is held."""
         for seen in list(self._stage.board.runs.values()):
             if seen.state == "dead" and seen.subject in self._corrections:
                 await self._repair(seen)
+        for seen, effect in self._stage.board.held():
+            await self._settle(seen, effect)
 
     async def _settle(self, seen: Seen, effect: SeenEffect) -> None:
         def is_settled() -> bool:

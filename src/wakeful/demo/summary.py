@@ -217,9 +217,9 @@ def _print_effects(out: Printer, outside: Outside) -> None:
     total = outside.total
     if not (total.asked or outside.confirmed):
         return
-    looks = f", asked what it had done {times(total.looked)}" if total.looked else ""
+    looks = f", and {times(total.looked)} what it had paid" if total.looked else ""
     out.line("effects", f"{outside.confirmed} confirmed in the store, {total.booked} in the bank's own book")
-    out.line("", f"it was asked to do something {times(total.asked)}{looks}; {total.unheard} answers nobody heard")
+    out.line("", f"it was asked to pay {times(total.asked)}{looks}; {total.unheard} of its answers nobody heard")
     for story in outside.stories[:LISTED]:
         out.line("", story)
     if len(outside.stories) > LISTED:
