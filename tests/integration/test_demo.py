@@ -12,7 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from struct import pack
 
@@ -55,16 +55,15 @@ def is_running(pid):
         return False
 
 
-def has_bank(folder):
-    """Is a bank of a demonstration in this folder still open? It is started with the path of its book."""
+def banks_of(folder):
+    """Banks of a demonstration in this folder that are still open. They are started with the path of their book."""
+    found = []
     for one in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
+        with suppress(OSError):
             words = one.read_bytes()
-        except OSError:
-            continue
-        if b"wakeful.demo.bank" in words and str(folder).encode() in words:
-            return True
-    return False
+            if b"wakeful.demo.bank" in words and str(folder).encode() in words:
+                found.append(int(one.parent.name))
+    return found
 
 
 def workers_in(text):
@@ -109,7 +108,7 @@ def test_the_whole_story_in_eight_seconds(tmp_path):
     assert "send_cheque R-3: answered too late; held, confirmed by demo: done once." in told
     assert re.search(r"\$ \S*wakeful replay \w{8} --data '\{.*\}' --note .* --as demo$", told, re.MULTILINE)
     assert "P-103 is done: repaired and replayed by demo." in told
-    assert not has_bank(tmp_path)
+    assert not banks_of(tmp_path)
 
     # the account
     assert "0 effects done twice." in told
@@ -235,7 +234,7 @@ def test_control_c_ends_it_cleanly(tmp_path):
     assert "Traceback" not in told
     assert not any(is_running(pid) for pid in workers_in(told))
     assert not list(tmp_path.glob("wakeful-demo-*")), "the temporary folder was left behind"
-    assert not has_bank(tmp_path)
+    assert not banks_of(tmp_path)
 
 
 def test_what_is_held_stays_held_when_it_is_ended(tmp_path):
@@ -254,7 +253,18 @@ def test_a_worker_does_not_outlive_a_director_that_is_killed(tmp_path):
         workers = workers_in(read_until(process.stdout, "is at work"))
         process.kill()
         process.wait()
-    eventually(lambda: not any(is_running(pid) for pid in workers) and not has_bank(tmp_path))
+    eventually(lambda: not any(is_running(pid) for pid in workers) and not banks_of(tmp_path))
+
+
+def test_a_bank_that_dies_by_itself_is_told(tmp_path):
+    with started(tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        told = read_until(process.stdout, "is at work")
+        (one,) = banks_of(tmp_path)
+        os.kill(one, signal.SIGKILL)
+        told += process.communicate(timeout=LONGEST)[0]
+    assert process.returncode == 1, told
+    assert f"The bank {one} ended with signal 9, and not by this demonstration." in told
+    assert not any(is_running(pid) for pid in workers_in(told))
 
 
 def test_a_terminal_is_given_back_as_it_was(tmp_path):

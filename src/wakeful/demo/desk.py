@@ -45,8 +45,8 @@ class Desk:
         for seen in list(self._stage.board.runs.values()):
             if seen.state == "dead" and seen.subject in self._corrections:
                 await self._repair(seen)
-        for seen, effect in self._stage.board.held():
-            await self._settle(seen, effect)
+        while held := self._stage.board.held():
+            await self._settle(*held[0])
 
     async def _settle(self, seen: Seen, effect: SeenEffect) -> None:
         def is_settled() -> bool:

@@ -1,4 +1,4 @@
-"""The director: feeds events, starts the worker, kills it in mid-run, starts another, and closes the books.
+"""The director: has events fed, starts the worker, kills it in mid-run, starts another, and closes the books.
 
 The story of one round, in seconds at pace 1 (a short demonstration goes faster):
 
@@ -21,8 +21,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -38,20 +37,18 @@ from wakeful.demo.counter import Counter
 from wakeful.demo.desk import Desk
 from wakeful.demo.feeder import Feeder
 from wakeful.demo.pace import pace_for
+from wakeful.demo.programme import ROUND, Programme
 from wakeful.demo.scene import clock
 from wakeful.demo.stage import Stage
 from wakeful.demo.summary import Account, Kill, close_the_books, counted_noun, print_account
 from wakeful.demo.view import choose_view
 from wakeful.stores.reading import Reader
 
-ROUND = 40.0
-FEED_EVERY = 0.75
 KILL_AT = 7.4
 ENOUGH_RUNS = 5
 WAIT_FOR_ENOUGH = 2.5
 WITHOUT_WORKER = 2.2
 CALM = 4.0
-LAST_RUNS = 5.0  # what the last runs need after the last event
 AFTER_A_KILL = 9.0  # what a kill and its resume need before the end
 OVERRUN = 12.0  # on a slow machine the story may take longer than was asked for, but not much
 TOO_SHORT_TO_KILL = 5.0
@@ -116,12 +113,12 @@ class Director:
         self._seconds = seconds
         self._pace = pace_for(seconds)
         self._feeder = Feeder(app)
+        self._programme = Programme(self._feeder, stage, seconds, self._pace)
         self._desk = Desk(stage, self._feeder.corrections, store, self._pace)
         self._worker: Worker | None = None
         self._bank: Bank | None = None
         self._asked_to_stop = asyncio.Event()
         self._hurry = asyncio.Event()
-        self._fed = asyncio.Event()
         self.kills: list[Kill] = []
 
     async def run(self) -> Account:
@@ -130,7 +127,7 @@ class Director:
         self._stage.advice = self._desk.advice
         showing = asyncio.create_task(self._stage.show(self._check_children))
         story = asyncio.create_task(self._play())
-        feeding = asyncio.create_task(self._feed())
+        feeding = asyncio.create_task(self._programme.play())
         stop = asyncio.create_task(self._asked_to_stop.wait())
         pending: set[asyncio.Task[object]] = {showing, story, feeding, stop}
         try:
@@ -173,7 +170,7 @@ class Director:
             if self._has_time_to_kill(number):
                 await asyncio.sleep(CALM)
                 stage.say(f"All is calm. The next kill comes at about {clock(number * ROUND + KILL_AT)}.")
-        await self._fed.wait()
+        await self._programme.over.wait()
         stage.say("No more events: the last runs finish.")
         longest = max(0.0, self._left()) + OVERRUN / 2
         await stage.until(lambda: all(seen.state == "held" for seen in stage.board.open_runs()), at_most=longest)
@@ -313,53 +310,6 @@ class Director:
                     f"{what} {child.pid} ended with {child.ending}, and not by this demonstration. "
                     "The end of its log:\n" + "\n".join(text.splitlines()[-15:])
                 )
-
-    # the events
-
-    async def _feed(self) -> None:
-        """The steady mix, and what each round adds to it, until shortly before the end."""
-        last = math.inf if self._seconds is None else max(1.0, self._seconds - LAST_RUNS * self._pace)
-        specials = self._specials()
-        next_special, send_special = next(specials)
-        next_regular = 0.0
-        while min(next_regular, next_special) < last:
-            await asyncio.sleep(max(0.0, min(next_regular, next_special) - self._stage.elapsed))
-            if next_special <= next_regular:
-                await send_special()
-                next_special, send_special = next(specials)
-            else:
-                await self._feeder.regular()
-                next_regular += FEED_EVERY * self._pace
-        self._fed.set()
-
-    def _specials(self) -> Iterator[tuple[float, Callable[[], Awaitable[None]]]]:
-        """What comes in beside the steady mix: when, and what."""
-        number = 0
-        while True:
-            for at, what in (
-                (0.2, partial(self._feeder.refund, "transfer")),
-                (1.6, self._send_unmatched),
-                (2.0, partial(self._feeder.refund, "card")),
-                (2.6, self._feeder.poison),
-                (3.2, partial(self._feeder.refund, "cheque")),
-                (3.8, self._feeder.unknown_host),
-                (5.0, self._send_again),
-                (6.4, self._feeder.payment),
-                (6.5, self._feeder.payment),
-                (6.7, self._feeder.payment),
-                (6.8, self._feeder.payment),
-            ):
-                yield (number * ROUND + at) * self._pace, what
-            number += 1
-
-    async def _send_unmatched(self) -> None:
-        kind = await self._feeder.unmatched()
-        self._stage.say(f"No agent handles {kind}: it is kept and shown, not dropped.", minor=True)
-
-    async def _send_again(self) -> None:
-        payment = await self._feeder.again()
-        if payment is not None:
-            self._stage.say(f"Payment {payment} was delivered a second time: still one run.", minor=True)
 
     # time
 
