@@ -214,8 +214,13 @@ class Courier:
             if name in self._lanes:
                 self._lanes[name].wake()
 
+    @property
+    def delivered(self) -> int:
+        """How many messages went out, all in all."""
+        return sum(lane.delivered for lane in self._lanes.values())
+
     async def drain(self) -> int:
         """Deliver all that is due; returns how many messages went out."""
-        before = sum(lane.delivered for lane in self._lanes.values())
+        before = self.delivered
         await asyncio.gather(*(lane.run_once() for lane in self._lanes.values()))
-        return sum(lane.delivered for lane in self._lanes.values()) - before
+        return self.delivered - before
