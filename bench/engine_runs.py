@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 
+from bench.outbox_fill import fill
 from bench.workload import LEAST_CYCLES
 from wakeful import App, Operation, Run, action, on
 from wakeful.channels import Channel, Message
@@ -51,9 +52,9 @@ class Nowhere(Channel):
     async def deliver(self, messages: Sequence[Message]) -> None: ...
 
 
-def make_app(store: str, in_flight: int, *, outgoing: bool = False, stuck: Channel | None = None) -> App:
+def make_app(store: str, in_flight: int, *, outgoing: bool = False) -> App:
     """An app with the one agent of the workload; with `outgoing` it has an effect and sends its output as well."""
-    app = App("bench", store=store, in_flight=in_flight, channels={"ops": Nowhere(), "stuck": stuck or Nowhere()})
+    app = App("bench", store=store, in_flight=in_flight, channels={"ops": Nowhere(), "stuck": Nowhere()})
     if outgoing:
 
         @app.agent(on("bench.ticket.created"), name="floor", deliver="ops")
@@ -76,11 +77,13 @@ def make_app(store: str, in_flight: int, *, outgoing: bool = False, stuck: Chann
 
 
 async def measure(
-    store: str, seconds: float, in_flight: int, *, spread: bool = False, outgoing: bool = False
+    store: str, seconds: float, in_flight: int, *, spread: bool = False, outgoing: bool = False, waiting: int = 0
 ) -> dict[str, float]:
     """Finished runs per second, and how many transitions a transaction carried. With `outgoing` a run counts when its
-    message has been delivered too.
+    message has been delivered too; `waiting` deliveries are in the outbox from the beginning, for a channel in trouble.
     """
+    if waiting:
+        await fill(store, waiting)
     app = make_app(store, in_flight, outgoing=outgoing)
     async with app.running(migrate=True) as runtime:
         spare_the_collector()  # as `wakeful worker` does
@@ -130,7 +133,8 @@ async def measure(
         if set(counts) != {"done"}:
             message = f"not every run went well, so the figures mean nothing: {counts}"
             raise RuntimeError(message)
-        if outgoing and (late := (await runtime.reader.deliveries(state="pending", limit=1))["deliveries"]):
+        late = (await runtime.reader.deliveries(channel="ops", state="pending", limit=1))["deliveries"]
+        if late:
             message = f"not every message was delivered, so the figures mean nothing: {late}"
             raise RuntimeError(message)
     return figures
@@ -149,12 +153,20 @@ def main() -> None:
     parser.add_argument("--in-flight", type=int, default=64)
     parser.add_argument("--spread", action="store_true")
     parser.add_argument("--outgoing", action="store_true")
+    parser.add_argument("--waiting", type=int, default=0)
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     import uvloop
 
     figures = uvloop.run(
-        measure(options.store, options.seconds, options.in_flight, spread=options.spread, outgoing=options.outgoing)
+        measure(
+            options.store,
+            options.seconds,
+            options.in_flight,
+            spread=options.spread,
+            outgoing=options.outgoing,
+            waiting=options.waiting,
+        )
     )
     print(json.dumps(figures))
 
