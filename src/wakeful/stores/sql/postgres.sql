@@ -231,3 +231,70 @@ set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, 
     error = excluded.error, finished_at = excluded.finished_at
 where wakeful_step.state <> 'done'
 returning run_seq, key
+
+-- insert_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position) bulk --
+-- differs: as save_step.
+insert into wakeful_effect
+  (id, root, run_seq, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, opened_at)
+select given.id, given.root, given.run_seq, given.app, given.agent, given.action, given.reference, given.safety, given.state,
+  given.reason, given.arguments, given.tries, given.attempt, given.position, {now}
+from unnest(
+  cast(:id as text[]), cast(:root as text[]), cast(:run_seq as bigint[]), cast(:token as bigint[]), cast(:app as text[]),
+  cast(:agent as text[]), cast(:action as text[]), cast(:reference as text[]), cast(:safety as text[]),
+  cast(:state as text[]), cast(:reason as text[]), cast(:arguments as text[]), cast(:tries as bigint[]),
+  cast(:attempt as bigint[]), cast(:position as bigint[])
+) as given (id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position)
+join wakeful_run run on run.seq = given.run_seq and run.token = given.token and run.owner is not null
+on conflict (id) do nothing
+returning id, opened_at
+
+-- save_effect(now, id, run_seq, token, state, reason, result, error, tries, attempt) bulk --
+-- differs: as save_step.
+update wakeful_effect effect
+set state = given.state, reason = given.reason, result = given.result, error = given.error, tries = given.tries,
+    attempt = given.attempt, run_seq = given.run_seq,
+    settled_at = case when given.state in ('confirmed', 'failed') then {now} end
+from unnest(
+  cast(:id as text[]), cast(:run_seq as bigint[]), cast(:token as bigint[]), cast(:state as text[]), cast(:reason as text[]),
+  cast(:result as text[]), cast(:error as text[]), cast(:tries as bigint[]), cast(:attempt as bigint[])
+) as given (id, run_seq, token, state, reason, result, error, tries, attempt)
+where effect.id = given.id and effect.state not in ('confirmed', 'abandoned', 'undone')
+  and exists (
+    select 1 from wakeful_run run
+    where run.seq = given.run_seq and run.token = given.token and run.owner is not null
+  )
+returning effect.id
+
+-- insert_delivery(now, id, run_seq, token, app, channel, state, message, subject, position) bulk --
+-- differs: as save_step. Numbered in the order of the calls, which is that of the rows.
+insert into wakeful_delivery (id, run_seq, app, channel, state, message, subject, position, due_at, created_at)
+select given.id, given.run_seq, given.app, given.channel, given.state, given.message, given.subject, given.position, {now}, {now}
+from unnest(
+  cast(:id as text[]), cast(:run_seq as bigint[]), cast(:token as bigint[]), cast(:app as text[]), cast(:channel as text[]),
+  cast(:state as text[]), cast(:message as text[]), cast(:subject as text[]), cast(:position as bigint[])
+) with ordinality as given (id, run_seq, token, app, channel, state, message, subject, position, place)
+join wakeful_run run on run.seq = given.run_seq and run.token = given.token and run.owner is not null
+  and run.committed_at is null
+order by given.place
+
+-- next_deliveries(now, app, channel, most) --
+-- differs: the run and the event of each are looked up by key. A join may be planned the other way round, through all runs.
+select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
+  run.agent, run.id, delivery.wait, (select envelope from wakeful_event event where event.seq = run.event_seq)
+from (
+  select seq, id, message, subject, created_at, tries, run_seq, due_at - {now} as wait from wakeful_delivery
+  where app = :app and channel = :channel and state = 'pending' order by seq limit :most
+) delivery
+cross join lateral (select agent, id, event_seq from wakeful_run where seq = delivery.run_seq) run
+order by delivery.seq
+
+-- save_delivery(now, seq, state, tries, delay, error, reason) bulk --
+-- differs: as save_step.
+update wakeful_delivery delivery
+set state = given.state, tries = given.tries, due_at = {now} + given.delay, error = given.error, reason = given.reason,
+    settled_at = case when given.state <> 'pending' then {now} end
+from unnest(
+  cast(:seq as bigint[]), cast(:state as text[]), cast(:tries as bigint[]), cast(:delay as bigint[]), cast(:error as text[]),
+  cast(:reason as text[])
+) as given (seq, state, tries, delay, error, reason)
+where delivery.seq = given.seq and delivery.state = 'pending'
