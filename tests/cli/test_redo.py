@@ -59,7 +59,7 @@ def test_they_are_grouped_by_agent_and_error(wakeful, dead):
 def test_a_replay_goes_on_where_it_failed_and_repeats_no_effect(wakeful, folder, dead):
     (folder / "mended").touch()
     answer = wakeful("replay", dead[0], "--note", "mended the map", "--as", "ada")
-    assert "ready again, was dead; 1 confirmed effect will not be repeated" in answer.out
+    assert "ready again, was dead; 1 confirmed effect (charge 1) will not be repeated" in answer.out
     wakeful("once", "app.py", code=None)
     run = wakeful("trace", dead[0], "--json").json
     assert (run["state"], run["output"]) == ("done", "sent to nowhere 0")

@@ -12,31 +12,21 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import structlog
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable, seconds
 from wakeful.clock import to_text as time_text
-from wakeful.errors import (
-    ClaimLost,
-    DeadlineExceeded,
-    InvalidData,
-    TooManyCrashes,
-    Transient,
-    UnfinishedCalls,
-    describe,
-    words_of,
-)
+from wakeful.errors import ClaimLost, DeadlineExceeded, TooManyCrashes, Transient, UnfinishedCalls, describe, words_of
 from wakeful.execution.call import call, is_async
 from wakeful.execution.checkpoint import failed_steps
+from wakeful.execution.data import read_data
 from wakeful.execution.options import AgentOptions
 from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Cancellable, Run, Surroundings
 from wakeful.model import WENT_WELL, Claim, Decision, Event, Outcome, Step, digest
-from wakeful.stores.base import Alarm, FinishRun, LeaveRun
+from wakeful.stores.base import Alarm, FinishRun, LeaveRun, held_alarm
 from wakeful.values import to_text
-
-SHOWN_VALIDATION_ERRORS = 20
 
 
 class Handler(Protocol):
@@ -124,7 +114,11 @@ class Executor:
         try:
             if claim.effects:
                 await run.settle_effects()
-            arguments = (run, self._read_data(run.event, agent)) if agent.takes_data else (run,)
+            arguments = (
+                (run, read_data(run.event.data, agent, what=f"the data of {run.event.type}"))
+                if agent.takes_data
+                else (run,)
+            )
             try:
                 if is_async(agent.function):
                     output = await agent.function(*arguments)
@@ -163,20 +157,6 @@ class Executor:
         await self._store.finish(FinishRun(claim, "done", output=text, outcome=WENT_WELL))
         return Ended()
 
-    @staticmethod
-    def _read_data(event: Event, agent: Handler) -> Any:
-        if agent.data_model is None:
-            return event.data
-        try:
-            return agent.data_model.validate_python(event.data)
-        except ValidationError as error:
-            lines = [
-                f"{'.'.join(str(part) for part in one['loc']) or 'data'}: {one['msg']}"
-                for one in error.errors(include_url=False, include_input=False)[:SHOWN_VALIDATION_ERRORS]
-            ]
-            message = f"the data of {event.type} does not fit agent {agent.name}: " + "; ".join(lines)
-            raise InvalidData(message) from None
-
     def _start_deadline(self, run: Run, claim: Claim, agent: Handler) -> Cancellable | None:
         """The deadline counts from the run's first start, over all its attempts."""
         limit = agent.options.deadline
@@ -213,7 +193,7 @@ class Executor:
                 reason = run.held_for or "held for a person"
                 text = f"agent {claim.agent}: run {claim.id} is held for a person: {reason}"
                 self._log.warning("held for a person", reason=reason)
-                alarm = Alarm(self._around.app, f"held/{self._around.app}/{claim.agent}/{claim.id}", text)
+                alarm = Alarm(self._around.app, held_alarm(self._around.app, claim.agent, claim.id), text)
                 await self._store.leave(
                     LeaveRun(claim, "held", "held", reason=reason, steps=run.pending_steps, alarm=alarm)
                 )

@@ -193,6 +193,7 @@ returning root
 update wakeful_run set state = 'ready', reason = 'a person settled what it was held for', due_at = {now}
 where (id = :root or (root = :root and id <> root)) and state = 'held'
   and not exists (select 1 from wakeful_effect effect where effect.root = :root and effect.state = 'held')
+returning app, agent, id, seq
 
 -- find_run_to_redo(id) --
 select seq, id, root, state, error from wakeful_run where id = :id {for_update}
@@ -208,25 +209,41 @@ where seq = :seq
 update wakeful_run set state = 'cancelled', reason = :reason, finished_at = {now} where seq = :seq
 
 -- clear_failed_steps(run_seq) --
-delete from wakeful_step where run_seq = :run_seq and state = 'failed'
+-- What comes back is kept with the remedy: no error is lost by a replay.
+delete from wakeful_step where run_seq = :run_seq and state = 'failed' returning run_seq, name, error
 
 -- clear_failed_effects(root) --
 -- Refused for good, or so it seemed: it was certainly not done, and may be tried again.
 update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed' where root = :root and state = 'failed'
+returning root, action, error
 
 -- count_family(root) --
-select count(*) from wakeful_run where root = :root
+-- How many there are beside the first: those are in an index of their own, and it is small.
+select cast(:root as text), count(*) from wakeful_run where root = :root and id <> root
 
 -- insert_again(now, id, seq, reason, data) --
 -- A further run of the same family: the same event, the same agent, the same effects.
 insert into wakeful_run (id, root, app, agent, event_seq, state, reason, due_at, created_at, data)
 select :id, root, app, agent, event_seq, 'ready', :reason, {now}, {now}, coalesce(:data, data)
 from wakeful_run where seq = :seq
-returning seq
+returning id, seq
 
 -- insert_remedy(now, run_seq, verb, operator, note, data, error) --
 insert into wakeful_remedy (run_seq, verb, operator, note, data, error, done_at)
 values (:run_seq, :verb, :operator, :note, :data, :error, {now})
+
+-- start_admission(event_seq, agent, run_id, reason) --
+-- A stored event is handed to an agent that did not get it, or did nothing with it. No row comes back for one that has it.
+insert into wakeful_admission (event_seq, agent, state, run_id, reason)
+values (:event_seq, :agent, 'started', :run_id, :reason)
+on conflict (event_seq, agent) do update
+set state = excluded.state, run_id = excluded.run_id, reason = excluded.reason
+where wakeful_admission.state in ('skipped', 'expired') and wakeful_admission.run_id is null
+returning event_seq
+
+-- accept_unmatched(seq) --
+-- Somebody takes it after all.
+update wakeful_event set state = 'accepted', reason = null where seq = :seq and state = 'unmatched'
 
 -- token_of_run(seq) --
 select seq, token, state from wakeful_run where seq = :seq
@@ -251,6 +268,10 @@ set text = excluded.text, last_at = excluded.last_at,
     opened_at = case wakeful_alarm.state when 'resolved' then excluded.opened_at else wakeful_alarm.opened_at end,
     state = case wakeful_alarm.state when 'resolved' then 'open' else wakeful_alarm.state end
 returning key, count
+
+-- resolve_alarm(now, key) --
+-- What it was raised for is over.
+update wakeful_alarm set state = 'resolved', last_at = {now} where key = :key and state <> 'resolved'
 
 -- register_process(now, id, host, pid, lease) --
 insert into wakeful_process (id, host, pid, state, started_at, lease_until)

@@ -14,6 +14,7 @@ from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
     ClaimRuns,
+    FeedEvents,
     FinishRun,
     ForgetRuns,
     LeaveRun,
@@ -33,6 +34,7 @@ from wakeful.stores.base import (
 from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.claim import claim_runs, forget_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
+from wakeful.stores.verbs.feed import feed_events
 from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
@@ -52,6 +54,7 @@ VERBS: dict[type, Verb] = {
     LeaveRun: leave_runs,
     FinishRun: finish_runs,
     RedoRun: redo_runs,
+    FeedEvents: feed_events,
     AcceptEvents: accept_events,
     RaiseAlarm: raise_alarms,
     RecordOperation: record_operations,
