@@ -2,6 +2,7 @@
 
 dead letters    replayed or discarded. What was replayed is no dead letter any more
 stored events   handed to an agent that did not get them. One that it has is passed over
+held effects    settled by a person's word. The first one stands
 
 So whoever stops in between asks for the same again, and it goes on where it stopped.
 """
@@ -13,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from wakeful.clock import Microseconds, read_moment, to_text
 from wakeful.errors import NotFound, did_you_mean
@@ -23,7 +24,7 @@ from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.route import WILDCARD, type_matcher
 from wakeful.model import Decision, run_id
 from wakeful.policy.decide import AdmissionFacts, decide
-from wakeful.stores.base import FeedEvents, RecordOperation, Redone, RedoRun, StoredEvent
+from wakeful.stores.base import FeedEvents, RecordOperation, Redone, RedoRun, Settled, SettleEffect, StoredEvent
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -61,7 +62,11 @@ class Reading(Protocol):
 class Redoing(Protocol):
     """Where it is done."""
 
+    async def redo(self, request: RedoRun, /) -> Redone | None: ...
+
     async def redo_all(self, requests: Sequence[RedoRun], /) -> list[Redone | None]: ...
+
+    async def settle_effect(self, request: SettleEffect, /) -> Settled | None: ...
 
     async def feed(self, request: FeedEvents, /) -> int: ...
 
@@ -135,13 +140,13 @@ class Choice:
 
     agent: str | None = None
     error: str | None = None
-    until: str | None = None
+    until: Microseconds | None = None
 
     def takes(self, letter: Letter) -> bool:
         error = letter["error"]
         words = f"{error['type']}: {error['message']}".lower()
         return (self.error is None or self.error.lower() in words) and (
-            self.until is None or letter["finished_at"] <= self.until
+            self.until is None or letter["finished"] <= self.until
         )
 
 
@@ -204,6 +209,15 @@ def grouped(letters: Sequence[Letter]) -> list[Group]:
 async def plan_redo(reader: Reading, choice: Choice) -> Plan:
     """What there is, and what redoing it would mean."""
     return Plan([letter for letter in await reader.dead(agent=choice.agent) if choice.takes(letter)])
+
+
+async def redo_run(store: Redoing, request: RedoRun) -> Redone | None:
+    """One run, and a note of who did it."""
+    redone = await store.redo(request)
+    if redone is not None and redone.refused is None:
+        verb = "discard" if request.discard else "replay"
+        await store.record_operation(RecordOperation(request.operator, verb, None, redone.run, request.note))
+    return redone
 
 
 async def redo_letters(
@@ -359,6 +373,36 @@ async def feed_events(
     app = next(iter(plan.apps), None)
     await store.record_operation(RecordOperation(operator, "replay", app, feeding.agent, detail))
     return done
+
+
+# held effects
+
+ANSWERS: dict[str, Literal["confirmed", "retrying", "abandoned"]] = {
+    "confirm": "confirmed",
+    "repeat": "retrying",
+    "abandon": "abandoned",
+}
+
+
+async def settle(
+    store: Redoing, effect: str, verb: str, *, operator: str, note: str | None = None, result: str | None = None
+) -> Settled | None:
+    """A person's word about a held effect, and a note of who gave it. None when there is no such effect."""
+    settled = await store.settle_effect(SettleEffect(effect, ANSWERS[verb], operator, note, result))
+    if settled is not None and settled.first:
+        detail = f"{verb}: {note}" if note else verb
+        await store.record_operation(RecordOperation(operator, "effects", None, effect, detail))
+    return settled
+
+
+def which_stands(settled: Settled, verb: str) -> str:
+    """What somebody is told whose answer came second."""
+    effect = settled.effect
+    if effect.settled_by is not None:
+        words = f"{effect.settled_by} settled it before: {effect.state}" + (f" ({effect.note})" if effect.note else "")
+    else:
+        words = f"it is {effect.state} and waits for nobody"
+    return f"{effect.action} {effect.id}: {words}. Nothing was changed by this {verb}"
 
 
 # what the code says

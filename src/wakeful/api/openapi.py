@@ -11,12 +11,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.alarms import ALARM_STATES
+from wakeful.api.change import NOTE_LIMIT, OPERATOR, OPERATOR_LIMIT
+from wakeful.api.effects import EFFECT_STATES
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.parameters import LIMIT_DEFAULT, LIMIT_LARGEST
 from wakeful.api.problem import MEDIA_TYPE
+from wakeful.api.redo import SLICE
 from wakeful.api.reply import JsonResponse
 from wakeful.intake.cloudevents import BATCH, BATCH_LIMIT, EXTENSION_NAME_LIMIT, PLAIN, STRUCTURED, TEXT_LIMIT
 from wakeful.model import EVENT_STATES, RUN_STATES, STORED_EVENT_STATES
+from wakeful.redo import MANY
 
 Json = dict[str, Any]
 
@@ -36,7 +40,7 @@ def document() -> Json:
         "info": {
             "title": "Wakeful",
             "version": _version(),
-            "description": "Events in; runs, events, alarms and their stories out. Errors are problem+json (RFC 9457).",
+            "description": "Events in; runs, events, effects, alarms and their stories out; what failed is redone. Errors are problem+json (RFC 9457).",
         },
         "servers": [{"url": "/"}],
         "security": [{}, {"token": []}],
@@ -133,6 +137,8 @@ def _paths() -> Json:
             }
         },
         "/v1/why/{identifier}": _one("why", "The whole story of an event or a run", "identifier", "Story"),
+        **_effect_paths(),
+        **_redo_paths(),
         "/v1/alarms": {
             "get": {
                 "operationId": "list_alarms",
@@ -171,6 +177,127 @@ def _paths() -> Json:
                 },
             }
         },
+    }
+
+
+def _effect_paths() -> Json:
+    note: Json = {"note": {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT, "description": "Why"}}
+    result: Json = {"result": {"description": "What the call would have returned"}}
+    words: dict[str, tuple[str, Json]] = {
+        "confirm": ("It was done: the run goes on as if the call had returned", note | result),
+        "repeat": ("It was not done: call again, under the same operation id", note),
+        "abandon": ("It shall not be done: the handler is told so", note),
+    }
+    listing = {
+        "operationId": "list_effects",
+        "summary": "List what runs did to the outside world, newest first",
+        "parameters": [_query("state", _one_of(EFFECT_STATES), "Only effects in this state"), _limit(), _after()],
+        "responses": {
+            "200": _answer("A page of effects", _page("effects", "Effect")),
+            **_problems("400", "401", "421", "503"),
+        },
+    }
+    paths = {
+        "/v1/effects": {"get": listing},
+        "/v1/effects/{id}": _one("get_effect", "One effect, by its id or its beginning", "id", "Effect"),
+    }
+    for verb, (summary, fields) in words.items():
+        paths[f"/v1/effects/{{id}}/{verb}"] = _change(
+            f"{verb}_effect", summary, fields, "Settled", "404", "409", parameter="id"
+        )
+    return paths
+
+
+def _redo_paths() -> Json:
+    text = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
+    flag = {"type": "boolean", "default": False}
+    note = {"note": {**text, "description": "Why"}}
+    data = {"data": {"description": "Handed to the handler instead of the event's own data"}}
+    again = {"again": {**flag, "description": "Also a run that is done, as a new one of its family"}}
+    moment = {**text, "description": "RFC 3339, a date, or how long ago, like 2h"}
+    chosen: Json = {
+        "agent": {**text, "description": "Dead letters of this agent"},
+        "error": {**text, "description": "Dead letters whose error contains this"},
+        "all": {**flag, "description": "All dead letters"},
+        "until": {**moment, "description": "Only what had died by then: the until of the first answer"},
+    }
+    events: Json = {"type": text, "from": moment, "to": moment, "agent": text}
+    many: Json = {
+        "filter": {**_object(chosen), "type": ["object", "null"], "additionalProperties": False},
+        "events": {
+            **_object(events, "type", "from", "agent"),
+            "type": ["object", "null"],
+            "additionalProperties": False,
+        },
+        "plan": {**flag, "description": "Only say what would be done"},
+        "yes": {**flag, "description": f"Also when there are more than {MANY:,}"},
+        "rate": {"type": ["string", "number", "null"], "description": "So many a second, like 20/s, or max"},
+        **note,
+    }
+    return {
+        "/v1/dead": {
+            "get": {
+                "operationId": "list_dead",
+                "summary": "Dead letters, grouped by agent and error",
+                "parameters": [
+                    _query("agent", {"type": "string"}, "Only of this agent"),
+                    _query("error", {"type": "string"}, "Only those whose error contains this"),
+                ],
+                "responses": {
+                    "200": _answer("The groups", _listing("groups", _reference("DeadGroup"))),
+                    **_problems("400", "401", "421", "503"),
+                },
+            }
+        },
+        "/v1/runs/{id}/replay": _change(
+            "replay_run",
+            "Let a run that is over go on",
+            again | data | note,
+            "RedoneRun",
+            "404",
+            "409",
+            "422",
+            parameter="id",
+        ),
+        "/v1/runs/{id}/discard": _change(
+            "discard_run", "Give up on a dead letter for good", note, "RedoneRun", "404", "409", parameter="id"
+        ),
+        "/v1/replay": _change(
+            "replay",
+            f"Replay many dead letters, or hand stored events to an agent: up to {SLICE:,} in one request",
+            many,
+            "Redone",
+            "404",
+            "409",
+        ),
+    }
+
+
+def _change(
+    operation: str, summary: str, fields: Json, schema: str, *problems: str, parameter: str | None = None
+) -> Json:
+    """A POST that changes something: with the token, and a JSON object that may be left out."""
+    operator = {
+        "name": OPERATOR,
+        "in": "header",
+        "required": False,
+        "description": "Who does this, for the record",
+        "schema": {"type": "string", "maxLength": OPERATOR_LIMIT, "pattern": "^[ -~]*$"},
+    }
+    path = {"name": parameter, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    body = {**_object(fields), "additionalProperties": False}
+    return {
+        "post": {
+            "operationId": operation,
+            "summary": summary,
+            "security": [{"token": []}],
+            "parameters": [path, operator] if parameter is not None else [operator],
+            "requestBody": {"required": False, "content": {"application/json": {"schema": body}}},
+            "responses": {
+                "200": _answer("Done", _reference(schema)),
+                **_problems("400", "401", "403", *problems, "413", "421", "503"),
+            },
+        }
     }
 
 
@@ -239,6 +366,7 @@ def _schemas() -> Json:
         "Event": {**event, "required": ["specversion", "id", "source", "type"]},
         "PlainEvent": {**event, "required": ["id", "source", "type"]},
         "Receipts": _listing("events", _object(receipt, "source", "id", "status", "runs")),
+        **_redo_schemas(),
         "StoredEvent": reference,
         "Run": _object(run, *run),
         "RunDetail": _object(run | detail, *run, *detail),
@@ -248,16 +376,65 @@ def _schemas() -> Json:
     }
 
 
+def _redo_schemas() -> Json:
+    text, count, nullable = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": ["string", "null"]}
+    effect: Json = {
+        "id": text,
+        "action": text,
+        "safety": text,
+        "state": _one_of(EFFECT_STATES),
+        "reason": nullable,
+        "run": text,
+        "agent": text,
+        "settled_by": nullable,
+        "note": nullable,
+    }
+    group: Json = {
+        "agent": text,
+        "error": text,
+        "count": count,
+        "last_at": nullable,
+        "confirmed_effects": count,
+        "runs": {"type": "array", "items": text},
+    }
+    plan: Json = {
+        "count": {**count, "description": "plan of a filter: how many dead letters"},
+        "groups": {"type": "array", "items": _reference("DeadGroup")},
+        "confirmed_effects": {**count, "description": "How many would be found and not repeated"},
+        "confirmed_actions": {"type": "object", "additionalProperties": count, "description": "Of which actions"},
+        "events": {**count, "description": "plan of events: how many are like that"},
+        "new": {**count, "description": "How many of them the agent has not had"},
+    }
+    done: Json = {
+        "redone": {**count, "description": "How many this request did"},
+        "left": {**count, "description": "How many are left: send the same again until it is 0"},
+        "already_had": count,
+        "denied": count,
+        "until": {**text, "description": "Give this as filter.until of the next request"},
+        "from": text,
+        "to": text,
+    }
+    return {
+        "Effect": _object(effect, *effect),
+        "Settled": _object({"id": text, "state": text, "run": text, "first": {"const": True}}, "id", "state", "run"),
+        "DeadGroup": _object(group, *group),
+        "RedoneRun": _object({"run": text, "was": text, "confirmed_effects": count}, "run", "was"),
+        "Redone": _object(plan | done),
+    }
+
+
 def _responses() -> Json:
     """The ways in which a request is refused; each is the same shape, problem+json."""
     words = {
         "400": "Something in it is wrong: field says what, index which event of a batch",
         "401": "The token is missing or wrong",
+        "403": "This server has no token, and changing things needs one",
         "404": "There is nothing of that name",
+        "409": "It is not in a state for that, or another answer stands",
         "413": "The body is over the limit; it was not read to the end",
         "415": "This Content-Type carries no event",
         "421": "The Host header names another server",
-        "422": "This Idempotency-Key was used for another request",
+        "422": "This Idempotency-Key was used for another request, or the data does not fit the agent",
         "503": "The store is unavailable: it may be stored; sending it again is safe",
     }
     answers = {status: _answer(description, _reference("Problem"), MEDIA_TYPE) for status, description in words.items()}

@@ -35,9 +35,10 @@ from wakeful.redo import (
     read_rate,
     read_window,
     redo_letters,
+    redo_run,
     shown_rate,
 )
-from wakeful.stores.base import RecordOperation, Redone, RedoRun
+from wakeful.stores.base import Redone, RedoRun
 from wakeful.stores.reading import Reader
 from wakeful.stores.store import DatabaseStore
 from wakeful.values import to_text
@@ -228,11 +229,7 @@ def edited_data(arguments: argparse.Namespace, run: dict[str, Any]) -> str | Non
 
 async def _redo(url: str, request: RedoRun) -> Redone | None:
     async with changing(url) as store:
-        redone = await store.redo(request)
-        if redone is not None and redone.refused is None:
-            verb = "discard" if request.discard else "replay"
-            await store.record_operation(RecordOperation(request.operator, verb, None, redone.run, request.note))
-        return redone
+        return await redo_run(store, request)
 
 
 # many

@@ -91,6 +91,7 @@ class Reader:
                 "agent": name,
                 "error": {"type": kind or "", "message": message or ""},
                 "reason": reason,
+                "finished": finished,
                 "finished_at": to_text(finished),
                 "confirmed": confirmed.get(identifier, {}),
             }
