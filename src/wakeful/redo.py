@@ -136,7 +136,7 @@ def shown_rate(rate: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which dead letters: of an agent, with a text in their error, given up by some time; all, if nothing is said."""
+    """Which dead letters: of an agent, with a text in their error, given up before some time; all, if nothing is said."""
 
     agent: str | None = None
     error: str | None = None
@@ -146,7 +146,7 @@ class Choice:
         error = letter["error"]
         words = f"{error['type']}: {error['message']}".lower()
         return (self.error is None or self.error.lower() in words) and (
-            self.until is None or letter["finished"] <= self.until
+            self.until is None or letter["finished"] < self.until
         )
 
 

@@ -126,8 +126,8 @@ def test_a_plan_groups_by_agent_and_error_and_names_what_would_be_skipped():
         (Choice(error="BROKEN"), True),
         (Choice(error="persistent: br"), True),
         (Choice(error="gone"), False),
-        (Choice(until=1_000_000), True),
-        (Choice(until=999_999), False),
+        (Choice(until=1_000_001), True),
+        (Choice(until=1_000_000), False),
     ],
 )
 def test_choices(choice, taken):
@@ -244,7 +244,7 @@ async def test_events_are_fed_in_batches_up_to_a_number_and_policy_is_asked():
 def test_an_agent_that_is_not_there_and_data_that_does_not_fit():
     declared = Declared(a_shop())
     declared.refuse_unknown("review")
-    with pytest.raises(NotFound, match='no agent "reveiw". Did you mean "review"?'):
+    with pytest.raises(NotFound, match='no agent "reveiw"'):
         declared.refuse_unknown("reveiw")
     assert declared.refuse_misfit("review", 7)
     assert not declared.refuse_misfit("nobody", "x")

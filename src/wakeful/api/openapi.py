@@ -219,7 +219,7 @@ def _redo_paths() -> Json:
         "agent": {**text, "description": "Dead letters of this agent"},
         "error": {**text, "description": "Dead letters whose error contains this"},
         "all": {**flag, "description": "All dead letters"},
-        "until": {**moment, "description": "Only what had died by then: the until of the first answer"},
+        "until": {**moment, "description": "Only what had died before then: the until of the first answer"},
     }
     events: Json = {"type": text, "from": moment, "to": moment, "agent": text}
     many: Json = {

@@ -109,13 +109,14 @@ async def replay_letters(reader: Reader, store: Store, change: Change, chosen: F
     agent, error = chosen.text("agent"), chosen.text("error")
     if not (agent or error or chosen.flag("all")):
         raise bad_body('which ones? Give "agent", "error" or "all": true', "filter")
-    present = await reader.time()
+    present, given = await reader.time(), chosen.text("until")
     try:
-        until = read_moment(chosen.text("until") or "now", now=present)
+        until = None if given is None else read_moment(given, now=present)
     except ValueError as unread:
         raise bad_body(str(unread), "filter.until") from None
     plan = await plan_redo(reader, Choice(agent, error, until))
-    shown = {"until": time_text(until)}
+    # Handed back, so that the next slice does not take again what was replayed in this one and has died once more.
+    shown = {"until": time_text(present if until is None else until)}
     if not plan.letters:
         message = "no dead letter is like that: GET /v1/dead lists what there is"
         raise NotFound(message)
