@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Protocol
 
 from pydantic_core import from_json
@@ -82,9 +83,9 @@ class Reader:
         actions of it are confirmed, and how often.
         """
         rows = await self._database.fetch("list_dead", agent)
-        confirmed: dict[str, dict[str, int]] = {}
-        for run, action, count in await self._database.fetch("confirmed_of_dead", agent):
-            confirmed.setdefault(run, {})[action] = count
+        confirmed: dict[str, Counter[str]] = {}
+        for run, action in await self._database.fetch("confirmed_of_dead", agent):
+            confirmed.setdefault(run, Counter())[action] += 1
         return [
             {
                 "id": identifier,

@@ -39,11 +39,11 @@ where run.state = 'dead' and (cast(:agent as text) is null or run.agent = :agent
 order by run.seq + 0 desc
 
 -- confirmed_of_dead(agent) --
--- What dead letters did outside before they died: a replay finds that and does not repeat it.
-select run.id, effect.action, count(*)
+-- What dead letters did outside before they died: a replay finds that and does not repeat it. Counted by whoever asks:
+-- grouped here, the planner would walk all runs in order of their id.
+select run.id, effect.action
 from wakeful_run run join wakeful_effect effect on effect.root = run.root
 where run.state = 'dead' and effect.state = 'confirmed' and (cast(:agent as text) is null or run.agent = :agent)
-group by run.id, effect.action
 
 -- list_events_to_feed(app, prefix, since, until, agent, after, most, whole) --
 -- Stored events whose type begins so, oldest first, and what the agent did with each; `whole` asks for the envelopes too.
