@@ -224,7 +224,7 @@ def test_ctrl_c_stops_it_and_the_same_command_goes_on(wakeful, start, dead):
 
 
 def test_over_ten_thousand_need_a_yes(wakeful, dead, monkeypatch):
-    monkeypatch.setattr("wakeful.cli.redo.MANY", 2)
+    monkeypatch.setattr("wakeful.cli.carrying.MANY", 2)
     assert "3 dead letters are more than 2: add --yes" in wakeful("replay", "--all", code=2).err
     assert "3 of 3" in wakeful("replay", "--all", "--yes", "--rate", "max").out
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from wakeful import feeding, redo
 from wakeful.clock import Microseconds
 from wakeful.model import Decision, Event, Receipt
-from wakeful.redo import Reading, Redoing
 from wakeful.stores.base import StoredEvent
 
 Shown = dict[str, Any]
@@ -29,7 +29,7 @@ class Door(Protocol):
         ...
 
 
-class Reader(Reading, Protocol):
+class Reader(redo.Reading, feeding.Reading, Protocol):
     """What is stored, as JSON-ready objects.
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
@@ -91,7 +91,7 @@ class Reader(Reading, Protocol):
         ...
 
 
-class Store(Redoing, Protocol):
+class Store(redo.Redoing, feeding.Feeder, Protocol):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
 
 

@@ -21,19 +21,9 @@ from wakeful.api.security import ApiSettings
 from wakeful.clock import read_moment
 from wakeful.clock import to_text as time_text
 from wakeful.errors import NotFound, Persistent
-from wakeful.redo import (
-    MANY,
-    Choice,
-    Feeding,
-    Pace,
-    feed_events,
-    plan_feed,
-    plan_redo,
-    read_rate,
-    read_window,
-    redo_letters,
-    redo_run,
-)
+from wakeful.feeding import Feeding, feed_events, plan_feed, read_window
+from wakeful.pace import Pace, read_rate
+from wakeful.redo import MANY, Choice, plan_redo, redo_letters, redo_run
 from wakeful.stores.base import RedoRun
 from wakeful.values import to_text
 

@@ -8,43 +8,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.text import Text
 
 from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store, operator_of, read_data
-from wakeful.cli.life import Stopping, live
-from wakeful.cli.opening import changing, chosen_store, read, reading
+from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
+from wakeful.cli.feeding import feed
+from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, terminal
 from wakeful.cli.trace import no_run
+from wakeful.declared import Declared
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.redo import (
-    MANY,
-    Choice,
-    Declared,
-    Feeding,
-    FeedPlan,
-    Pace,
-    Plan,
-    Progress,
-    feed_events,
-    plan_feed,
-    plan_redo,
-    read_rate,
-    read_window,
-    redo_letters,
-    redo_run,
-    shown_rate,
-)
+from wakeful.pace import read_rate, shown_rate
+from wakeful.redo import MANY, Choice, Plan, plan_redo, redo_letters, redo_run
 from wakeful.stores.base import Redone, RedoRun
-from wakeful.stores.reading import Reader
-from wakeful.stores.store import DatabaseStore
 from wakeful.values import to_text
-
-if TYPE_CHECKING:
-    from wakeful.app import App
 
 DEAD_WORDS = ("list", "show", "replay", "discard")
 DEFAULT_RATE = 50.0
@@ -284,138 +263,6 @@ def redo_many(arguments: argparse.Namespace, *, discard: bool = False) -> int:
     return said_stop(stopped=stopped)
 
 
-Work = Callable[[DatabaseStore, Pace, Progress], Awaitable[int]]
-
-
-def carry_out(arguments: argparse.Namespace, work: Work) -> tuple[int, bool]:
-    """Do it, with a line that says how far it is; how many were done, and whether Ctrl-C ended it."""
-    stopped = False
-    done = 0
-
-    async def go(stopping: Stopping) -> int:
-        nonlocal stopped, done
-        line = ProgressLine()
-        async with changing(arguments.url) as store:
-            try:
-                done = await work(store, Pace(arguments.rate, stopping.asked), line.show)
-            finally:
-                line.end()
-        stopped = stopping.asked.is_set()
-        return 0
-
-    live(go)
-    return done, stopped
-
-
-class ProgressLine:
-    """One line that is written over on a terminal; nothing where nobody looks."""
-
-    def __init__(self) -> None:
-        self._seen = sys.stderr.isatty()
-        self._written = False
-
-    def show(self, done: int, of: int) -> None:
-        if self._seen:
-            self._written = True
-            print(f"\rwakeful: {done:,} of {of:,} ({done * 100 // max(1, of)} %)", end="", file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        if self._written:
-            print(file=sys.stderr, flush=True)
-
-
-def said_stop(*, stopped: bool) -> int:
-    if stopped:
-        say("stopped; the same command goes on where it stopped")
-    return INTERRUPTED if stopped else 0
-
-
-def refuse_many(arguments: argparse.Namespace, count: int, what: str) -> None:
-    if count > MANY and not arguments.yes:
-        message = f"{count:,} {what} are more than {MANY:,}: add --yes if you mean all of them"
-        raise UsageError(message)
-
-
-# stored events
-
-
-def feed(arguments: argparse.Namespace) -> int:
-    refuse_other_choices(arguments)
-    app: App | None = arguments.app
-    if app is not None:
-        Declared(app).refuse_unknown(arguments.agent)
-    feeding, plan, agents = asyncio.run(_plan_feed(arguments, None if app is None else app.name))
-    if plan.events == 0:
-        message = f"no stored event is like that: {feeding.shown()}; see `wakeful events --type {plain(feeding.type)}`"
-        raise NotFound(message)
-    if app is None and arguments.agent not in agents:
-        say(
-            f'no agent "{plain(arguments.agent)}" ever had to do with an event here.{did_you_mean(arguments.agent, agents)} '
-            "If it is new, its runs wait for a worker that has it; --app APP checks its name"
-        )
-    words = f"{number(plan.events, 'event')} ({feeding.shown()}), {plan.had:,} of them agent {plain(feeding.agent)} already had"
-    if plan.denied:
-        words += f", {plan.denied:,} were denied to it"
-    if arguments.plan:
-        if arguments.json:
-            shown = f"would hand {number(plan.new, 'event')} to agent {feeding.agent} {shown_rate(arguments.rate)}"
-            print_json({"plan": shown, **plan.to_json()})
-        else:
-            print(f"would hand over {plan.new:,} {shown_rate(arguments.rate)}: {words}")
-        return 0
-    refuse_many(arguments, plan.new, "events")
-    done, stopped = _feed(arguments, app, feeding, plan)
-    if arguments.json:
-        print_json({"redone": done, "of": plan.new, "already_had": plan.had, "denied": plan.denied, "stopped": stopped})
-    else:
-        print(f"{done:,} of {plan.new:,} are ready for agent {plain(feeding.agent)}: {words}")
-    return said_stop(stopped=stopped)
-
-
-def refuse_other_choices(arguments: argparse.Namespace) -> None:
-    if arguments.agent is None or arguments.since is None:
-        missing = "--agent NAME" if arguments.agent is None else "--from TIME"
-        message = f"--events needs {missing}, like: wakeful replay --events ticket.created --from 2d --agent triage"
-        raise UsageError(message)
-    given = {"RUN": arguments.run, "--again": arguments.again, "--error": arguments.error, "--all": arguments.all}
-    given["--data"] = arguments.data
-    for name, one in given.items():
-        if one:
-            message = f"--events takes no {name}: it is for events, not for runs"
-            raise UsageError(message)
-
-
-async def _plan_feed(arguments: argparse.Namespace, app: str | None) -> tuple[Feeding, FeedPlan, list[str]]:
-    async with reading(arguments.url) as reader:
-        try:
-            since, until = read_window(arguments.since, arguments.until, now=await reader.time())
-            feeding = Feeding(arguments.events, since, until, arguments.agent, app)
-            plan = await plan_feed(reader, feeding)
-        except ValueError as error:
-            hint = "" if app is not None or "apps" not in str(error) else " with --app APP"
-            raise UsageError(f"replay: {error}{hint}") from None
-        return feeding, plan, await reader.known_agents()
-
-
-def _feed(arguments: argparse.Namespace, app: App | None, feeding: Feeding, plan: FeedPlan) -> tuple[int, bool]:
-    judge = None if app is None else Declared(app).judge(feeding.agent, now=now())
-
-    async def work(store: DatabaseStore, pace: Pace, progress: Progress) -> int:
-        return await feed_events(
-            store,
-            Reader(store.database),
-            feeding,
-            plan,
-            operator=operator_of(arguments),
-            note=arguments.note,
-            judge=judge,
-            pace=pace,
-            progress=progress,
-        )
-
-    return carry_out(arguments, work)
-
-
 # words
 
 
@@ -423,7 +270,3 @@ def said_confirmed(confirmed: dict[str, int]) -> str:
     """3 confirmed effects (charge 2, mail 1)."""
     which = ", ".join(f"{plain(action)} {count:,}" for action, count in confirmed.items())
     return number(sum(confirmed.values()), "confirmed effect") + (f" ({which})" if which else "")
-
-
-def number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
