@@ -109,6 +109,44 @@ class Bench:
             f"{mine / ceiling:.0%} of a loop that knows no event again ({ceiling:,.0f} runs/s)",
         )  # fmt: skip
 
+    # an effect and a delivery for each run
+
+    def outgoing(self) -> Iterator[Figure]:
+        def floor_of_sqlite() -> float:
+            return floor_sqlite.measure(self.plan.seconds, IN_FLIGHT, self.folder, outgoing=True)
+
+        def floor_of_postgres() -> float:
+            return asyncio.run(floor_postgres.measure(self.postgres(), self.plan.seconds, IN_FLIGHT, outgoing=True))
+
+        for name, store, floor in self._both(floor_of_sqlite, floor_of_postgres):
+            engine, floors = [], []
+            for _ in range(self.plan.turns):
+                floors.append(floor())
+                engine.append(self._engine(store(), "--outgoing"))
+            mine, bare = statistics.median(engine), statistics.median(floors)
+            yield Figure(
+                f"3 steps, an effect, a delivery, {name}", f"{mine:,.0f} runs/s", f"{bare:,.0f} runs/s", mine / bare,
+                "15 %", "", mine / bare >= 0.15, "the bare loop has the same number of writes",
+            )  # fmt: skip
+
+    def backlog(self) -> Iterator[Figure]:
+        waiting = self.plan.sleeping
+        for name, store, _ in self._both(None, None):
+            empty, full = [], []
+            for _ in range(self.plan.turns):
+                empty.append(self._engine(store(), "--outgoing"))
+                full.append(self._engine(store(), "--outgoing", "--waiting", str(waiting)))
+            mine, free = statistics.median(full), statistics.median(empty)
+            yield Figure(
+                f"runs beside a full outbox, {name}", f"{mine:,.0f} runs/s", f"{free:,.0f} runs/s", mine / free,
+                "90 %", "", mine / free >= 0.9, f"{waiting:,} deliveries wait for a channel in trouble",
+            )  # fmt: skip
+
+    def _both(self, sqlite: Any, postgres: Any) -> list[tuple[str, Callable[[], str], Any]]:
+        """Each store there is, with something that goes with it."""
+        stores: list[tuple[str, Callable[[], str], Any]] = [("SQLite", self.sqlite, sqlite)]
+        return stores + ([("PostgreSQL", self.postgres, postgres)] if self.server else [])
+
     def _engine(self, store: str, *options: str) -> float:
         command = [sys.executable, "-m", "bench.engine_runs", "--store", store, "--seconds", str(self.plan.seconds)]
         command += options
@@ -206,7 +244,7 @@ class Bench:
             )  # fmt: skip
 
 
-NAMES = ("runs_sqlite", "runs_postgres", "runs_dbos", "dispatch", "intake", "claim", "recovery")
+NAMES = ("runs_sqlite", "runs_postgres", "runs_dbos", "outgoing", "backlog", "dispatch", "intake", "claim", "recovery")
 NEED_POSTGRES = {"runs_postgres", "runs_dbos"}
 
 

@@ -15,6 +15,12 @@ from wakeful.errors import NotFound
 Shown = dict[str, Any]
 
 SHOWN_MESSAGE = 300
+DID = {
+    "replay": "replayed it",
+    "again": "had it done again",
+    "discard": "discarded it",
+    "release": "let its output out as it is",
+}
 
 
 class Source(Protocol):
@@ -151,7 +157,7 @@ def tell_history(run: Shown) -> list[str]:
 
 
 def tell_remedy(remedy: Shown) -> str:
-    did = {"replay": "replayed it", "again": "had it done again", "discard": "discarded it"}[remedy["verb"]]
+    did = DID[remedy["verb"]]
     edited = " with edited data" if remedy["data"] is not None else ""
     why_so = f": {remedy['note'].rstrip('.')}" if remedy["note"] else ""
     return f"{remedy['operator']} {did}{edited} at {at(remedy['done_at'])}{why_so}."
@@ -300,6 +306,13 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
 
 def what_to_say(run: Shown) -> list[str]:
     held = [effect["id"] for effect in run["effects"] if effect["state"] == "held"]
+    if not held and run["outcome"] is not None:
+        return [
+            (
+                f"Look at what it would put out with `wakeful trace {run['id']}`. `wakeful release {run['id']}` lets it out as it is, "
+                f"`wakeful replay {run['id']}` runs the handler again, `wakeful dead discard {run['id']}` ends it."
+            )
+        ]
     return [
         f"Find out what became of it, and say so: `wakeful effects confirm {one}` if it was done, "
         f"`wakeful effects repeat {one}` if it was not, `wakeful effects abandon {one}` if it shall not be."

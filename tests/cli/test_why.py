@@ -28,7 +28,7 @@ def run(**changes):
         "id": "r1", "agent": "f", "state": "done", "attempts": 1, "crashes": 0, "reason": None, "app": "ops",
         "event": {"source": "/web", "id": "e1", "type": "a", "key": "k1", "data": None}, "created_at": AT_NOON,
         "started_at": AT_NOON, "finished_at": AT_ONE, "due_at": None, "owner": None, "steps": [], "history": [],
-        "remedies": [], "effects": [], "error": None, **changes,
+        "remedies": [], "effects": [], "outcome": None, "error": None, **changes,
     }  # fmt: skip
 
 
@@ -121,6 +121,11 @@ async def story(one_event, *runs, identifier="e1", processes=()):
         (
             {"state": "cancelled", "history": [attempt("dead", ERROR)], "remedies": [remedy("discard", note="of no use")]},
             "ada discarded it at 2026-01-01 13:00:00 UTC: of no use.\nIt was cancelled",
+        ),
+        ({"remedies": [remedy("release", note="fine")]}, "ada let its output out as it is at 2026-01-01 13:00:00 UTC: fine."),
+        (
+            {"state": "held", "outcome": {"commit": "held"}, "reason": "too long"},
+            "It is held for a person (too long).\nLook at what it would put out with `wakeful trace r1`. `wakeful release r1`",
         ),
         ({"history": [attempt("held")]}, "It was put aside for a person at"),
         ({"effects": [effect("confirmed"), effect("confirmed")]}, "2 effects of it are confirmed and will not be repeated: charge, charge."),

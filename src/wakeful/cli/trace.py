@@ -79,6 +79,8 @@ class Drawing:
             self._step(tree, step)
         for effect in run["effects"]:
             self._effect(tree, effect)
+        for delivery in run["deliveries"]:
+            self._delivery(tree, delivery)
         for decision in run["decisions"]:
             text = f"decision {decision['answer']} by {decision['rule']}: {decision['reason']}"
             tree.add(Text(self._fit(plain(text))))
@@ -122,7 +124,9 @@ class Drawing:
             self._remedy(tree, remedy)
 
     def _remedy(self, tree: Tree, remedy: Shown) -> None:
-        did = {"replay": "replayed", "again": "done again", "discard": "discarded"}[remedy["verb"]]
+        did = {"replay": "replayed", "again": "done again", "discard": "discarded", "release": "released"}[
+            remedy["verb"]
+        ]
         words = f" by {remedy['operator']}" + (f": {remedy['note']}" if remedy["note"] else "")
         when = f"  {clock_time(remedy['done_at'])}"
         line = Text.assemble((did, "cyan"), self._fit(plain(words), len(did) + len(when)), (when, "dim"))
@@ -188,6 +192,17 @@ class Drawing:
             branch.add(Text(self._fit(plain(words), 8)))
         if effect["state"] in {"failed", "unknown", "retrying"}:
             self._error(branch, effect["error"])
+
+    def _delivery(self, tree: Tree, delivery: Shown) -> None:
+        facts = [f"{delivery['tries']} tries"] if delivery["tries"] > 1 else []
+        facts += [f"again {ago(delivery['due_at'], self._present)}"] if delivery["due_at"] and delivery["tries"] else []
+        end = f"  {', '.join(facts)}" if facts else ""
+        words = self._fit(f"{plain(delivery['channel'])} {value(delivery['message'])}", 20 + len(end))
+        branch = tree.add(Text.assemble(("message to ", "dim"), words, "  ", state(delivery["state"]), (end, "dim")))
+        if delivery["state"] in {"pending", "dead"}:
+            self._error(branch, delivery["error"])
+        if delivery["reason"] and delivery["state"] in {"dead", "discarded"}:
+            branch.add(Text(self._fit(plain(delivery["reason"]), 8)))
 
     def _ending(self, tree: Tree, run: Shown) -> None:
         match run["state"]:

@@ -60,6 +60,7 @@ class Worker:
         self._process = process
         self._limit = limit
         self._time_passes = time_passes  # under a virtual clock it does not: whoever moves that says when to look
+        self._serial = frozenset(name for name, agent in agents.items() if agent.options.state is not None)
         self._hot: dict[str, None] = dict.fromkeys(agents)
         self._hinted: set[str] = set()  # since the claim that is under way was put together: it may not have seen these
         self._running: dict[str, int] = dict.fromkeys(agents, 0)
@@ -187,7 +188,8 @@ class Worker:
                 if self._orphans_possible:
                     await self._forget_orphans()
                 claimed = await self._store.claim(
-                    ClaimRuns(self._app, self._process(), self._ask, self._may_go_solo), now=bool(self._wants())
+                    ClaimRuns(self._app, self._process(), self._ask, self._may_go_solo, serial=self._serial),
+                    now=bool(self._wants()),
                 )
             except Exception as error:
                 if isinstance(error, StoreUnavailable | ClaimLost):
@@ -222,7 +224,8 @@ class Worker:
         for place, agent in enumerate(list(self._hot)):
             if room <= 0:
                 break
-            concurrency = self._agents[agent].options.concurrency
+            options = self._agents[agent].options
+            concurrency = options.concurrency if options.state is None else 1
             free = room if concurrency is None else min(room, concurrency - self._running[agent])
             share = max(1, room // max(1, len(self._hot) - place))
             if free > 0:
@@ -291,6 +294,8 @@ class Worker:
                 self._orphans_possible = True
             elif (delay := task.result().delay) is not None and not self._stopping:
                 self._look_later(seconds(delay) + 0.001)
+        if claim.agent in self._serial:
+            self._hot[claim.agent] = None  # the next one may have the state now: nobody else would say so
         if (self._hot or self._solo_waiting) and not self._stopping:
             if self._solo_waiting:
                 self.hint(Ready())

@@ -14,7 +14,8 @@ where seq = any(array(
   {skip_locked}
 ))
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
+  case when committed_at is not null then outcome end
 
 -- claim_solo(now, app, agent, process) --
 -- differs: as claim_runs.
@@ -29,7 +30,8 @@ where seq = any(array(
   {skip_locked}
 ))
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
+  case when committed_at is not null then outcome end
 
 -- save_step(run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) bulk --
 -- differs: all rows in one statement; one at a time each costs the server 20 µs and more before it does anything. Only a
@@ -174,7 +176,7 @@ where run.seq = given.seq and run.token = given.token and run.owner is not null
 -- finish_run(now, seq, token, state, reason, output, error, outcome, failed) bulk --
 -- differs: as save_step.
 update wakeful_run run
-set state = given.state, reason = given.reason, owner = null, due_at = null, output = given.output,
+set state = given.state, reason = given.reason, owner = null, due_at = null, output = coalesce(given.output, run.output),
     error = given.error, outcome = given.outcome, attempts = attempts + given.failed, finished_at = {now}
 from unnest(
   cast(:seq as bigint[]), cast(:token as bigint[]), cast(:state as text[]), cast(:reason as text[]),
@@ -193,13 +195,17 @@ order by run.seq + 0 desc
 
 -- find_run_to_redo(id) bulk --
 -- differs: as save_step. In one order for everybody, so that two people who replay the same never wait in a circle.
-select seq, id, root, state, error from wakeful_run where id = any(cast(:id as text[])) order by seq for update
+select seq, id, root, state, error, app, agent, reason, outcome is not null and committed_at is null
+from wakeful_run where id = any(cast(:id as text[])) order by seq for update
 
 -- replay_run(now, seq, reason, data) bulk --
 -- differs: as save_step.
 update wakeful_run run
 set state = 'ready', reason = given.reason, due_at = {now}, token = token + 1, attempts = 0, crashes = 0,
-    started_at = null, finished_at = null, output = null, error = null, outcome = null, data = coalesce(given.data, run.data)
+    started_at = null, finished_at = null, error = null, data = coalesce(given.data, run.data), state_change = null,
+    output = case when run.committed_at is null or given.data is not null then null else run.output end,
+    outcome = case when run.committed_at is null or given.data is not null then null else run.outcome end,
+    committed_at = case when given.data is not null then null else run.committed_at end
 from unnest(cast(:seq as bigint[]), cast(:reason as text[]), cast(:data as text[])) as given (seq, reason, data)
 where run.seq = given.seq
 

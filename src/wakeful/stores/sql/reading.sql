@@ -81,6 +81,42 @@ select effect.id, effect.action, effect.safety, effect.state, effect.reason, eff
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where effect.id >= :id and effect.id < :upper order by effect.id limit 2
 
+-- list_deliveries(root) --
+-- What a run sent; its replays and forks included.
+select delivery.id, delivery.channel, delivery.state, delivery.reason, delivery.message, delivery.subject, delivery.error,
+  delivery.tries, delivery.due_at, delivery.created_at, delivery.settled_at, run.id, run.agent
+from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
+where run.id = :root or (run.root = :root and run.id <> run.root)
+order by delivery.seq
+
+-- page_of_deliveries(channel, state, after, most) --
+-- Newest first; `after` is the seq of the last one seen.
+select delivery.seq, delivery.id, delivery.channel, delivery.state, delivery.reason, delivery.message, delivery.subject,
+  delivery.error, delivery.tries, delivery.due_at, delivery.created_at, delivery.settled_at, run.id, run.agent
+from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
+where (cast(:channel as text) is null or delivery.channel = :channel)
+  and (cast(:state as text) is null or delivery.state = :state)
+  and (cast(:after as bigint) is null or delivery.seq < :after)
+order by delivery.seq desc limit :most
+
+-- count_deliveries() --
+select channel, state, count(*) from wakeful_delivery group by channel, state
+
+-- list_states(agent) --
+select app, agent, key, value, version, changed_by, changed_at from wakeful_state
+where (cast(:agent as text) is null or agent = :agent) order by app, agent, key
+
+-- apps_of_agent(agent) --
+select distinct app from wakeful_run where agent = :agent
+
+-- next_wake(now, app) --
+-- How long until the next run or delivery of an app is due; null when nothing waits for time.
+select min(wait) from (
+  select min(due_at) - {now} as wait from wakeful_run where app = :app and state in ('ready', 'waiting')
+  union all
+  select min(due_at) - {now} from wakeful_delivery where app = :app and state = 'pending'
+) as waits
+
 -- list_attempts(run_seq) --
 select token, process, outcome, error, started_at, ended_at from wakeful_attempt where run_seq = :run_seq order by token
 

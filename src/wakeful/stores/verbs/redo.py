@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
-from wakeful.stores.base import Redone, RedoRun, Row, Transaction
+from wakeful.model import RunState
+from wakeful.stores.base import Redone, RedoRun, Row, Transaction, held_alarm
+from wakeful.stores.verbs.people import resolve_alarms
 
 OVER = frozenset({"dead", "denied", "cancelled"})
 
-Found = dict[str, Row]  # by id: seq, id, root, state, error
 Errors = dict[Any, list[dict[str, Any]]]
+
+
+class Found(NamedTuple):
+    """A run as it is before anything is done to it."""
+
+    seq: int
+    id: str
+    root: str
+    state: RunState
+    error: str | None
+    app: str
+    agent: str
+    reason: str | None
+    holds_output: bool  # if it is held: for what it would put out, and not for an effect
+
+
+Asked = list[tuple[RedoRun, Found]]
 
 
 def redo_runs(now: int | None, requests: Sequence[RedoRun]) -> Transaction[list[Redone | None]]:
@@ -20,75 +38,93 @@ def redo_runs(now: int | None, requests: Sequence[RedoRun]) -> Transaction[list[
     make ready again, or start further ones of the same families. Each step is one query for all of them.
     """
     rows = yield "find_run_to_redo", [(one,) for one in sorted({request.id for request in requests})]
-    found: Found = {row[1]: row for row in rows}
-    states = {identifier: row[3] for identifier, row in found.items()}
+    found = {row[1]: Found(*row) for row in rows}
+    states: dict[str, RunState] = {run.id: run.state for run in found.values()}
     results: list[Redone | None] = [None] * len(requests)
-    discards: list[RedoRun] = []
-    replays: list[RedoRun] = []
-    agains: list[tuple[int, RedoRun]] = []
+    discards: Asked = []
+    replays: Asked = []
+    agains: Asked = []
+    further: list[int] = []
     for number, request in enumerate(requests):
-        state = states.get(request.id)
-        if state is None:
+        run = found.get(request.id)
+        if run is None:
             continue
-        refused = _refusal(request, state)
-        results[number] = Redone(request.id, state, refused)
+        state = states[run.id]
+        refused = _refusal(request, state, holds_output=run.holds_output)
+        results[number] = Redone(run.id, state, refused)
         if refused is not None:
             continue
         if request.discard:
-            discards.append(request)
-            states[request.id] = "cancelled"
-        elif state in OVER:
-            replays.append(request)
-            states[request.id] = "ready"
+            discards.append((request, run))
+            states[run.id] = "cancelled"
+        elif state != "done":
+            replays.append((request, run))
+            states[run.id] = "ready"
         else:
-            agains.append((number, request))
+            agains.append((request, run))
+            further.append(number)
     if discards:
-        yield from _discard(now, found, discards)
+        yield from _discard(now, discards)
     if replays:
-        yield from _replay(now, found, replays)
+        yield from _replay(now, replays)
     if agains:
-        names = yield from _begin_again(now, found, [request for _, request in agains])
-        for (number, request), name in zip(agains, names, strict=True):
-            results[number] = Redone(name, found[request.id][3])
+        names = yield from _begin_again(now, agains)
+        for number, name in zip(further, names, strict=True):
+            results[number] = Redone(name, "done")
     return results
 
 
-def _discard(now: int | None, found: Found, requests: Sequence[RedoRun]) -> Transaction[None]:
-    rows = [(request, *found[request.id]) for request in requests]
-    yield "insert_remedy", [(now, seq, "discard", one.operator, one.note, None, error) for one, seq, *_, error in rows]
-    yield "discard_run", [(now, seq, _reason("discarded", one)) for one, seq, *_ in rows]
+def _discard(now: int | None, asked: Asked) -> Transaction[None]:
+    """Nothing more of it happens: what it staged and has not begun is given up with it."""
+    yield from _drop_outgoing(now, asked, "discarded")
+    remedies = [(now, run.seq, "discard", one.operator, one.note, None, _ended_with(run)) for one, run in asked]
+    yield "insert_remedy", remedies
+    yield "discard_run", [(now, run.seq, _reason("discarded", one)) for one, run in asked]
 
 
-def _replay(now: int | None, found: Found, requests: Sequence[RedoRun]) -> Transaction[None]:
-    """Finished steps and confirmed effects stay. What failed is forgotten by the run, and kept with the remedy."""
-    rows = sorted(((request, *found[request.id]) for request in requests), key=lambda row: row[1])
-    steps = _by_owner((yield "clear_failed_steps", [(seq,) for _, seq, *_ in rows]), "name")
-    roots = sorted({root for _, _, _, root, *_ in rows})
+def _replay(now: int | None, asked: Asked) -> Transaction[None]:
+    """Finished steps and confirmed effects stay. What failed is forgotten by the run, and kept with the remedy. What a held
+    output would have put out is dropped: the handler says anew what shall go.
+    """
+    yield from _drop_outgoing(now, [(one, run) for one, run in asked if run.state == "held"], "replayed")
+    ordered = sorted(asked, key=lambda pair: pair[1].seq)
+    steps = _by_owner((yield "clear_failed_steps", [(run.seq,) for _, run in ordered]), "name")
+    roots = sorted({run.root for _, run in ordered})
     effects = _by_owner((yield "clear_failed_effects", [(root,) for root in roots]), "action")
     remedies = []
-    for request, seq, _, root, _, error in rows:
-        ended = _with_errors(error, steps.get(seq), effects.pop(root, None))
-        remedies.append((now, seq, "replay", request.operator, request.note, request.data, ended))
+    for one, run in ordered:
+        error = _with_errors(_ended_with(run), steps.get(run.seq), effects.pop(run.root, None))
+        remedies.append((now, run.seq, "replay", one.operator, one.note, one.data, error))
     yield "insert_remedy", remedies
-    yield "replay_run", [(now, seq, _reason("replayed", one), one.data) for one, seq, *_ in rows]
+    yield "replay_run", [(now, run.seq, _reason("replayed", one), one.data) for one, run in ordered]
 
 
-def _begin_again(now: int | None, found: Found, requests: Sequence[RedoRun]) -> Transaction[list[str]]:
-    roots = sorted({found[request.id][2] for request in requests})
+def _drop_outgoing(now: int | None, asked: Asked, word: str) -> Transaction[None]:
+    yield "discard_deliveries", [(now, run.seq, _reason(word, one)) for one, run in asked]
+    yield "abandon_staged", [(now, run.root, run.seq, _reason(word, one)) for one, run in asked]
+    yield from resolve_alarms(now, [held_alarm(run.app, run.agent, run.id) for _, run in asked if run.state == "held"])
+
+
+def _begin_again(now: int | None, asked: Asked) -> Transaction[list[str]]:
+    roots = sorted({run.root for _, run in asked})
     counts = {row[0]: row[1] for row in (yield "count_family", [(root,) for root in roots])}
     names, rows = [], []
-    for request in requests:
-        seq, _, root, *_ = found[request.id]
-        counts[root] += 1
-        names.append(f"{root}.{counts[root]}")
-        rows.append((now, names[-1], seq, _reason("done again", request), request.data))
+    for one, run in asked:
+        counts[run.root] += 1
+        names.append(f"{run.root}.{counts[run.root]}")
+        rows.append((now, names[-1], run.seq, _reason("done again", one), one.data))
     made = {row[0]: row[1] for row in (yield "insert_again", rows)}
     remedies = [
         (now, made[name], "again", one.operator, one.note, one.data, None)
-        for name, one in zip(names, requests, strict=True)
+        for name, (one, _) in zip(names, asked, strict=True)
     ]
     yield "insert_remedy", remedies
     return names
+
+
+def _ended_with(run: Found) -> str | None:
+    """The error of a run that failed, or what a held one was held for."""
+    return to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else run.error
 
 
 def _by_owner(rows: Sequence[Row], what: str) -> Errors:
@@ -110,7 +146,9 @@ def _with_errors(
     return to_json(whole).decode()
 
 
-def _refusal(request: RedoRun, state: str) -> str | None:
+def _refusal(request: RedoRun, state: str, *, holds_output: bool) -> str | None:
+    if state == "held":
+        return None if holds_output else "is held for an effect: `wakeful effects` shows it, and how to settle it"
     if request.discard:
         return None if state == "dead" else f"is {state}: only a dead letter can be discarded"
     if state in OVER or (state == "done" and request.again):
