@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import structlog
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable, seconds
@@ -21,7 +21,6 @@ from wakeful.clock import to_text as time_text
 from wakeful.errors import (
     ClaimLost,
     DeadlineExceeded,
-    InvalidData,
     StateChanged,
     TooManyCrashes,
     Transient,
@@ -31,16 +30,15 @@ from wakeful.errors import (
 )
 from wakeful.execution.call import call, is_async
 from wakeful.execution.checkpoint import failed_steps
+from wakeful.execution.data import read_data
 from wakeful.execution.options import AgentOptions
 from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Cancellable, Run, Surroundings
 from wakeful.execution.state import FACT as STATE_FACT
 from wakeful.model import VERIFIED, WENT_WELL, Claim, Decision, Event, Outcome, Step, digest
 from wakeful.output.checks import check_output
-from wakeful.stores.base import Alarm, CloseRun, CommitRun, FinishRun, LeaveRun
+from wakeful.stores.base import Alarm, CloseRun, CommitRun, FinishRun, LeaveRun, held_alarm
 from wakeful.values import to_text
-
-SHOWN_VALIDATION_ERRORS = 20
 
 
 class Handler(Protocol):
@@ -175,7 +173,11 @@ class Executor:
 
     async def _handle(self, run: Run, claim: Claim, agent: Handler) -> FinishRun | CommitRun | None:
         """Run the handler, and check what it returned: how the run goes on from there."""
-        arguments = (run, self._read_data(run.event, agent)) if agent.takes_data else (run,)
+        arguments = (
+            (run, read_data(run.event.data, agent, what=f"the data of {run.event.type}"))
+            if agent.takes_data
+            else (run,)
+        )
         try:
             if is_async(agent.function):
                 output = await agent.function(*arguments)
@@ -238,21 +240,7 @@ class Executor:
 
     def _held_alarm(self, claim: Claim, reason: str) -> Alarm:
         text = f"agent {claim.agent}: run {claim.id} is held for a person: {reason}"
-        return Alarm(self._around.app, f"held/{self._around.app}/{claim.agent}/{claim.id}", text)
-
-    @staticmethod
-    def _read_data(event: Event, agent: Handler) -> Any:
-        if agent.data_model is None:
-            return event.data
-        try:
-            return agent.data_model.validate_python(event.data)
-        except ValidationError as error:
-            lines = [
-                f"{'.'.join(str(part) for part in one['loc']) or 'data'}: {one['msg']}"
-                for one in error.errors(include_url=False, include_input=False)[:SHOWN_VALIDATION_ERRORS]
-            ]
-            message = f"the data of {event.type} does not fit agent {agent.name}: " + "; ".join(lines)
-            raise InvalidData(message) from None
+        return Alarm(self._around.app, held_alarm(self._around.app, claim.agent, claim.id), text)
 
     def _start_deadline(self, run: Run, claim: Claim, agent: Handler) -> Cancellable | None:
         """The deadline counts from the run's first start, over all its attempts."""

@@ -12,7 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 from wakeful.clock import Microseconds
-from wakeful.model import Arrival, AttemptOutcome, Claim, Decision, Delivery, Effect, Outcome, Receipt, RunState, Step
+from wakeful.model import (
+    AdmissionState,
+    Arrival,
+    AttemptOutcome,
+    Claim,
+    Decision,
+    Delivery,
+    Effect,
+    Outcome,
+    Receipt,
+    RunState,
+    Step,
+)
 
 Row = Sequence[Any]
 R = TypeVar("R")
@@ -45,6 +57,11 @@ class Alarm:
     app: str
     key: str
     text: str
+
+
+def held_alarm(app: str, agent: str, run: str) -> str:
+    """The key of the alarm about a run that waits for a person; it is resolved by that name."""
+    return f"held/{app}/{agent}/{run}"
 
 
 @dataclass(slots=True)
@@ -361,6 +378,33 @@ class Redone:
     refused: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event that may be handed to an agent later, and what became of it for that agent before, if anything did."""
+
+    seq: int
+    app: str
+    source: str
+    id: str
+    type: str
+    admission: AdmissionState | None = None
+    run_id: str | None = None
+    envelope: str | None = None
+
+
+@dataclass(slots=True)
+class FeedEvents:
+    """Hand stored events to an agent that did not get them. `runs` is (the event's seq, the run's id); `denied` are those
+    that policy does not allow.
+    """
+
+    app: str
+    agent: str
+    reason: str
+    runs: list[tuple[int, str]]
+    denied: list[tuple[int, Decision]] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class RaiseAlarm:
     """Open or refresh an alarm."""
@@ -515,6 +559,14 @@ class Store(Protocol):
     # redoing
     async def redo(self, request: RedoRun) -> Redone | None:
         """Let a run that was over go on; None when there is no such run."""
+        ...
+
+    async def redo_all(self, requests: Sequence[RedoRun]) -> list[Redone | None]:
+        """Many at once: they share transactions, and each is refused by itself."""
+        ...
+
+    async def feed(self, request: FeedEvents) -> int:
+        """Admissions and ready runs for stored events; returns how many are new. One that the agent has stays as it is."""
         ...
 
     # processes

@@ -24,6 +24,7 @@ from wakeful.stores.base import (
     ClaimRuns,
     CloseRun,
     CommitRun,
+    FeedEvents,
     FinishRun,
     ForgetRuns,
     LeaveRun,
@@ -280,6 +281,8 @@ def within_limits(waiting: list[Waiting], share: int) -> int:
         elif kind is AcceptEvents:
             rows += len(request.arrivals) - 1
             characters += sum([len(arrival.envelope) for arrival in request.arrivals])
+        elif kind is FeedEvents:
+            rows += len(request.runs) + len(request.denied) - 1
         elif kind is FinishRun and request.output is not None:
             characters += len(request.output)
         elif kind is CommitRun:
@@ -312,6 +315,8 @@ def makes_ready(request: Any) -> Ready | None:
         return Ready(request.app, agents) if agents else None
     if isinstance(request, LeaveRun) and request.delay == 0 and request.state != "held":
         return Ready(None, frozenset({request.claim.agent}))
+    if isinstance(request, FeedEvents):
+        return Ready(request.app, frozenset({request.agent})) if request.runs else None
     if isinstance(request, (BuryProcess, ForgetRuns, *BY_PEOPLE)):
         return Ready()
     return None
@@ -381,7 +386,7 @@ def unclaimed(requests: list[Any], results: list[Any]) -> str | None:
         elif isinstance(request, LeaveRun):
             if request.delay == 0 and request.state != "held" and request.claim.id not in taken:
                 return ""
-        elif isinstance(request, (BuryProcess, ForgetRuns, RetireProcess, *BY_PEOPLE)) and result:
+        elif isinstance(request, (BuryProcess, FeedEvents, ForgetRuns, RetireProcess, *BY_PEOPLE)) and result:
             return ""
     if not agents:
         return None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Protocol
 
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound
-from wakeful.stores.base import Row
+from wakeful.stores.base import Row, StoredEvent
 from wakeful.stores.migrations import missing, refuse_behind
 from wakeful.stores.queries import Dialect
 
@@ -78,20 +79,46 @@ class Reader:
             "outcome": with_delivery(_json(outcome), deliveries),
         }
 
-    async def dead(self, *, agent: str | None = None, limit: int = 10_001) -> list[dict[str, Any]]:
-        """Dead letters, newest first, as much of each as it takes to group and to replay them."""
-        rows = await self._database.fetch("list_dead", agent, limit)
+    async def dead(self, *, agent: str | None = None) -> list[dict[str, Any]]:
+        """All dead letters, newest first, as much of each as it takes to group and to replay them. `confirmed` tells which
+        actions of it are confirmed, and how often.
+        """
+        rows = await self._database.fetch("list_dead", agent)
+        confirmed: dict[str, Counter[str]] = {}
+        for run, action in await self._database.fetch("confirmed_of_dead", agent):
+            confirmed.setdefault(run, Counter())[action] += 1
         return [
             {
-                "id": row[0],
-                "agent": row[1],
-                "error": _json(row[2]) or {},
-                "reason": row[3],
-                "finished_at": to_text(row[4]),
-                "confirmed": row[5],
+                "id": identifier,
+                "agent": name,
+                "error": {"type": kind or "", "message": message or ""},
+                "reason": reason,
+                "finished": finished,
+                "finished_at": to_text(finished),
+                "confirmed": confirmed.get(identifier, {}),
             }
-            for row in rows
+            for identifier, name, kind, message, reason, finished in rows
         ]
+
+    async def events_to_feed(
+        self,
+        agent: str,
+        prefix: str,
+        *,
+        app: str | None,
+        since: Microseconds,
+        until: Microseconds,
+        after: int = 0,
+        most: int = LONGEST_PAGE,
+        whole: bool = False,
+    ) -> list[StoredEvent]:
+        """Stored events whose type begins with `prefix`, oldest first, with what they are to an agent."""
+        window = (app, prefix, since, until, agent, after, most, int(whole))
+        return [StoredEvent(*row) for row in await self._database.fetch("list_events_to_feed", *window)]
+
+    async def known_agents(self) -> list[str]:
+        """The agents that ever had to do with an event here."""
+        return sorted(row[0] for row in await self._database.fetch("known_agents"))
 
     async def effects(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> dict[str, Any]:
         """A page of effects, newest first."""

@@ -7,7 +7,7 @@ at once when the database is gone, because that caller (an HTTP request, a perso
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -24,6 +24,7 @@ from wakeful.stores.base import (
     ClaimRuns,
     CloseRun,
     CommitRun,
+    FeedEvents,
     FinishRun,
     ForgetRuns,
     Lane,
@@ -277,6 +278,12 @@ class DatabaseStore:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
 
     async def redo(self, request: RedoRun) -> Redone | None:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def redo_all(self, requests: Sequence[RedoRun]) -> list[Redone | None]:
+        return list(await asyncio.gather(*map(self.journal.submit, requests)))
+
+    async def feed(self, request: FeedEvents) -> int:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
 
     async def finish(self, request: FinishRun) -> None:

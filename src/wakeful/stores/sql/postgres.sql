@@ -185,6 +185,73 @@ from unnest(
 where run.seq = given.seq and run.token = given.token and run.owner is not null
 returning run.seq
 
+-- list_dead(agent) --
+-- differs: JSON is read by other words.
+select run.id, run.agent, cast(run.error as json) ->> 'type', substr(cast(run.error as json) ->> 'message', 1, 1000),
+  run.reason, run.finished_at
+from wakeful_run run
+where run.state = 'dead' and (cast(:agent as text) is null or run.agent = :agent)
+order by run.seq + 0 desc
+
+-- find_run_to_redo(id) bulk --
+-- differs: as save_step. In one order for everybody, so that two people who replay the same never wait in a circle.
+select seq, id, root, state, error, app, agent, reason, outcome is not null and committed_at is null
+from wakeful_run where id = any(cast(:id as text[])) order by seq for update
+
+-- replay_run(now, seq, reason, data) bulk --
+-- differs: as save_step.
+update wakeful_run run
+set state = 'ready', reason = given.reason, due_at = {now}, token = token + 1, attempts = 0, crashes = 0,
+    started_at = null, finished_at = null, error = null, data = coalesce(given.data, run.data), state_change = null,
+    output = case when run.committed_at is null or given.data is not null then null else run.output end,
+    outcome = case when run.committed_at is null or given.data is not null then null else run.outcome end,
+    committed_at = case when given.data is not null then null else run.committed_at end
+from unnest(cast(:seq as bigint[]), cast(:reason as text[]), cast(:data as text[])) as given (seq, reason, data)
+where run.seq = given.seq
+
+-- discard_run(now, seq, reason) bulk --
+-- differs: as save_step.
+update wakeful_run run set state = 'cancelled', reason = given.reason, finished_at = {now}
+from unnest(cast(:seq as bigint[]), cast(:reason as text[])) as given (seq, reason)
+where run.seq = given.seq
+
+-- clear_failed_steps(run_seq) bulk --
+-- differs: as save_step.
+delete from wakeful_step where run_seq = any(cast(:run_seq as bigint[])) and state = 'failed'
+returning run_seq, name, error
+
+-- clear_failed_effects(root) bulk --
+-- differs: as save_step.
+update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed'
+where root = any(cast(:root as text[])) and state = 'failed'
+returning root, action, error
+
+-- insert_remedy(now, run_seq, verb, operator, note, data, error) bulk --
+-- differs: as save_step.
+insert into wakeful_remedy (run_seq, verb, operator, note, data, error, done_at)
+select given.*, {now}
+from unnest(
+  cast(:run_seq as bigint[]), cast(:verb as text[]), cast(:operator as text[]), cast(:note as text[]),
+  cast(:data as text[]), cast(:error as text[])
+) as given
+
+-- start_admission(event_seq, agent, run_id, reason) bulk --
+-- differs: as save_step.
+insert into wakeful_admission (event_seq, agent, state, run_id, reason)
+select given.event_seq, given.agent, 'started', given.run_id, given.reason
+from unnest(
+  cast(:event_seq as bigint[]), cast(:agent as text[]), cast(:run_id as text[]), cast(:reason as text[])
+) as given (event_seq, agent, run_id, reason)
+on conflict (event_seq, agent) do update
+set state = excluded.state, run_id = excluded.run_id, reason = excluded.reason
+where wakeful_admission.state in ('skipped', 'expired') and wakeful_admission.run_id is null
+returning event_seq
+
+-- accept_unmatched(seq) bulk --
+-- differs: as save_step.
+update wakeful_event set state = 'accepted', reason = null
+where seq = any(cast(:seq as bigint[])) and state = 'unmatched'
+
 -- bury_process(id) --
 -- differs: takes the lock that a fenced write of that process would hold. One that is in the middle of a transaction is
 -- passed over, since its session may hang for a while before the server ends it: the reaper looks again soon.

@@ -215,9 +215,10 @@ returning channel
 update wakeful_delivery set state = 'discarded', reason = :reason, settled_at = {now}
 where run_seq = :run_seq and state = 'held'
 
--- abandon_staged(now, root, reason) --
+-- abandon_staged(now, root, run_seq, reason) --
 -- Never begun, and not to be begun.
-update wakeful_effect set state = 'abandoned', reason = :reason, settled_at = {now} where root = :root and state = 'staged'
+update wakeful_effect set state = 'abandoned', reason = :reason, settled_at = {now}
+where root = :root and run_seq = :run_seq and state = 'staged'
 
 -- load_sent(root) --
 -- What was committed for the family of a run: a further run of it sends none of that again.
@@ -362,9 +363,11 @@ returning root
 update wakeful_run set state = 'ready', reason = 'a person settled what it was held for', due_at = {now}
 where (id = :root or (root = :root and id <> root)) and state = 'held' and (outcome is null or committed_at is not null)
   and not exists (select 1 from wakeful_effect effect where effect.root = :root and effect.state = 'held')
+returning app, agent, id, seq
 
 -- find_run_to_redo(id) --
-select seq, id, root, state, error from wakeful_run where id = :id {for_update}
+select seq, id, root, state, error, app, agent, reason, outcome is not null and committed_at is null
+from wakeful_run where id = :id {for_update}
 
 -- replay_run(now, seq, reason, data) --
 -- As if it had never been tried, but for what is finished. The token rises, so that it is no first start. One that was
@@ -381,25 +384,41 @@ where seq = :seq
 update wakeful_run set state = 'cancelled', reason = :reason, finished_at = {now} where seq = :seq
 
 -- clear_failed_steps(run_seq) --
-delete from wakeful_step where run_seq = :run_seq and state = 'failed'
+-- What comes back is kept with the remedy: no error is lost by a replay.
+delete from wakeful_step where run_seq = :run_seq and state = 'failed' returning run_seq, name, error
 
 -- clear_failed_effects(root) --
 -- Refused for good, or so it seemed: it was certainly not done, and may be tried again.
 update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed' where root = :root and state = 'failed'
+returning root, action, error
 
 -- count_family(root) --
-select count(*) from wakeful_run where root = :root
+-- How many there are beside the first: those are in an index of their own, and it is small.
+select cast(:root as text), count(*) from wakeful_run where root = :root and id <> root
 
 -- insert_again(now, id, seq, reason, data) --
 -- A further run of the same family: the same event, the same agent, the same effects.
 insert into wakeful_run (id, root, app, agent, event_seq, state, reason, due_at, created_at, data)
 select :id, root, app, agent, event_seq, 'ready', :reason, {now}, {now}, coalesce(:data, data)
 from wakeful_run where seq = :seq
-returning seq
+returning id, seq
 
 -- insert_remedy(now, run_seq, verb, operator, note, data, error) --
 insert into wakeful_remedy (run_seq, verb, operator, note, data, error, done_at)
 values (:run_seq, :verb, :operator, :note, :data, :error, {now})
+
+-- start_admission(event_seq, agent, run_id, reason) --
+-- A stored event is handed to an agent that did not get it, or did nothing with it. No row comes back for one that has it.
+insert into wakeful_admission (event_seq, agent, state, run_id, reason)
+values (:event_seq, :agent, 'started', :run_id, :reason)
+on conflict (event_seq, agent) do update
+set state = excluded.state, run_id = excluded.run_id, reason = excluded.reason
+where wakeful_admission.state in ('skipped', 'expired') and wakeful_admission.run_id is null
+returning event_seq
+
+-- accept_unmatched(seq) --
+-- Somebody takes it after all.
+update wakeful_event set state = 'accepted', reason = null where seq = :seq and state = 'unmatched'
 
 -- token_of_run(seq) --
 select seq, token, state, committed_at from wakeful_run where seq = :seq
@@ -424,6 +443,10 @@ set text = excluded.text, last_at = excluded.last_at,
     opened_at = case wakeful_alarm.state when 'resolved' then excluded.opened_at else wakeful_alarm.opened_at end,
     state = case wakeful_alarm.state when 'resolved' then 'open' else wakeful_alarm.state end
 returning key, count
+
+-- resolve_alarm(now, key) --
+-- What it was raised for is over.
+update wakeful_alarm set state = 'resolved', last_at = {now} where key = :key and state <> 'resolved'
 
 -- register_process(now, id, host, pid, lease) --
 insert into wakeful_process (id, host, pid, state, started_at, lease_until)

@@ -29,13 +29,35 @@ from wakeful_step where run_seq = :run_seq order by position, started_at
 -- list_remedies(run_seq) --
 select verb, operator, note, data, error, done_at from wakeful_remedy where run_seq = :run_seq order by seq
 
--- list_dead(agent, most) --
--- With how many effects of each are confirmed: a replay finds those and does not repeat them.
-select run.id, run.agent, run.error, run.reason, run.finished_at,
-  (select count(*) from wakeful_effect effect where effect.root = run.root and effect.state = 'confirmed')
+-- list_dead(agent) --
+-- Newest first. Of the error only what tells it from others: there may be very many, each with its traceback. The `+ 0`
+-- keeps the planner from walking all runs in order of their seq: what is dead has an index of its own.
+select run.id, run.agent, json_extract(run.error, '$.type'), substr(json_extract(run.error, '$.message'), 1, 1000),
+  run.reason, run.finished_at
 from wakeful_run run
 where run.state = 'dead' and (cast(:agent as text) is null or run.agent = :agent)
-order by run.seq desc limit :most
+order by run.seq + 0 desc
+
+-- confirmed_of_dead(agent) --
+-- What dead letters did outside before they died: a replay finds that and does not repeat it. Counted by whoever asks:
+-- grouped here, the planner would walk all runs in order of their id.
+select run.id, effect.action
+from wakeful_run run join wakeful_effect effect on effect.root = run.root
+where run.state = 'dead' and effect.state = 'confirmed' and (cast(:agent as text) is null or run.agent = :agent)
+
+-- list_events_to_feed(app, prefix, since, until, agent, after, most, whole) --
+-- Stored events whose type begins so, oldest first, and what the agent did with each; `whole` asks for the envelopes too.
+select event.seq, event.app, event.source, event.id, event.type, admission.state, admission.run_id,
+  case when cast(:whole as bigint) = 1 then event.envelope end
+from wakeful_event event
+left join wakeful_admission admission on admission.event_seq = event.seq and admission.agent = :agent
+where event.seq > :after and event.accepted_at >= :since and event.accepted_at < :until
+  and event.state <> 'quarantined' and substr(event.type, 1, length(cast(:prefix as text))) = :prefix
+  and (cast(:app as text) is null or event.app = :app)
+order by event.seq limit :most
+
+-- known_agents() --
+select distinct agent from wakeful_admission
 
 -- list_effects(root) --
 -- What a run did to the outside world; its replays and forks included.

@@ -9,8 +9,8 @@ from pydantic_core import from_json, to_json
 
 from wakeful.errors import ClaimLost, StateChanged
 from wakeful.model import Claim
-from wakeful.stores.base import CloseRun, CommitRun, Count, Redone, ReleaseRun, StateChange, Transaction
-from wakeful.stores.verbs.people import open_alarms
+from wakeful.stores.base import CloseRun, CommitRun, Count, Redone, ReleaseRun, StateChange, Transaction, held_alarm
+from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 from wakeful.stores.verbs.refusal import refused
 
 Refusal = ClaimLost | StateChanged | None
@@ -115,6 +115,7 @@ def release_runs(now: int | None, requests: Sequence[ReleaseRun]) -> Transaction
         yield "insert_remedy", [(now, seq, "release", request.operator, request.note, None, None)]
         yield "release_deliveries", [(now, seq)]
         yield "release_output", [(now, seq, reason, told)]
+        yield from resolve_alarms(now, [held_alarm(app, agent, identifier)])
         results.append(Redone(identifier, state))
     return results
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from wakeful.errors import ClaimLost
 from wakeful.model import Decision, Effect
-from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction
+from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction, held_alarm
+from wakeful.stores.verbs.people import resolve_alarms
 from wakeful.stores.verbs.refusal import lost
 
 Opened = Effect | Decision | ClaimLost
@@ -72,7 +73,8 @@ def settle_effects(now: int | None, requests: Sequence[SettleEffect]) -> Transac
     for one in requests:
         settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.operator, one.note)]
         if settled:
-            yield "release_held_runs", [(now, settled[0][0])]
+            released = yield "release_held_runs", [(now, settled[0][0])]
+            yield from resolve_alarms(now, [held_alarm(*row[:3]) for row in released])
         found = yield "find_effect", [(one.id,)]
         results.append(Settled(effect_of(found[0]), found[0][-1], first=bool(settled)) if found else None)
     return results

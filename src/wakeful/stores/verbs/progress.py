@@ -187,8 +187,10 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
         yield "insert_attempt", attempts
     just_now = {row[0] for row in left}
     held = [(now, request.claim.root) for request in requests if request.state == "held"]
-    if held:  # a person may have settled it already, in the moment since it was stored as held
-        yield "release_held_runs", held
+    if (
+        held
+    ):  # a person may have settled it already, in the moment since it was stored as held: then nobody need hear of it
+        just_now -= {row[3] for row in (yield "release_held_runs", held)}
     alarms = [request.alarm for request in requests if request.alarm is not None and request.claim.seq in just_now]
     if alarms:
         yield from open_alarms(now, alarms)
