@@ -689,3 +689,57 @@ async def test_things_leave_if_and_only_if_the_run_committed(new_app: NewApp, pl
     for receipt in receipts:
         places = [number for run_id, number in post.bodies if run_id == receipt.runs[0]]
         assert places == sorted(places), "in order"
+
+
+class TestReplayOfWhatWasCommitted:
+    async def test_other_data_lets_the_handler_say_anew_what_shall_go(self, app: App):
+        @app.agent(on("go"))
+        async def order(run: Run) -> None:
+            for what in run.event.data:
+                run.stage(book, what)
+
+        service.failing = [Persistent("400")]
+        async with working(app) as runtime:
+            run = await go(runtime, ["wrong", "old"])
+            assert [effect["state"] for effect in run["effects"]] == ["failed", "staged"]
+            await runtime.store.redo(RedoRun(run["id"], "me", data='["right"]'))
+            await runtime.drain()
+            run = await runtime.reader.run(run["id"]) or {}
+        assert run["state"] == "done"
+        assert [what for _, what in service.done] == ["right"]
+        assert {effect["arguments"][0]: effect["state"] for effect in run["effects"]}["old"] == "abandoned"
+
+    async def test_a_held_output_can_be_done_again(self, app: App, post: Post):
+        good = False
+
+        @app.agent(on("go"), deliver="ops", checks=[lambda text: text == "good" or "bad"])
+        async def answer(run: Run) -> str:
+            run.stage(book, "a")
+            return "good" if good else "bad"
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+            good = True
+            await runtime.store.redo(RedoRun(run["id"], "me", "mended"))
+            await runtime.drain()
+            run = await runtime.reader.run(run["id"]) or {}
+        assert (run["state"], post.bodies) == ("done", ["good"])
+        assert [what for _, what in service.done] == ["a"]
+        assert [one["state"] for one in run["deliveries"]] == ["discarded", "delivered"]
+
+    async def test_a_held_output_can_be_discarded(self, app: App, post: Post):
+        @app.agent(on("go"), deliver="ops", checks=[lambda _: "bad"])
+        async def answer(run: Run) -> str:
+            run.stage(book, "a")
+            return "bad"
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+            await runtime.store.redo(RedoRun(run["id"], "me", discard=True))
+            await runtime.drain()
+            run = await runtime.reader.run(run["id"]) or {}
+            alarms = (await runtime.reader.alarms())["alarms"]
+        assert (run["state"], post.got, service.done) == ("cancelled", [], [])
+        assert [one["state"] for one in run["deliveries"]] == ["discarded"]
+        assert [one["state"] for one in run["effects"]] == ["abandoned"]
+        assert {alarm["state"] for alarm in alarms} == {"resolved"}

@@ -203,7 +203,8 @@ class Executor:
         verdict = await check_output(output, agent.returns, agent.options.checks)
         text = to_text(verdict.output, what=f"the output of agent {agent.name}")
         change = run.state_change()
-        if verdict.objection is None and not run.outgoing and change is None:
+        dropped = run.effects_dropped()
+        if verdict.objection is None and not run.outgoing and change is None and not dropped:
             if agent.options.deliver is not None and output is None:
                 silent = Outcome("ok", verdict.verification, "committed", silent_by_choice=True)
                 return FinishRun(claim, "done", output=text, outcome=silent)
@@ -226,10 +227,20 @@ class Executor:
                 change,
                 reason,
                 self._held_alarm(claim, reason),
+                dropped,
             )
         then: Literal["done", "running"] = "running" if outgoing.effects else "done"
-        outcome = Outcome("ok", verdict.verification, "committed")
-        return CommitRun(claim, self._around.app, text, outcome, then, outgoing.deliveries, outgoing.effects, change)
+        return CommitRun(
+            claim,
+            self._around.app,
+            text,
+            Outcome("ok", verdict.verification, "committed"),
+            then,
+            outgoing.deliveries,
+            outgoing.effects,
+            change,
+            dropped=dropped,
+        )
 
     async def _commit(self, request: CommitRun) -> None:
         await self._store.commit(request)

@@ -602,11 +602,18 @@ class Run:
             if words is not None:
                 self.outgoing.objections.append(f"{effect.action}: {words}")
 
+    def effects_dropped(self) -> list[str]:
+        """What an earlier commit of this run staged, was not done, and is not asked for again."""
+        return [
+            effect.id
+            for effect in self._effects.values()
+            if effect.staged and effect.id not in self._asked and effect.state in {"staged", "retrying"}
+        ]
+
     def staged_effects(self) -> list[Effect]:
         """What is to be released, in the order of the calls."""
-        known = {effect.id: effect for effect in self._effects.values() if effect.staged}
-        known |= {effect.id: effect for effect in self.outgoing.effects}
-        return sorted(known.values(), key=lambda effect: effect.position)
+        staged = self.outgoing.effects or [effect for effect in self._effects.values() if effect.staged]
+        return sorted(staged, key=lambda effect: effect.position)
 
     def state_change(self) -> StateChange | None:
         """What is to be saved of the agent's state, if the run changed it."""

@@ -167,6 +167,7 @@ class CommitRun:
     state: StateChange | None = None
     reason: str | None = None
     alarm: Alarm | None = None
+    dropped: list[str] = field(default_factory=list)  # staged by an earlier commit of this run, and not asked for again
 
     @property
     def process(self) -> str:

@@ -200,6 +200,12 @@ set state = 'staged', run_seq = excluded.run_seq, position = excluded.position, 
     staged = 1, opened_at = excluded.opened_at
 where wakeful_effect.state = 'staged' or (wakeful_effect.state = 'abandoned' and wakeful_effect.settled_by is null)
 
+-- drop_effect(now, id, run_seq, token) --
+-- Staged by an earlier commit of the run, certainly not done, and not asked for any more.
+update wakeful_effect set state = 'abandoned', reason = 'not asked for again', settled_at = {now}
+where id = :id and staged = 1 and state in ('staged', 'retrying')
+  and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
+
 -- open_staged_effect(now, id, run_seq, token, state, reason, tries, attempt) --
 -- Its turn has come: from staged to an intent, or held.
 update wakeful_effect set state = :state, reason = :reason, tries = :tries, attempt = :attempt, opened_at = {now}

@@ -31,6 +31,9 @@ def commit_runs(now: int | None, requests: Sequence[CommitRun]) -> Transaction[l
     effects = sorted(_staged_row(now, one, number) for one in going for number in range(len(one.effects)))
     if effects:
         yield Count("stage_effect", effects)
+    dropped = [(now, effect, one.claim.seq, one.claim.token) for one in going for effect in sorted(one.dropped)]
+    if dropped:
+        yield "drop_effect", dropped
     yield from _move_runs(now, going, results)
     alarms = [one.alarm for one in going if one.alarm is not None and results.get(_place(one.claim)) is None]
     if alarms:

@@ -83,10 +83,12 @@ def _discard(now: int | None, asked: Asked) -> Transaction[None]:
 
 
 def _replay(now: int | None, asked: Asked) -> Transaction[None]:
-    """Finished steps and confirmed effects stay. What failed is forgotten by the run, and kept with the remedy. What a held
-    output would have put out is dropped: the handler says anew what shall go.
+    """Finished steps and confirmed effects stay. What failed is forgotten by the run, and kept with the remedy. Where the
+    handler runs again after it had said what shall go (a held output, other data), that is dropped: it says it anew.
     """
-    yield from _drop_outgoing(now, [(one, run) for one, run in asked if run.state == "held"], "replayed")
+    anew = [(one, run) for one, run in asked if run.state == "held" or one.data is not None]
+    if anew:
+        yield from _drop_outgoing(now, anew, "replayed")
     ordered = sorted(asked, key=lambda pair: pair[1].seq)
     steps = _by_owner((yield "clear_failed_steps", [(run.seq,) for _, run in ordered]), "name")
     roots = sorted({run.root for _, run in ordered})
