@@ -52,12 +52,13 @@ class Plan:
     samples: int
     finished: int
     sleeping: int
+    letters: int
     lease: int
 
 
 # Many short turns: a machine that others share is fast and slow by the second.
-FULL = Plan(seconds=2, turns=7, samples=200, finished=1_000_000, sleeping=100_000, lease=15 * SECOND)
-SMOKE = Plan(seconds=0.3, turns=1, samples=10, finished=2_000, sleeping=500, lease=1 * SECOND)
+FULL = Plan(seconds=2, turns=7, samples=200, finished=1_000_000, sleeping=100_000, letters=10_000, lease=15 * SECOND)
+SMOKE = Plan(seconds=0.3, turns=1, samples=10, finished=2_000, sleeping=500, letters=300, lease=1 * SECOND)
 
 
 class Bench:
@@ -141,6 +142,24 @@ class Bench:
                 f"runs beside a full outbox, {name}", f"{mine:,.0f} runs/s", f"{free:,.0f} runs/s", mine / free,
                 "90 %", "", mine / free >= 0.9, f"{waiting:,} deliveries wait for a channel in trouble",
             )  # fmt: skip
+
+    def replay(self) -> Iterator[Figure]:
+        letters = self.plan.letters
+        for name, store, _ in self._both(None, None):
+            turns = [self._replay(store(), letters) for _ in range(min(3, self.plan.turns))]
+            new = statistics.median(turn["new_per_second"] for turn in turns)
+            mine = statistics.median(turn["replayed_per_second"] for turn in turns)
+            yield Figure(
+                f"replay of dead letters, {name}", f"{mine:,.0f} runs/s", f"{new:,.0f} runs/s", mine / new, "80 %", "",
+                mine / new >= 0.8, f"{letters:,} letters against as many new events",
+            )  # fmt: skip
+
+    @staticmethod
+    def _replay(store: str, letters: int) -> dict[str, float]:
+        command = [sys.executable, "-m", "bench.engine_replay", "--store", store, "--letters", str(letters)]
+        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+        found: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
+        return found
 
     def _both(self, sqlite: Any, postgres: Any) -> list[tuple[str, Callable[[], str], Any]]:
         """Each store there is, with something that goes with it."""
@@ -244,7 +263,18 @@ class Bench:
             )  # fmt: skip
 
 
-NAMES = ("runs_sqlite", "runs_postgres", "runs_dbos", "outgoing", "backlog", "dispatch", "intake", "claim", "recovery")
+NAMES = (
+    "runs_sqlite",
+    "runs_postgres",
+    "runs_dbos",
+    "outgoing",
+    "backlog",
+    "replay",
+    "dispatch",
+    "intake",
+    "claim",
+    "recovery",
+)
 NEED_POSTGRES = {"runs_postgres", "runs_dbos"}
 
 
