@@ -344,13 +344,19 @@ join wakeful_run run on run.seq = given.run_seq and run.token = given.token and 
   and run.committed_at is null
 order by given.place
 
+-- first_delivery(now, app, channel) --
+-- differs: as next_deliveries.
+select due_at - {now} from wakeful_delivery where app = :app and channel = :channel and state = 'pending'
+order by seq + 0 limit 1
+
 -- next_deliveries(now, app, channel, most) --
--- differs: the run and the event of each are looked up by key. A join may be planned the other way round, through all runs.
+-- differs: `seq + 0` is what its index has. The run and the event of each are looked up by key: a join may be planned the
+-- other way round, through all runs.
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
   run.agent, run.id, delivery.wait, (select envelope from wakeful_event event where event.seq = run.event_seq)
 from (
   select seq, id, message, subject, created_at, tries, run_seq, due_at - {now} as wait from wakeful_delivery
-  where app = :app and channel = :channel and state = 'pending' order by seq limit :most
+  where app = :app and channel = :channel and state = 'pending' order by seq + 0 limit :most
 ) delivery
 cross join lateral (select agent, id, event_seq from wakeful_run where seq = delivery.run_seq) run
 order by delivery.seq
