@@ -68,7 +68,7 @@ def refund_agent(app: App, bank: Bank, safety: str) -> None:
 
     options = {"safety": safety} | ({"find": find, "settle": "0s"} if safety == "reconcile" else {})
 
-    @action(timeout="500ms", backoff="0s", **options)
+    @action(timeout="1s", backoff="0s", **options)
     async def pay(op: Operation, amount: int) -> int:
         answer = await call(op, "pay")
         answer.raise_for_status()
@@ -94,11 +94,14 @@ async def test_it_is_done_once(new_app: NewApp, bank: Bank, safety: str):
         (effect,) = run["effects"]
         if safety == "at_most_once":
             assert run["state"] == "held"
-            assert "took longer than its time limit of 500 ms" in effect["reason"]
+            assert "took longer than its time limit of 1 s" in effect["reason"]
             bank.late.set()  # the answer comes now, and nobody listens any more
             await runtime.store.settle_effect(SettleEffect(effect["id"], "confirmed", "me", "on the statement", "1"))
             await runtime.drain()
             run = await runtime.reader.run(str(run["id"])) or {}
     assert (run["state"], run["output"]) == ("done", 1)
     assert len(bank.booked) == 1
-    assert bank.asked[effect["id"]] == (2 if safety == "idempotent" else 1)
+    if safety == "idempotent":
+        assert bank.asked[effect["id"]] >= 2, "asked again under the same id"
+    else:
+        assert bank.asked[effect["id"]] == 1
