@@ -140,6 +140,7 @@ class Runtime:
 
     async def start(self) -> None:
         """Join the others, put back what dead processes left, and begin to work."""
+        await self.courier.open()
         self.store.hear(self.worker.hint)
         self.store.hear_deliveries(self._sent)
         await self.membership.join()

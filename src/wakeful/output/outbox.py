@@ -74,17 +74,24 @@ class ChannelLane(Service):
     async def run_once(self) -> float | None:
         """Deliver until nothing is due. What was delivered and could not be stored yet is stored first."""
         async with self._one_at_a_time:
-            if self._token is None:
-                wait = await self._store.first_delivery(self._app, self._channel_name)
-                if wait is None or wait > 0:
-                    return self._rest(wait)
-            while True:
-                lane = await self._work()
-                if lane.busy:
-                    return SOMEBODY_HAS_IT if self._time_passes else None
-                if not lane.deliveries and not lane.lost:
-                    return self._rest(lane.next_due)
-                self._unsaved = await self._deliver(lane.deliveries)
+            try:
+                return await self._carry()
+            except ClaimLost as error:
+                self.log.warning("somebody else has this channel now", error=str(error))
+                return SOMEBODY_HAS_IT if self._time_passes else None
+
+    async def _carry(self) -> float | None:
+        if self._token is None:
+            wait = await self._store.first_delivery(self._app, self._channel_name)
+            if wait is None or wait > 0:
+                return self._rest(wait)
+        while True:
+            lane = await self._work()
+            if lane.busy:
+                return SOMEBODY_HAS_IT if self._time_passes else None
+            if not lane.deliveries and not lane.lost:
+                return self._rest(lane.next_due)
+            self._unsaved = await self._deliver(lane.deliveries)
 
     def _rest(self, wait: Microseconds | None) -> float | None:
         return None if wait is None or not self._time_passes else max(0.001, seconds(wait))
@@ -192,19 +199,21 @@ class Courier:
         }
         self._started = False
 
-    async def start(self) -> None:
+    async def open(self) -> None:
+        """Before anything is taken: a channel whose secret is missing says so now."""
         for lane in self._lanes.values():
             await lane.channel.open(self._around)
+
+    async def start(self) -> None:
         self._started = True
         for lane in self._lanes.values():
             await lane.start()
 
     async def stop(self, grace: float = 0.0) -> None:
         """Let what is under way end within `grace` seconds. The rest is delivered by whoever comes next."""
-        if not self._started:
-            return
-        self._started = False
-        await asyncio.gather(*(lane.finish(grace) for lane in self._lanes.values()))
+        if self._started:
+            self._started = False
+            await asyncio.gather(*(lane.finish(grace) for lane in self._lanes.values()))
         for lane in self._lanes.values():
             await lane.channel.close()
 
