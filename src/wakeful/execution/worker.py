@@ -119,6 +119,21 @@ class Worker:
         with contextlib.suppress(StoreUnavailable, ClaimLost):
             await self._store.forget(ForgetRuns(self._process(), frozenset(self._owned)))
 
+    async def die(self) -> None:
+        """Drop everything at once and give nothing back, as if the process were gone. For tests."""
+        self.claim_nothing_more()
+        self.drop_all()
+        tasks = [*self._tasks, *([self._loop_task] if self._loop_task is not None else [])]
+        self._loop_task = None
+        for task in tasks:
+            task.cancel()
+        for timer in (self._next_look, self._anyway):
+            if timer is not None:
+                timer.cancel()
+        self._next_look = self._anyway = None
+        if tasks:
+            await asyncio.wait(tasks, timeout=LET_GO_WITHIN)
+
     def drop_all(self) -> None:
         """The process lost its lease: everything in flight belongs to others now."""
         for run in list(self._runs.values()):
