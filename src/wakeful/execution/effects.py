@@ -198,9 +198,10 @@ class EffectCall:
             await self._save("intent")
         arguments, keywords = action.read(effect.arguments)
         operation = Operation(effect.id, action.name, run.id, effect.tries)
+        function = run.stand_in(action, action.function)
         token = run.inside(action.name)
         try:
-            made = call(action.function, (operation, *arguments), keywords, what=f"action {action.name}")
+            made = call(function, (operation, *arguments), keywords, what=f"action {action.name}")
             return await self._limited(made, action.options.timeout)
         finally:
             run.outside(token)
@@ -267,7 +268,9 @@ class EffectCall:
         arguments, keywords = action.read(effect.arguments)
         operation = Operation(effect.id, action.name, self._run.id, effect.tries)
         try:
-            made = call(find, (operation, *arguments), keywords, what=f"find of action {action.name}")
+            made = call(
+                self._run.stand_in(find, find), (operation, *arguments), keywords, what=f"find of action {action.name}"
+            )
             found = await self._limited(made, action.options.timeout)
             text = None if found is None else to_text(found, what=f"what find of action {action.name} found")
         except Exception as error:

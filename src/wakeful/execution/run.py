@@ -100,6 +100,8 @@ class Surroundings:
     lease_left: Callable[[], float] = lambda: math.inf
     judge: Callable[[EffectFacts], Decision] = decide
     owners: Mapping[str, str | None] = field(default_factory=dict)
+    # What is called in the place of a step's function, an action or its find. For tests; identities stay the same.
+    stand_in: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,6 +448,11 @@ class Run:
     def chance(self) -> Random:
         """Where jitter comes from."""
         return self._around.chance
+
+    def stand_in(self, declared: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        """What to call for a step, an action or its find: the function itself, unless a test put something in its place."""
+        stand_in = self._around.stand_in
+        return function if stand_in is None else stand_in(declared, function)
 
     def recorded(self, key: str) -> Step | None:
         """What is recorded under a key. The first call that is not recorded ends the part that is only read back."""

@@ -176,6 +176,11 @@ class Reader:
         """Agents of an app with runs that wait to be claimed, and how many."""
         return [(row[0], row[1]) for row in await self._database.fetch("waiting_agents", app)]
 
+    async def next_wake(self, app: str) -> Microseconds | None:
+        """When the next of an app's runs that wait for time is due; None if none of them does."""
+        rows = await self._database.fetch("next_wake", app, self._database.read_clock())
+        return None if rows[0][0] is None else int(rows[0][0])
+
     async def processes(self) -> list[dict[str, Any]]:
         """Who works, or worked, on this store."""
         rows = await self._database.fetch("list_processes", self._database.read_clock())

@@ -92,6 +92,10 @@ where (cast(:state as text) is null or state = :state) order by last_at desc lim
 -- waiting_agents(app) --
 select agent, count(*) from wakeful_run where app = :app and state in ('ready', 'waiting') group by agent order by agent
 
+-- next_wake(app, now) --
+-- When the next run that waits for time is due.
+select min(due_at) from wakeful_run where app = :app and state in ('ready', 'waiting') and due_at > {now}
+
 -- count_runs() --
 select state, count(*) from wakeful_run group by state
 
