@@ -51,7 +51,7 @@ def build(bank: Bank, bug: Bug = "none", *, store: str | None = None) -> App:
         return None if bug == "blind-find" or op.id not in bank.transfers else f"transferred {amount}"
 
     @action(safety="reconcile", find=find)
-    def transfer(op: Operation, amount: int) -> str:
+    async def transfer(op: Operation, amount: int) -> str:
         bank.transfers[op.id] = amount
         bank.transferred.append(amount)
         return f"transferred {amount}"

@@ -224,5 +224,5 @@ async def test_mistakes_are_told(app: App, tmp_path: Path):
             world.fake(fetch, returns=1, raises=Transient("no"))
         with pytest.raises(ConfigError, match=r"fake\(3\): name a step's function"):
             world.fake(3)  # type: ignore[arg-type]
-        with pytest.raises(ConfigError, match="broken.json is not JSON"):
+        with pytest.raises(ConfigError, match=r"broken\.json is not JSON"):
             world.fake(fetch, record=tmp_path / "broken.json")

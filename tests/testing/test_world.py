@@ -182,7 +182,7 @@ async def test_the_clock_can_be_left_alone_or_moved_only_so_far(app: App, store_
         assert (len(tries), world.clock.now()) == (1, begun + duration("1h"))
         await world.skip("1h")
         assert len(tries) == 2
-        with pytest.raises(AssertionError, match="is waiting .*due at"):
+        with pytest.raises(AssertionError, match=r"is waiting .*due at"):
             await world.output(receipt)
         await world.drain(at_most="1d")
     assert len(tries) == 14

@@ -133,12 +133,8 @@ def compare_deeds(baseline: Iterable[Deed], seen: Iterable[Deed]) -> list[tuple[
         elif added:
             found.append(("twice", f"{example} was done{how}"))
         elif missing:
-            found.append(
-                (
-                    "never",
-                    f"{example} was done {len(then) or 'never'}{'' if then else ','} instead of {len(first)} times",
-                )
-            )
+            words = f"{len(then)} times instead of {len(first)}" if then else "never done"
+            found.append(("never", f"{example} was {words}"))
     return found
 
 

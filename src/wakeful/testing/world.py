@@ -25,7 +25,7 @@ from wakeful.model import Event, Receipt
 from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Probe
-from wakeful.stores.reading import LONGEST_PAGE
+from wakeful.stores.reading import LONGEST_PAGE, Reader
 from wakeful.testing.deeds import Deeds
 from wakeful.testing.fakes import NOTHING, Fake
 from wakeful.testing.time import VirtualTime
@@ -298,9 +298,7 @@ class World:
 
     async def runs(self, *, agent: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
         """All runs, each with everything about it, in the order in which they were made."""
-        reader = self.runtime.reader
-        found = await every_page(lambda after: reader.runs(agent=agent, state=state, limit=LONGEST_PAGE, after=after))
-        return [await self.run(run["id"]) for run in reversed(found["runs"])]
+        return await read_runs(self.runtime.reader, agent=agent, state=state)
 
     async def effects(self, *, action: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
         """All effects, in the order in which they were begun."""
@@ -337,6 +335,13 @@ class World:
             message = f"run {run['id']} of {run['agent']} is {run['state']} ({run['reason']}{due}), not done.{words}"
             raise AssertionError(message)
         return run["output"]
+
+
+async def read_runs(reader: Reader, **which: Any) -> list[dict[str, Any]]:
+    """All runs of a store, each with everything about it, in the order in which they were made."""
+    found = await every_page(lambda after: reader.runs(**which, limit=LONGEST_PAGE, after=after))
+    runs = [await reader.run(run["id"]) for run in reversed(found["runs"])]
+    return [run for run in runs if run is not None]
 
 
 async def every_page(page: Callable[[str | None], Awaitable[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
