@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -70,9 +70,9 @@ async def crash_everywhere(
         _, baseline = await one_case(app, happening, await new_store(), None, observe)
         refuse_nothing(baseline, happening)
         report = CrashReport(baseline)
-        for number in range(1, MOST_BOUNDARIES):
+        while len(report.crashes) < MOST_BOUNDARIES:
             await called(reset)
-            boundary, seen = await one_case(app, happening, await new_store(), number, observe)
+            boundary, seen = await one_case(app, happening, await new_store(), report.keys, observe)
             if boundary is None:
                 return report
             report.add(boundary, seen, outputs=outputs)
@@ -97,16 +97,16 @@ def refuse_nothing(baseline: Seen, event: Event) -> None:
 class Death:
     """Where this process is to count as dead, and whether it does."""
 
-    def __init__(self, number: int | None) -> None:
+    def __init__(self, but_not: Collection[str] | None) -> None:
         self._loop = asyncio.get_running_loop()
-        self._number = number
+        self._but_not = but_not
         self._boundaries: Boundaries | None = None
         self.came = asyncio.Event()
         self.boundary: Boundary | None = None
 
     def begin(self) -> None:
         """Count from here on: what came before was the start of the process itself."""
-        self._boundaries = Boundaries(crash_at=self._number, reached=self._reach, die=self._die)
+        self._boundaries = Boundaries(but_not=self._but_not, reached=self._reach, die=self._die)
 
     def end(self) -> None:
         """Nobody dies from here on: not who takes over, and not who has come to the end."""
@@ -129,10 +129,10 @@ class Death:
 
 
 async def one_case(
-    app: App, event: Event, store: str, number: int | None, observe: Observe | None
+    app: App, event: Event, store: str, but_not: Collection[str] | None, observe: Observe | None
 ) -> tuple[Boundary | None, Seen]:
-    """Handle the event, dying at boundary `number`; the boundary, unless it ended before, and how it ended."""
-    death = Death(number)
+    """Handle the event, dying at the first boundary that is not among those; which one that was, and how it ended."""
+    death = Death(but_not)
     async with World(app, store=store, probe=death.probe) as world:
         receipts: list[Receipt] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,17 +49,17 @@ async def crash_processes(
         with Nursery("wakeful.testing.killing:main") as nursery, tempfile.TemporaryDirectory() as folder:
             killing = Killing(app, happening, nursery, Path(folder))
 
-            async def one_case(number: int | None) -> tuple[Boundary | None, Seen]:
+            async def one_case(but_not: Collection[str] | None) -> tuple[Boundary | None, Seen]:
                 await called(reset)
-                boundary, seen = await killing.one_case(await new_store(), number)
+                boundary, seen = await killing.one_case(await new_store(), but_not)
                 seen.outside = await called(observe)
                 return boundary, seen
 
             _, baseline = await one_case(None)
             refuse_nothing(baseline, happening)
             report = CrashReport(baseline)
-            for number in range(1, MOST_BOUNDARIES):
-                boundary, seen = await one_case(number)
+            while len(report.crashes) < MOST_BOUNDARIES:
+                boundary, seen = await one_case(report.keys)
                 if boundary is None:
                     return report
                 report.add(boundary, seen, outputs=outputs)
@@ -77,21 +77,21 @@ class Killing:
         self._folder = folder
         self._cases = 0
 
-    async def one_case(self, store: str, number: int | None) -> tuple[Boundary | None, Seen]:
+    async def one_case(self, store: str, but_not: Collection[str] | None) -> tuple[Boundary | None, Seen]:
         self._cases += 1
         deeds = self._folder / f"deeds-{self._cases}"
         plan = {"app": self._app, "store": store, "event": to_envelope(self._event), "deeds": str(deeds)}
         clock = VirtualClock()
-        where, accepted = await self._live({**plan, "now": clock.now(), "crash_at": number, "accepted": False})
+        where, accepted = await self._live({**plan, "now": clock.now(), "but_not": but_not, "accepted": False})
         if where:
-            await self._live({**plan, "now": where["now"], "crash_at": None, "accepted": accepted})
+            await self._live({**plan, "now": where["now"], "but_not": None, "accepted": accepted})
         database = open_database(store, clock)
         await database.open(migrate=False)
         try:
             runs = await read_runs(Reader(database))
         finally:
             await database.close()
-        boundary = Boundary(where["number"], where["point"], tuple(where["requests"])) if where else None
+        boundary = Boundary(**where["boundary"]) if where else None
         return boundary, Seen({run["id"]: run for run in runs}, Deeds(deeds).all())
 
     async def _live(self, plan: dict[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -119,12 +119,12 @@ async def handle(plan: dict[str, Any]) -> None:
             one(point, requests)
 
     def reached(boundary: Boundary) -> None:
-        say("at the boundary", now=clock.now(), **boundary.to_json())
+        say("at the boundary", now=clock.now(), boundary=boundary.to_json())
 
     deeds = Deeds(Path(plan["deeds"]))
     async with World(load_app(plan["app"]), store=plan["store"], clock=clock, probe=probe, deeds=deeds) as world:
         await world.drain(skip=False)
-        boundaries.append(Boundaries(crash_at=plan["crash_at"], reached=reached))
+        boundaries.append(Boundaries(but_not=plan["but_not"], reached=reached))
         if not plan["accepted"]:
             await world.accept(from_envelope(plan["event"]))
             say("accepted")

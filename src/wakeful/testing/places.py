@@ -7,7 +7,7 @@ import itertools
 import secrets
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -17,7 +17,7 @@ from wakeful.runtime import open_database
 from wakeful.settings import sqlite_path
 
 Prepare = Callable[[str], Awaitable[None] | None]
-NewStore = Callable[[], Awaitable[str]]
+NewStore = Callable[[], Coroutine[Any, Any, str]]
 
 
 @contextlib.asynccontextmanager

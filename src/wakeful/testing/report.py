@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic_core import to_json
@@ -72,8 +72,14 @@ class CrashReport:
         """The crashes after which a run waits for a person, as its action declared. Not a problem."""
         return [crash for crash in self.crashes if crash.held]
 
+    @property
+    def keys(self) -> list[str]:
+        """The boundaries at which somebody has died."""
+        return [crash.boundary.key for crash in self.crashes]
+
     def add(self, boundary: Boundary, seen: Seen, *, outputs: bool = True) -> None:
         """Compare a case with the one in which nobody died."""
+        boundary = replace(boundary, number=len(self.crashes) + 1)
         found = [Problem(kind, what, boundary) for kind, what in compare(self.baseline, seen, outputs=outputs)]
         states = {run["agent"]: run["state"] for run in seen.runs.values()}
         self.crashes.append(
@@ -95,7 +101,7 @@ class CrashReport:
         lines = [f"{len(self.crashes)} boundaries, {self._bad} with problems, {len(self.held)} held for a person"]
         for crash in self.crashes:
             ended = ", ".join(f"{agent} {state}" for agent, state in crash.states.items()) or "no run"
-            number, where = crash.boundary.number, f"{crash.boundary.point} {' + '.join(crash.boundary.requests)}"
+            number, where = crash.boundary.number, f"{crash.boundary.point} {crash.boundary.about}"
             lines.append(f"{number:>4}  {where:<40}  {ended}")
             lines += [f"      ! {problem.what}" for problem in crash.problems]
             lines += [f"      ? held: {reason}" for reason in crash.held]

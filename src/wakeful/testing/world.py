@@ -13,6 +13,7 @@ import contextlib
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -105,6 +106,7 @@ class World:
         around = runtime.surroundings
         around.sleep, around.later = time.sleep, time.later
         around.stand_in = self._stand_in
+        around.chance = Random(self.app.name)  # back-offs are the same in every life, and so are their boundaries
         try:
             await runtime.open(migrate=True)
             await self._bury_others(runtime)
