@@ -92,3 +92,15 @@ def test_what_is_public_is_where_the_package_says():
     assert sorted({name for names in kit._HOMES.values() for name in names}) == kit.__all__
     for name in kit.__all__:
         assert getattr(kit, name).__name__ == name
+
+
+def test_everything_public_is_documented():
+    import wakeful.testing as kit
+    from docs.pages import page
+
+    text = page("docs/testing.md").text
+    assert [name for name in kit.__all__ if f"`{name}" not in text and f" {name}" not in text] == []
+    for method in (name for name in vars(kit.World) if not name.startswith("_")):
+        assert f"world.{method}" in text, method
+    for option in ("returns", "raises", "answers", "calls", "record", "takes"):
+        assert f"`{option}=" in text, option

@@ -311,3 +311,27 @@ async def test_mistakes_are_told(app: App):
             await World(app).__aenter__()
     with pytest.raises(RuntimeError, match="this world has ended"):
         await world.drain()
+
+
+async def test_nothing_is_left_of_a_world_that_has_ended(app: App, store_url: str):
+    stuck = asyncio.Event()
+
+    @app.agent(on("go"), deadline="1h")
+    async def go(run: Run) -> None:
+        @step
+        async def hangs() -> None:
+            stuck.set()
+            await asyncio.get_running_loop().create_future()
+
+        await run.step(hangs)
+
+    tasks = asyncio.all_tasks()
+    threads = {thread for thread in threading.enumerate() if thread.name.startswith("wakeful-")}
+    async with World(app, store=store_url) as world:
+        await world.emit("go")
+        await stuck.wait()
+        stuck.clear()
+        await world.crash()
+        await stuck.wait()
+    assert asyncio.all_tasks() == tasks
+    assert {thread for thread in threading.enumerate() if thread.name.startswith("wakeful-")} == threads

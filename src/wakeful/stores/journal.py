@@ -132,6 +132,9 @@ class Journal:
             self._resting.clear()
             self._go()
 
+    def is_dead(self) -> bool:
+        return self._dead
+
     def die(self) -> None:
         """From now on nothing is stored and nobody gets an answer, as if the process were gone. For tests."""
         self._dead = True
@@ -199,11 +202,8 @@ class Journal:
             composed.append(waiting)
         return composed
 
-    def _is_dead(self) -> bool:
-        return self._dead
-
     async def _commit(self, batch: list[Waiting]) -> None:
-        if self._is_dead():
+        if self.is_dead():
             return
         try:
             results = await self._transact([waiting.request for waiting in batch])
@@ -222,7 +222,7 @@ class Journal:
                 for waiting in sorted(batch, key=lambda waiting: type(waiting.request) is ClaimRuns):
                     await self._commit([waiting])
         else:
-            if self._is_dead():
+            if self.is_dead():
                 return
             for waiting, result in zip(batch, results, strict=True):
                 if result is None and not waiting.future.done():  # the most frequent one

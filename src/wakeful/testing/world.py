@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -105,7 +106,7 @@ class World:
         runtime = Runtime(self.app, store=self.store, clock=self.clock, lease=FOREVER, probe=self._probe, grace=0)
         around = runtime.surroundings
         around.sleep, around.later = time.sleep, time.later
-        around.stand_in = self._stand_in
+        around.stand_in = partial(self._stand_in, runtime, time)
         around.chance = Random(self.app.name)  # back-offs are the same in every life, and so are their boundaries
         try:
             await runtime.open(migrate=True)
@@ -255,20 +256,21 @@ class World:
         if fake in self._fakes:
             self._fakes.remove(fake)
 
-    def _stand_in(self, declared: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _stand_in(
+        self, runtime: Runtime, time: VirtualTime, declared: Any, function: Callable[..., Any]
+    ) -> Callable[..., Any]:
         """What is called for a step, an action or its find. The latest fake counts; deeds of actions are counted."""
         fake = next((one for one in reversed(self._fakes) if one.stands_for(declared)), None)
-        if fake is None and not isinstance(declared, Action):
+        if fake is None and self._probe is None and not isinstance(declared, Action):
             return function
-        time = self._time
 
         async def stand_in(*arguments: Any, **keywords: Any) -> Any:
-            if self._time is not time or self._runtime is None:
-                await asyncio.get_running_loop().create_future()  # its process is dead: it calls nobody any more
+            if runtime.store.journal.is_dead():
+                await asyncio.get_running_loop().create_future()  # its process is gone: it calls nobody any more
             if fake is not None:
                 value = await fake.answer(declared, function, arguments, keywords, time)
             else:
-                value = await call(function, arguments, keywords, what=f"action {declared.name}")
+                value = await call(function, arguments, keywords, what="the function")
             if isinstance(declared, Action):
                 self.deeds.add(declared, arguments[0], arguments[1:], keywords)
             return value
