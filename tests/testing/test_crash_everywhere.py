@@ -9,7 +9,7 @@ import pytest
 from testing.shop import Bank, Bug, build
 from wakeful import App, Backoff, Operation, Run, Transient, action, on, step
 from wakeful.errors import ConfigError
-from wakeful.testing import CrashReport, crash_everywhere
+from wakeful.testing import CrashReport, World, crash_everywhere
 
 PAID = ("order.paid", {"amount": 20, "name": "the customer"})
 
@@ -151,6 +151,36 @@ async def test_the_store_that_was_given_is_left_as_it_was(postgres_url: str):
     await crash("none", postgres_url, "letter.wanted")
     assert await count(postgres_url, "wakeful_event") == 0
     assert await query(postgres_url, "select 1 from pg_namespace where nspname like 'wakeful_test%'") == []
+
+
+async def test_fakes_are_arranged_in_each_world(store_url: str):
+    app = App("app")
+    sent: list[str] = []
+
+    async def fetch() -> str:
+        raise AssertionError
+
+    @action(safety="idempotent")
+    async def send(op: Operation, text: str) -> None:
+        sent.append(op.id)
+
+    @app.agent(on("go"))
+    async def go(run: Run) -> str:
+        text = await run.step(fetch)
+        await run.act(send, text)
+        return text
+
+    def arrange(world: World) -> None:
+        world.fake(fetch, returns="hello", takes="1h")
+        world.fake(send, returns=None)
+
+    report = await crash_everywhere(app, "go", store=store_url, arrange=arrange)
+    report.check()
+    assert {run["output"] for run in report.baseline.runs.values()} == {"hello"}
+    assert [str(one) for one in report.baseline.deeds] == ['send["hello"]']
+    assert not sent
+    with pytest.raises(ConfigError, match="arrange= cannot reach another one"):
+        await crash_everywhere("app.py", "go", processes=True, arrange=arrange)
 
 
 async def test_an_output_that_changes_is_found_unless_it_may():

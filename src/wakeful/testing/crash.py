@@ -11,6 +11,7 @@ import copy
 import inspect
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wakeful.errors import ConfigError
@@ -40,6 +41,7 @@ async def crash_everywhere(
     observe: Observe | None = None,
     reset: Observe | None = None,
     prepare: Prepare | None = None,
+    arrange: Callable[[World], Any] | None = None,
     outputs: bool = True,
     processes: bool = False,
 ) -> CrashReport:
@@ -51,11 +53,15 @@ async def crash_everywhere(
                but a step or the handler itself, is seen too
     reset      empties the outside world, before each case
     prepare    told the address of a store, once, to make tables of its own in it
+    arrange    told of the world of each case, to put fakes in it
     outputs    whether a run must return the same; say False if it returns the time of day
     processes  real processes, each ended by SIGKILL. `app` is then `file.py` or `module:app`, and what the outside world
                holds must be outside of them
     """
     if processes:
+        if arrange is not None:
+            message = "processes=True: fakes live in this process, and arrange= cannot reach another one"
+            raise ConfigError(message)
         from wakeful.testing.killing import crash_processes
 
         return await crash_processes(
@@ -67,12 +73,12 @@ async def crash_everywhere(
     happening = as_event(event, app.name)
     async with new_stores(store, prepare) as new_store:
         await called(reset)
-        _, baseline = await one_case(app, happening, await new_store(), None, observe)
+        _, baseline = await one_case(app, happening, await new_store(), None, observe, arrange)
         refuse_nothing(baseline, happening)
         report = CrashReport(baseline)
         while len(report.crashes) < MOST_BOUNDARIES:
             await called(reset)
-            boundary, seen = await one_case(app, happening, await new_store(), report.keys, observe)
+            boundary, seen = await one_case(app, happening, await new_store(), report.keys, observe, arrange)
             if boundary is None:
                 return report
             report.add(boundary, seen, outputs=outputs)
@@ -129,12 +135,18 @@ class Death:
 
 
 async def one_case(
-    app: App, event: Event, store: str, but_not: Collection[str] | None, observe: Observe | None
+    app: App,
+    event: Event,
+    store: str,
+    but_not: Collection[str] | None,
+    observe: Observe | None,
+    arrange: Callable[[World], Any] | None,
 ) -> tuple[Boundary | None, Seen]:
     """Handle the event, dying at the first boundary that is not among those; which one that was, and how it ended."""
     death = Death(but_not)
     async with World(app, store=store, probe=death.probe) as world:
         receipts: list[Receipt] = []
+        await called(None if arrange is None else partial(arrange, world))
 
         async def handle() -> None:
             receipts.append(await world.accept(event))
