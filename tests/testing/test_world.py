@@ -229,6 +229,31 @@ async def test_effects_deeds_and_alarms_are_seen(app: App, store_url: str):
             await world.output(run)
 
 
+@pytest.mark.parametrize(("verb", "ends"), [("confirm", "done"), ("repeat", "done"), ("abandon", "dead")])
+async def test_a_person_is_played_by_the_test(app: App, store_url: str, verb: str, ends: str):
+    @action
+    async def risky(op: Operation) -> str:
+        raise AssertionError
+
+    @app.agent(on("go"), attempts=1)
+    async def go(run: Run) -> str:
+        return await run.act(risky)
+
+    async with World(app, store=store_url) as world:
+        world.fake(risky, answers=[Transient("gone"), "done"])
+        run = await world.handle("go")
+        (held,) = await world.effects(state="held")
+        await getattr(world, verb)(*((held, "done") if verb == "confirm" else (held,)))
+        await world.drain()
+        run = await world.run(run)
+        assert run["state"] == ends
+        assert run["output"] == ("done" if ends == "done" else None)
+        with pytest.raises(NotFound, match="waits for nobody"):
+            await getattr(world, verb)(held["id"])
+        with pytest.raises(NotFound, match="is not there"):
+            await getattr(world, verb)("nothing")
+
+
 async def test_others_may_read_the_store_meanwhile(app: App, store_url: str):
     counted = []
 

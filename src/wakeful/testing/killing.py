@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -52,7 +53,7 @@ async def crash_processes(
             async def one_case(but_not: Collection[str] | None) -> tuple[Boundary | None, Seen]:
                 await called(reset)
                 boundary, seen = await killing.one_case(await new_store(), but_not)
-                seen.outside = await called(observe)
+                seen.outside = copy.deepcopy(await called(observe))
                 return boundary, seen
 
             _, baseline = await one_case(None)

@@ -81,7 +81,10 @@ class CrashReport:
         """Compare a case with the one in which nobody died."""
         boundary = replace(boundary, number=len(self.crashes) + 1)
         found = [Problem(kind, what, boundary) for kind, what in compare(self.baseline, seen, outputs=outputs)]
-        states = {run["agent"]: run["state"] for run in seen.runs.values()}
+        states: dict[str, str] = {}
+        for run in seen.runs.values():
+            before = states.get(run["agent"], "").split(" and ")
+            states[run["agent"]] = " and ".join(sorted({*before, run["state"]} - {""}))
         self.crashes.append(
             Crash(boundary, states, tuple(f"{run['agent']}: {run['reason']}" for run in seen.held), tuple(found))
         )

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from wakeful.clock import Duration, Microseconds, VirtualClock, duration
 from wakeful.errors import ConfigError, NotFound
@@ -25,12 +25,13 @@ from wakeful.execution.call import call
 from wakeful.execution.run import TURNS_BEFORE_LEAVING
 from wakeful.model import Event, Receipt
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess
+from wakeful.stores.base import BuryProcess, SettleEffect
 from wakeful.stores.journal import Probe
 from wakeful.stores.reading import LONGEST_PAGE, Reader
 from wakeful.testing.deeds import Deeds
 from wakeful.testing.fakes import NOTHING, Fake
 from wakeful.testing.time import VirtualTime
+from wakeful.values import to_text
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -144,8 +145,7 @@ class World:
 
     async def emit(self, type: str, data: Any = None, **attributes: Any) -> Receipt:  # noqa: A002 the field's own name
         """Send an event in, as `app.emit`; returns once it is stored, before anything was done about it."""
-        _ = self.runtime
-        return await self.app.emit(type, data, **attributes)
+        return await self.runtime.app.emit(type, data, **attributes)
 
     async def accept(self, event: Event) -> Receipt:
         """Send in an event that was made elsewhere."""
@@ -153,8 +153,7 @@ class World:
 
     async def start(self, agent: str, data: Any = None, **options: Any) -> Receipt:
         """Run one agent now, whatever its triggers say."""
-        _ = self.runtime
-        return await self.app.start(agent, data, **options)
+        return await self.runtime.app.start(agent, data, **options)
 
     async def handle(self, type: str, data: Any = None, **attributes: Any) -> dict[str, Any]:  # noqa: A002
         """Send an event in and drain; the one run that it made, as it is then."""
@@ -189,8 +188,6 @@ class World:
 
     async def _work(self) -> None:
         """Until nothing is due, or all that still runs waits for time."""
-        if self._runtime is None:
-            _ = self.runtime
         drained = asyncio.ensure_future(self.runtime.drain())
         try:
             while not drained.done():
@@ -214,6 +211,36 @@ class World:
     async def _next_due(self) -> Microseconds | None:
         stored = await self.runtime.reader.next_wake(self.app.name)
         return min((due for due in (stored, self._time.next_due()) if due is not None), default=None)
+
+    # what a person says
+
+    async def confirm(self, effect: Mapping[str, Any] | str, result: Any = None) -> None:
+        """Say of a held effect that it was done, and with which result. Its run goes on at the next drain."""
+        text = None if result is None else to_text(result, what="the result")
+        await self._settle(effect, "confirmed", text)
+
+    async def repeat(self, effect: Mapping[str, Any] | str) -> None:
+        """Say of a held effect that it was not done, and is to be."""
+        await self._settle(effect, "retrying")
+
+    async def abandon(self, effect: Mapping[str, Any] | str) -> None:
+        """Say of a held effect that it was not done, and is not to be."""
+        await self._settle(effect, "abandoned")
+
+    async def _settle(
+        self,
+        effect: Mapping[str, Any] | str,
+        state: Literal["confirmed", "retrying", "abandoned"],
+        result: str | None = None,
+    ) -> None:
+        identifier = effect if isinstance(effect, str) else str(effect["id"])
+        settled = await self.runtime.store.settle_effect(
+            SettleEffect(identifier, state, "a test", "said in a test", result)
+        )
+        if settled is None or not settled.first:
+            found = "is not there" if settled is None else f"is {settled.effect.state} and waits for nobody"
+            message = f"effect {identifier} {found}: world.effects(state='held') lists what waits for a person"
+            raise NotFound(message)
 
     # fakes
 
