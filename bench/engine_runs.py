@@ -12,13 +12,15 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import structlog
 
+from bench.outbox_fill import fill
 from bench.workload import LEAST_CYCLES
-from wakeful import App, Run, on
+from wakeful import App, Operation, Run, action, on
+from wakeful.channels import Channel, Message
 from wakeful.cli.working import spare_the_collector
 
 PAYLOAD = {"number": 42, "title": "printer on fire", "severity": 3}
@@ -37,9 +39,33 @@ async def summarise(verdict: dict[str, object]) -> dict[str, object]:  # noqa: A
     return RESULT
 
 
-def make_app(store: str, in_flight: int) -> App:
-    """An app with the one agent of the workload."""
-    app = App("bench", store=store, in_flight=in_flight)
+@action(safety="idempotent")
+async def comment(op: Operation, number: int, text: str) -> dict[str, object]:  # noqa: ARG001 an action has arguments
+    return RESULT
+
+
+class Nowhere(Channel):
+    """Takes everything at once: what is measured is the outbox."""
+
+    most = 200
+
+    async def deliver(self, messages: Sequence[Message]) -> None: ...
+
+
+def make_app(store: str, in_flight: int, *, outgoing: bool = False) -> App:
+    """An app with the one agent of the workload; with `outgoing` it has an effect and sends its output as well."""
+    app = App("bench", store=store, in_flight=in_flight, channels={"ops": Nowhere(), "stuck": Nowhere()})
+    if outgoing:
+
+        @app.agent(on("bench.ticket.created"), name="floor", deliver="ops")
+        async def outgoing_floor(run: Run, data: dict[str, Any]) -> dict[str, object]:
+            found = await run.step(fetch, data["number"])
+            verdict = await run.step(judge, found)
+            summary = await run.step(summarise, verdict)
+            await run.act(comment, data["number"], "nothing to do")
+            return {**summary, "comment": "nothing to do"}
+
+        return app
 
     @app.agent(on("bench.ticket.created"))
     async def floor(run: Run, data: dict[str, Any]) -> dict[str, object]:
@@ -50,9 +76,15 @@ def make_app(store: str, in_flight: int) -> App:
     return app
 
 
-async def measure(store: str, seconds: float, in_flight: int, *, spread: bool = False) -> dict[str, float]:
-    """Finished runs per second, and how many transitions a transaction carried."""
-    app = make_app(store, in_flight)
+async def measure(
+    store: str, seconds: float, in_flight: int, *, spread: bool = False, outgoing: bool = False, waiting: int = 0
+) -> dict[str, float]:
+    """Finished runs per second, and how many transitions a transaction carried. With `outgoing` a run counts when its
+    message has been delivered too; `waiting` deliveries are in the outbox from the beginning, for a channel in trouble.
+    """
+    if waiting:
+        await fill(store, waiting)
+    app = make_app(store, in_flight, outgoing=outgoing)
     async with app.running(migrate=True) as runtime:
         spare_the_collector()  # as `wakeful worker` does
         number = 0
@@ -79,12 +111,15 @@ async def measure(store: str, seconds: float, in_flight: int, *, spread: bool = 
         await asyncio.sleep(0.5)  # warm up
         journal = runtime.store.journal
         before, began = runtime.worker.finished, time.perf_counter()
+        delivered = runtime.courier.delivered
         transitions, transactions, cpu = journal.transitions, journal.transactions, time.process_time()
         await asyncio.sleep(seconds)
         while runtime.worker.finished - before < in_flight * LEAST_CYCLES:  # noqa: ASYNC110 a slow machine: measured until there is enough
             await asyncio.sleep(0.05)
         took = time.perf_counter() - began
         count = runtime.worker.finished - before
+        if outgoing:
+            count = min(count, runtime.courier.delivered - delivered)
         figures = {
             "runs_per_second": count / took,
             "transitions_per_transaction": (journal.transitions - transitions) / (journal.transactions - transactions),
@@ -97,6 +132,10 @@ async def measure(store: str, seconds: float, in_flight: int, *, spread: bool = 
         counts = await runtime.reader.counts()
         if set(counts) != {"done"}:
             message = f"not every run went well, so the figures mean nothing: {counts}"
+            raise RuntimeError(message)
+        late = (await runtime.reader.deliveries(channel="ops", state="pending", limit=1))["deliveries"]
+        if late:
+            message = f"not every message was delivered, so the figures mean nothing: {late}"
             raise RuntimeError(message)
     return figures
 
@@ -113,11 +152,22 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--in-flight", type=int, default=64)
     parser.add_argument("--spread", action="store_true")
+    parser.add_argument("--outgoing", action="store_true")
+    parser.add_argument("--waiting", type=int, default=0)
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     import uvloop
 
-    figures = uvloop.run(measure(options.store, options.seconds, options.in_flight, spread=options.spread))
+    figures = uvloop.run(
+        measure(
+            options.store,
+            options.seconds,
+            options.in_flight,
+            spread=options.spread,
+            outgoing=options.outgoing,
+            waiting=options.waiting,
+        )
+    )
     print(json.dumps(figures))
 
 

@@ -18,7 +18,19 @@ from typing import TYPE_CHECKING, get_args
 
 import asyncpg
 
-from bench.workload import AGENT, LEAST_CYCLES, OUTPUT, RESULT, STEPS, WARM_UP_CYCLES, Keys, arrivals, now
+from bench.workload import (
+    AGENT,
+    ARGUMENTS,
+    LEAST_CYCLES,
+    OUTPUT,
+    RESULT,
+    STEPS,
+    WARM_UP_CYCLES,
+    Keys,
+    arrivals,
+    now,
+    operation_ids,
+)
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -61,6 +73,25 @@ create table step (
     saved_at bigint not null,
     primary key (run_seq, key)
 );
+create table effect (
+    seq bigint generated always as identity primary key,
+    id text not null unique,
+    run_seq bigint not null,
+    state text not null,
+    arguments text not null,
+    result text,
+    opened_at bigint not null
+);
+create table delivery (
+    seq bigint generated always as identity primary key,
+    id text not null,
+    run_seq bigint not null,
+    channel text not null,
+    state text not null,
+    message text not null,
+    due_at bigint not null
+);
+create index delivery_pending on delivery (channel, seq) where state = 'pending';
 """
 # A round is one statement over arrays. `executemany` and `fetchmany` of one-row statements were slower: 3,900 runs/s
 # against 5,800, medians of six rounds in turn. uvloop instead of asyncio's own loop added a further 8 %.
@@ -95,6 +126,30 @@ update run set state = 'done', owner = null, finished_at = $3, output = $4
 from unnest($1::bigint[], $2::bigint[]) as input (seq, token)
 where run.seq = input.seq and run.token = input.token and run.state = 'running'
 """
+_OPEN_EFFECTS = """
+insert into effect (id, run_seq, state, arguments, opened_at)
+select input.id, run.seq, 'intent', $4, $5
+from unnest($1::bigint[], $2::bigint[], $3::text[]) as input (seq, token, id)
+join run on run.seq = input.seq and run.token = input.token and run.state = 'running'
+on conflict do nothing
+"""
+_CONFIRM_EFFECTS = """
+update effect set state = 'confirmed', result = $4
+from unnest($1::bigint[], $2::bigint[], $3::text[]) as input (seq, token, id)
+where effect.id = input.id
+  and exists (select 1 from run where run.seq = input.seq and run.token = input.token and run.state = 'running')
+"""
+_SEND = """
+insert into delivery (id, run_seq, channel, state, message, due_at)
+select run.seq || '-1', run.seq, 'ops', 'pending', $3, $4
+from unnest($1::bigint[], $2::bigint[]) as input (seq, token)
+join run on run.seq = input.seq and run.token = input.token and run.state = 'running'
+"""
+_PENDING = "select seq from delivery where channel = 'ops' and state = 'pending' order by seq limit $1"
+_DELIVERED = """
+update delivery set state = 'delivered' from unnest($1::bigint[]) as input (seq)
+where delivery.seq = input.seq and delivery.state = 'pending'
+"""
 
 
 class FenceError(Exception):
@@ -105,15 +160,22 @@ class NotDurableError(Exception):
     """The server does not wait for its disk, so its figures say nothing. Turn fsync and synchronous_commit on."""
 
 
-async def measure(dsn: str, seconds: float = 5, in_flight: int = 64, keys: Keys = "digest") -> float:
-    """Return how many runs a second the bare loop finishes, `in_flight` at a time, for about `seconds`."""
+async def measure(
+    dsn: str, seconds: float = 5, in_flight: int = 64, keys: Keys = "digest", *, outgoing: bool = False
+) -> float:
+    """Return how many runs a second the bare loop finishes, `in_flight` at a time, for about `seconds`.
+
+    `outgoing`: each run has an effect and a delivery as well, three rounds more.
+    """
     async with _database(dsn) as connection:
         for cycle in range(WARM_UP_CYCLES):
-            await _finish_together(connection, cycle * in_flight, in_flight, keys)
+            await _finish_together(connection, cycle * in_flight, in_flight, keys, outgoing=outgoing)
         cycles = 0
         start = time.perf_counter()
         while (elapsed := time.perf_counter() - start) < seconds or cycles < LEAST_CYCLES:
-            await _finish_together(connection, (WARM_UP_CYCLES + cycles) * in_flight, in_flight, keys)
+            await _finish_together(
+                connection, (WARM_UP_CYCLES + cycles) * in_flight, in_flight, keys, outgoing=outgoing
+            )
             cycles += 1
         return cycles * in_flight / elapsed
 
@@ -133,8 +195,10 @@ async def _database(dsn: str) -> "AsyncIterator[Connection]":
         await connection.close()
 
 
-async def _finish_together(connection: "Connection", first: int, count: int, keys: Keys) -> None:
-    """Take `count` new runs from their event to their output: six rounds, six commits."""
+async def _finish_together(
+    connection: "Connection", first: int, count: int, keys: Keys, *, outgoing: bool = False
+) -> None:
+    """Take `count` new runs from their event to their output: six rounds, six commits; nine with what goes out."""
     async with connection.transaction():
         await _accept(connection, first, count, keys)
     async with connection.transaction():
@@ -142,8 +206,20 @@ async def _finish_together(connection: "Connection", first: int, count: int, key
     for key in STEPS:
         async with connection.transaction():
             await _save_steps(connection, runs, tokens, key)
+    if outgoing:
+        operations = operation_ids(first, count)
+        async with connection.transaction():
+            _expect(count, await connection.execute(_OPEN_EFFECTS, runs, tokens, operations, ARGUMENTS, now()))
+        async with connection.transaction():
+            _expect(count, await connection.execute(_CONFIRM_EFFECTS, runs, tokens, operations, RESULT))
     async with connection.transaction():
+        if outgoing:
+            _expect(count, await connection.execute(_SEND, runs, tokens, OUTPUT, now()))
         await _finish(connection, runs, tokens)
+    if outgoing:
+        async with connection.transaction():
+            pending = [row["seq"] for row in await connection.fetch(_PENDING, count)]
+            _expect(count, await connection.execute(_DELIVERED, pending))
 
 
 async def _accept(connection: "Connection", first: int, count: int, keys: Keys) -> None:

@@ -17,7 +17,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
-from bench.workload import AGENT, LEAST_CYCLES, OUTPUT, RESULT, STEPS, WARM_UP_CYCLES, Keys, arrivals, now
+from bench.workload import (
+    AGENT,
+    ARGUMENTS,
+    LEAST_CYCLES,
+    OUTPUT,
+    RESULT,
+    STEPS,
+    WARM_UP_CYCLES,
+    Keys,
+    arrivals,
+    now,
+    operation_ids,
+)
 
 _SCHEMA = """
 create table event (
@@ -49,6 +61,25 @@ create table step (
     saved_at integer not null,
     primary key (run_seq, key)
 ) without rowid;
+create table effect (
+    seq integer primary key,
+    id text not null unique,
+    run_seq integer not null,
+    state text not null,
+    arguments text not null,
+    result text,
+    opened_at integer not null
+);
+create table delivery (
+    seq integer primary key,
+    id text not null,
+    run_seq integer not null,
+    channel text not null,
+    state text not null,
+    message text not null,
+    due_at integer not null
+);
+create index delivery_pending on delivery (channel, seq) where state = 'pending';
 """
 _ACCEPT_EVENT = """
 insert into event (key, agent, state, accepted_at, envelope) values (?, ?, 'accepted', ?, ?) on conflict do nothing
@@ -71,21 +102,46 @@ _FINISH = """
 update run set state = 'done', owner = null, finished_at = ?, output = ?
 where seq = ? and token = ? and state = 'running'
 """
+_OPEN_EFFECT = """
+insert into effect (id, run_seq, state, arguments, opened_at)
+select ?, seq, 'intent', ?, ? from run where seq = ? and token = ? and state = 'running'
+on conflict do nothing
+"""
+_CONFIRM_EFFECT = """
+update effect set state = 'confirmed', result = ?
+where id = ? and exists (select 1 from run where seq = ? and token = ? and state = 'running')
+"""
+_SEND = """
+insert into delivery (id, run_seq, channel, state, message, due_at)
+select ?, seq, 'ops', 'pending', ?, ? from run where seq = ? and token = ? and state = 'running'
+"""
+_PENDING = "select seq from delivery where channel = 'ops' and state = 'pending' order by seq limit ?"
+_DELIVERED = "update delivery set state = 'delivered' where seq = ? and state = 'pending'"
 
 
 class FenceError(Exception):
     """A round wrote fewer rows than runs: the loop lost a claim, which nobody here can take. The floor is wrong."""
 
 
-def measure(seconds: float = 5, in_flight: int = 64, directory: Path | None = None, keys: Keys = "digest") -> float:
-    """Return how many runs a second the bare loop finishes, `in_flight` at a time, for about `seconds`."""
+def measure(
+    seconds: float = 5,
+    in_flight: int = 64,
+    directory: Path | None = None,
+    keys: Keys = "digest",
+    *,
+    outgoing: bool = False,
+) -> float:
+    """Return how many runs a second the bare loop finishes, `in_flight` at a time, for about `seconds`.
+
+    `outgoing`: each run has an effect and a delivery as well, three rounds more.
+    """
     with _database(directory) as connection:
         for cycle in range(WARM_UP_CYCLES):
-            _finish_together(connection, cycle * in_flight, in_flight, keys)
+            _finish_together(connection, cycle * in_flight, in_flight, keys, outgoing=outgoing)
         cycles = 0
         start = time.perf_counter()
         while (elapsed := time.perf_counter() - start) < seconds or cycles < LEAST_CYCLES:
-            _finish_together(connection, (WARM_UP_CYCLES + cycles) * in_flight, in_flight, keys)
+            _finish_together(connection, (WARM_UP_CYCLES + cycles) * in_flight, in_flight, keys, outgoing=outgoing)
             cycles += 1
         return cycles * in_flight / elapsed
 
@@ -104,8 +160,10 @@ def _database(directory: Path | None) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def _finish_together(connection: sqlite3.Connection, first: int, count: int, keys: Keys) -> None:
-    """Take `count` new runs from their event to their output: six rounds, six commits."""
+def _finish_together(
+    connection: sqlite3.Connection, first: int, count: int, keys: Keys, *, outgoing: bool = False
+) -> None:
+    """Take `count` new runs from their event to their output: six rounds, six commits; nine with what goes out."""
     with _transaction(connection):
         _accept(connection, first, count, keys)
     with _transaction(connection):
@@ -113,8 +171,19 @@ def _finish_together(connection: sqlite3.Connection, first: int, count: int, key
     for key in STEPS:
         with _transaction(connection):
             _save_steps(connection, claims, key)
+    if outgoing:
+        operations = operation_ids(first, count)
+        with _transaction(connection):
+            _open_effects(connection, claims, operations)
+        with _transaction(connection):
+            _confirm_effects(connection, claims, operations)
     with _transaction(connection):
+        if outgoing:
+            _send(connection, claims)
         _finish(connection, claims)
+    if outgoing:
+        with _transaction(connection):
+            _deliver(connection, count)
 
 
 @contextlib.contextmanager
@@ -149,6 +218,28 @@ def _finish(connection: sqlite3.Connection, claims: list[tuple[int, int]]) -> No
     at = now()
     finished = connection.executemany(_FINISH, [(at, OUTPUT, seq, token) for seq, token in claims])
     _expect(len(claims), finished.rowcount)
+
+
+def _open_effects(connection: sqlite3.Connection, claims: list[tuple[int, int]], operations: list[str]) -> None:
+    at = now()
+    rows = [(operation, ARGUMENTS, at, *claim) for operation, claim in zip(operations, claims, strict=True)]
+    _expect(len(claims), connection.executemany(_OPEN_EFFECT, rows).rowcount)
+
+
+def _confirm_effects(connection: sqlite3.Connection, claims: list[tuple[int, int]], operations: list[str]) -> None:
+    rows = [(RESULT, operation, *claim) for operation, claim in zip(operations, claims, strict=True)]
+    _expect(len(claims), connection.executemany(_CONFIRM_EFFECT, rows).rowcount)
+
+
+def _send(connection: sqlite3.Connection, claims: list[tuple[int, int]]) -> None:
+    at = now()
+    rows = [(f"{seq}-1", OUTPUT, at, seq, token) for seq, token in claims]
+    _expect(len(claims), connection.executemany(_SEND, rows).rowcount)
+
+
+def _deliver(connection: sqlite3.Connection, count: int) -> None:
+    pending = connection.execute(_PENDING, (count,)).fetchall()
+    _expect(count, connection.executemany(_DELIVERED, pending).rowcount)
 
 
 def _expect(wanted: int, written: int) -> None:

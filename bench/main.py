@@ -52,12 +52,13 @@ class Plan:
     samples: int
     finished: int
     sleeping: int
+    letters: int
     lease: int
 
 
 # Many short turns: a machine that others share is fast and slow by the second.
-FULL = Plan(seconds=2, turns=7, samples=200, finished=1_000_000, sleeping=100_000, lease=15 * SECOND)
-SMOKE = Plan(seconds=0.3, turns=1, samples=10, finished=2_000, sleeping=500, lease=1 * SECOND)
+FULL = Plan(seconds=2, turns=7, samples=200, finished=1_000_000, sleeping=100_000, letters=10_000, lease=15 * SECOND)
+SMOKE = Plan(seconds=0.3, turns=1, samples=10, finished=2_000, sleeping=500, letters=300, lease=1 * SECOND)
 
 
 class Bench:
@@ -108,6 +109,62 @@ class Bench:
             f"{statistics.median(spread):,.0f} runs/s with all kinds in each commit; "
             f"{mine / ceiling:.0%} of a loop that knows no event again ({ceiling:,.0f} runs/s)",
         )  # fmt: skip
+
+    # an effect and a delivery for each run
+
+    def outgoing(self) -> Iterator[Figure]:
+        def floor_of_sqlite() -> float:
+            return floor_sqlite.measure(self.plan.seconds, IN_FLIGHT, self.folder, outgoing=True)
+
+        def floor_of_postgres() -> float:
+            return asyncio.run(floor_postgres.measure(self.postgres(), self.plan.seconds, IN_FLIGHT, outgoing=True))
+
+        for name, store, floor in self._both(floor_of_sqlite, floor_of_postgres):
+            engine, floors = [], []
+            for _ in range(self.plan.turns):
+                floors.append(floor())
+                engine.append(self._engine(store(), "--outgoing"))
+            mine, bare = statistics.median(engine), statistics.median(floors)
+            yield Figure(
+                f"3 steps, an effect, a delivery, {name}", f"{mine:,.0f} runs/s", f"{bare:,.0f} runs/s", mine / bare,
+                "15 %", "", mine / bare >= 0.15, "the bare loop has the same number of writes",
+            )  # fmt: skip
+
+    def backlog(self) -> Iterator[Figure]:
+        waiting = self.plan.sleeping
+        for name, store, _ in self._both(None, None):
+            empty, full = [], []
+            for _ in range(self.plan.turns):
+                empty.append(self._engine(store(), "--outgoing"))
+                full.append(self._engine(store(), "--outgoing", "--waiting", str(waiting)))
+            mine, free = statistics.median(full), statistics.median(empty)
+            yield Figure(
+                f"runs beside a full outbox, {name}", f"{mine:,.0f} runs/s", f"{free:,.0f} runs/s", mine / free,
+                "90 %", "", mine / free >= 0.9, f"{waiting:,} deliveries wait for a channel in trouble",
+            )  # fmt: skip
+
+    def replay(self) -> Iterator[Figure]:
+        letters = self.plan.letters
+        for name, store, _ in self._both(None, None):
+            turns = [self._replay(store(), letters) for _ in range(min(3, self.plan.turns))]
+            new = statistics.median(turn["new_per_second"] for turn in turns)
+            mine = statistics.median(turn["replayed_per_second"] for turn in turns)
+            yield Figure(
+                f"replay of dead letters, {name}", f"{mine:,.0f} runs/s", f"{new:,.0f} runs/s", mine / new, "80 %", "",
+                mine / new >= 0.8, f"{letters:,} letters against as many new events",
+            )  # fmt: skip
+
+    @staticmethod
+    def _replay(store: str, letters: int) -> dict[str, float]:
+        command = [sys.executable, "-m", "bench.engine_replay", "--store", store, "--letters", str(letters)]
+        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+        found: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
+        return found
+
+    def _both(self, sqlite: Any, postgres: Any) -> list[tuple[str, Callable[[], str], Any]]:
+        """Each store there is, with something that goes with it."""
+        stores: list[tuple[str, Callable[[], str], Any]] = [("SQLite", self.sqlite, sqlite)]
+        return stores + ([("PostgreSQL", self.postgres, postgres)] if self.server else [])
 
     def _engine(self, store: str, *options: str) -> float:
         command = [sys.executable, "-m", "bench.engine_runs", "--store", store, "--seconds", str(self.plan.seconds)]
@@ -206,7 +263,18 @@ class Bench:
             )  # fmt: skip
 
 
-NAMES = ("runs_sqlite", "runs_postgres", "runs_dbos", "dispatch", "intake", "claim", "recovery")
+NAMES = (
+    "runs_sqlite",
+    "runs_postgres",
+    "runs_dbos",
+    "outgoing",
+    "backlog",
+    "replay",
+    "dispatch",
+    "intake",
+    "claim",
+    "recovery",
+)
 NEED_POSTGRES = {"runs_postgres", "runs_dbos"}
 
 

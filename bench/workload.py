@@ -1,6 +1,7 @@
 """The work that every store floor does: one kind of run, the same bytes for each database.
 
     accept ─► claim ─► step ─► step ─► step ─► finish        six rounds, one commit each, for all runs in flight
+    accept ─► claim ─► step ─► step ─► step ─► open an effect ─► confirm it ─► finish and send ─► delivered    nine
 
 A run is one event of about 200 bytes handled by one agent in three checkpointed steps. What its identities look like
 decides more than anything else, so each floor is measured with both kinds:
@@ -23,6 +24,7 @@ Keys = Literal["digest", "growing"]
 AGENT = "floor"
 STEPS = ("fetch:0", "judge:0", "summarise:0")
 RESULT = '{"value":{"verdict":"looks fine","score":0.93}}'
+ARGUMENTS = '[42,"nothing to do"]'
 OUTPUT = '{"verdict":"looks fine","score":0.93,"comment":"nothing to do"}'
 WARM_UP_CYCLES = 20
 """Cycles before the clock starts, so that statements are prepared and files have their first pages."""
@@ -55,6 +57,14 @@ def _arrival(number: int, keys: Keys) -> Arrival:
     key = hashlib.blake2b(b"/bench/floor\0" + event_id.encode(), digest_size=16).hexdigest()
     run_id = hashlib.blake2b(b"bench\0floor\0" + key.encode(), digest_size=16).hexdigest()
     return Arrival(key, run_id, _ENVELOPE % event_id)
+
+
+def operation_ids(first: int, count: int) -> list[str]:
+    """The identity of each run's effect: a digest, by which it is known again."""
+    return [
+        hashlib.blake2b(b"effect" + number.to_bytes(8, "big"), digest_size=13).hexdigest()
+        for number in range(first, first + count)
+    ]
 
 
 def now() -> int:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from wakeful.execution.options import Backoff, step
     from wakeful.execution.run import Outcome, Run
     from wakeful.model import Event, Receipt
+    from wakeful.secrets import env
     from wakeful.triggers.on import on
 
 __version__ = "0.1.0"
@@ -37,6 +38,7 @@ __all__ = [
     "VirtualClock",
     "WakefulError",
     "action",
+    "env",
     "on",
     "step",
 ]
@@ -59,6 +61,7 @@ _HOMES = {
     "wakeful.execution.options": ("Backoff", "step"),
     "wakeful.execution.run": ("Outcome", "Run"),
     "wakeful.model": ("Event", "Receipt"),
+    "wakeful.secrets": ("env",),
     "wakeful.triggers.on": ("on",),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
@@ -15,6 +15,8 @@ from wakeful.clock import Clock
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.options import AgentOptions, location, name_of, read_options
 from wakeful.model import Receipt
+from wakeful.output.channels.base import Channel
+from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
 from wakeful.triggers.base import Trigger
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-APP_OPTIONS = ("store", "in_flight", "clock", "rules")
+APP_OPTIONS = ("store", "in_flight", "clock", "rules", "channels")
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
 
 
@@ -40,6 +42,7 @@ class Agent:
     takes_data: bool
     data_model: TypeAdapter[Any] | None
     written_at: str
+    returns: TypeAdapter[Any] | None = None
 
     def describe(self) -> dict[str, Any]:
         """The agent for people and JSON."""
@@ -49,6 +52,8 @@ class Agent:
             "triggers": [trigger.describe() for trigger in self.triggers],
             "attempts": self.options.attempts,
             "concurrency": self.options.concurrency,
+            "deliver": self.options.deliver,
+            "state": None if self.options.state is None else self.options.state.__name__,
             "written_at": self.written_at,
         }
 
@@ -69,6 +74,7 @@ class App:
         in_flight: int = 64,
         clock: Clock | None = None,
         rules: tuple[Rule, ...] = DEFAULT_RULES,
+        channels: Mapping[str, Channel] | None = None,
         **unknown: Any,
     ) -> None:
         for option in unknown:
@@ -86,13 +92,45 @@ class App:
         self.clock = clock
         self.rules = rules
         self.agents: dict[str, Agent] = {}
+        self.channels: dict[str, Channel] = {}
+        self.channel("log", Log())
+        for channel, kind in (channels or {}).items():
+            self.channel(channel, kind)
         self.runtime: Runtime | None = None
+
+    def channel(self, name: str, channel: Any) -> None:
+        """Declare where messages can go: `app.channel("ops", http("https://…"))`. `log` is always there."""
+        where = f"app {self.name}: channel {name!r}"
+        if not isinstance(name, str) or not _NAME.match(name):
+            message = f"{where}: a channel's name is letters, digits, _ . and -, at most 100 of them"
+            raise ConfigError(message)
+        if not isinstance(channel, Channel):
+            message = (
+                f"{where}: {channel!r} is not a channel. Write http(…), file(…), event(…), log() or one of your own"
+            )
+            raise ConfigError(message)
+        if name in self.channels and name != "log":
+            message = f"{where}: there is a channel of that name already"
+            raise ConfigError(message)
+        self.channels[str.__str__(name)] = channel
+
+    def refuse_unknown_channels(self) -> None:
+        """Every `deliver=` names a channel. Asked when everything is declared."""
+        for agent in self.agents.values():
+            wanted = agent.options.deliver
+            if wanted is not None and wanted not in self.channels:
+                message = (
+                    f'agent {agent.name} ({agent.written_at}): deliver="{wanted}": app {self.name} has no such channel.'
+                    f'{did_you_mean(wanted, self.channels)} Declare it: App(…, channels={{"{wanted}": http("https://…")}})'
+                )
+                raise ConfigError(message)
 
     def agent(self, *triggers: Trigger, name: str | None = None, **options: Any) -> Callable[[F], F]:
         """Declare a function as an agent that wakes on these triggers.
 
-        Options: owner, attempts, backoff, deadline, concurrency, max_crashes. The function takes the run and, if it
-        wants it checked, the event's data: `async def review(run: Run, pull_request: PullRequest)`.
+        Options: owner, attempts, backoff, deadline, concurrency, max_crashes, deliver (the channel that gets the
+        output), checks (of the output), state (a model, kept from run to run). The function takes the run and, if it
+        wants it checked, the event's data: `async def review(run: Run, pull_request: PullRequest) -> Review`.
         """
 
         def declare(function: F) -> F:
@@ -108,7 +146,9 @@ class App:
                 raise ConfigError(message)
             checked = read_options(AgentOptions, options, where=where)
             takes_data, model = read_signature(function, triggers, where)
-            self.agents[chosen] = Agent(chosen, function, triggers, checked, takes_data, model, location(function))
+            self.agents[chosen] = Agent(
+                chosen, function, triggers, checked, takes_data, model, location(function), read_returns(function)
+            )
             return function
 
         for given in cast("tuple[object, ...]", triggers):
@@ -167,6 +207,15 @@ class App:
         from wakeful.api.serving import serve_app
 
         return serve_app(self, **options)
+
+
+def read_returns(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
+    """What the handler says that it returns, to check it by. One that says nothing, or what cannot be read, is not checked."""
+    try:
+        annotation = get_type_hints(function, include_extras=True).get("return", Any)
+        return None if annotation is Any else TypeAdapter(annotation)
+    except Exception:
+        return None
 
 
 def read_signature(

@@ -10,6 +10,7 @@ WakefulError
 │   ├── StoreUnavailable   the database is gone, full or locked: nothing is known to be stored, trying again is safe
 │   │   └── StoreFull      its disk is full, or a limit of its size is reached
 │   ├── SchemaMismatch     the schema is behind or ahead of this version
+│   ├── StateChanged       an agent's state was changed since the run read it: the run goes again
 │   └── ClaimLost          a fenced write was refused: somebody else owns the run now
 └── Failure                what a step, an action or a handler raises to say how it failed
     ├── Transient          may work later: retried with backoff
@@ -24,6 +25,8 @@ WakefulError
     │   ├── TooManyCrashes      the run took its process with it too often
     │   ├── NotAnAction         run.act of something without @action
     │   ├── EffectAbandoned     a person decided that an effect shall not happen
+    │   ├── UnknownChannel      run.send to a channel that nobody declared
+    │   ├── InvalidState        what is stored as an agent's state does not fit its model
     │   └── StepFailed          a stored error whose own class cannot be found any more
     └── Denied             policy, or the code itself, says no: no retry, recorded as a policy outcome
 """
@@ -90,6 +93,10 @@ class SchemaMismatch(StoreError):
     """The database's schema is not the one this version works with."""
 
 
+class StateChanged(StoreError):
+    """A compare-and-set of an agent's state found another version."""
+
+
 class ClaimLost(StoreError):
     """A fenced write was refused: this process no longer owns the run. Nothing was written."""
 
@@ -151,6 +158,14 @@ class StepFailed(Persistent):
 
 class EffectAbandoned(Persistent):
     """A person decided that an effect is not to happen any more."""
+
+
+class UnknownChannel(Persistent):
+    """run.send to a channel that nobody declared."""
+
+
+class InvalidState(Persistent):
+    """What is stored as the state of an agent does not fit its model."""
 
 
 class NotAnAction(Persistent):

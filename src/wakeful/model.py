@@ -1,8 +1,9 @@
 """The nouns, and the tables of their legal transitions. Nothing here does anything.
 
-    event ──► admission ──► run ──► step
-                             │
-                             └────► dead letter ──► alarm
+    event ──► admission ──► run ──┬──► step
+                             │    ├──► effect
+                             │    └──► delivery
+                             └───────► dead letter ──► alarm
 
 A run's life:
 
@@ -28,7 +29,8 @@ AdmissionState = Literal["started", "joined", "superseded", "skipped", "expired"
 RunState = Literal["ready", "running", "waiting", "held", "parked", "done", "dead", "denied", "cancelled"]
 StepState = Literal["done", "failed", "retrying", "fact"]
 Safety = Literal["idempotent", "reconcile", "at_most_once"]
-EffectState = Literal["intent", "retrying", "unknown", "held", "confirmed", "failed", "abandoned", "undone"]
+EffectState = Literal["staged", "intent", "retrying", "unknown", "held", "confirmed", "failed", "abandoned", "undone"]
+DeliveryState = Literal["held", "pending", "delivered", "dead", "discarded"]
 AlarmState = Literal["open", "acknowledged", "resolved"]
 ProcessState = Literal["alive", "stopped", "dead"]
 AttemptOutcome = Literal["retried", "released", "crashed", "waited", "held", "dead", "denied", "done"]
@@ -74,18 +76,29 @@ RUN_TRANSITIONS: dict[RunState | None, frozenset[RunState]] = {
     "cancelled": frozenset({"ready"}),
 }
 
-# intent: about to be called, or being called. retrying: certainly not done, tried again. unknown: nobody knows whether it was
+# staged: to be released with the run's commit. intent: about to be called, or being called. retrying: certainly not done, tried again. unknown: nobody knows whether it was
 # done, and the way that its action declared finds out. held: a person must say. A confirmed one is never called again.
 EFFECT_TRANSITIONS: dict[EffectState | None, frozenset[EffectState]] = {
-    None: frozenset({"intent", "held"}),
+    None: frozenset({"staged", "intent", "held"}),
+    "staged": frozenset({"staged", "intent", "held", "abandoned"}),
     "intent": frozenset({"intent", "confirmed", "failed", "retrying", "unknown", "held"}),
     "retrying": frozenset({"intent", "confirmed", "failed", "retrying", "unknown", "held"}),
     "unknown": frozenset({"intent", "confirmed", "failed", "retrying", "unknown", "held"}),
     "held": frozenset({"confirmed", "retrying", "abandoned"}),
     "confirmed": frozenset({"undone"}),
     "failed": frozenset({"intent"}),
-    "abandoned": frozenset(),
+    "abandoned": frozenset({"staged"}),  # one that was never begun, when its run is done again
     "undone": frozenset(),
+}
+
+# held: the output of its run did not pass its checks. A dead letter leads on only by a person.
+DELIVERY_TRANSITIONS: dict[DeliveryState | None, frozenset[DeliveryState]] = {
+    None: frozenset({"pending", "held"}),
+    "held": frozenset({"pending", "discarded"}),
+    "pending": frozenset({"pending", "delivered", "dead"}),
+    "delivered": frozenset(),
+    "dead": frozenset({"pending", "discarded"}),
+    "discarded": frozenset(),
 }
 
 ALARM_TRANSITIONS: dict[AlarmState | None, frozenset[AlarmState]] = {
@@ -226,6 +239,33 @@ class Effect:
     opened_at: Microseconds = 0
     settled_by: str | None = None
     note: str | None = None
+    staged: bool = False  # released with the run's commit, and not before
+
+
+@dataclass(slots=True)
+class Delivery:
+    """One message on its way to one channel, out of the outbox. `id` is the operation: the same however often it is tried."""
+
+    id: str
+    channel: str
+    message: str
+    subject: str | None = None
+    position: int = 0
+    state: DeliveryState = "pending"
+    seq: int = 0
+    agent: str = ""
+    run: str = ""
+    committed_at: Microseconds = 0
+    tries: int = 0
+    envelope: str = ""  # of the event that its run handled
+
+
+@dataclass(frozen=True, slots=True)
+class StateRead:
+    """An agent's state as a run found it. Saving is refused once it has another version."""
+
+    value: str | None
+    version: int
 
 
 @dataclass(slots=True)
@@ -247,6 +287,9 @@ class Claim:
     expires_at: Microseconds | None
     envelope: str
     data: str | None = None  # edited by a person, instead of the event's own
+    committed: Outcome | None = None  # its output is out; only what it staged is left to do
+    state: StateRead | None = None  # of an agent that has one
+    sent: frozenset[str] = frozenset()  # deliveries that an earlier run of its family committed
     steps: list[Step] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 
@@ -263,3 +306,4 @@ class Outcome:
 
 
 WENT_WELL = Outcome("ok", commit="committed")
+VERIFIED = Outcome("ok", verification="passed", commit="committed")

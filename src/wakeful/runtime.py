@@ -2,6 +2,7 @@
 
 store ─ journal ─┬─ door (intake)
                  ├─ worker ─ executor ─ run
+                 ├─ courier ─ channels
                  ├─ membership (lease) and reaper
                  └─ reader ─ HTTP API
 """
@@ -12,7 +13,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -28,6 +29,8 @@ from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.route import Router
 from wakeful.model import Decision, Event
+from wakeful.output.channels.base import Surroundings as ChannelSurroundings
+from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
 from wakeful.settings import sqlite_path, store_url
 from wakeful.stores.base import Alarm, RaiseAlarm, Ready
@@ -68,6 +71,7 @@ class Runtime:
         probe: Probe | None = None,
         grace: float = 10.0,
     ) -> None:
+        app.refuse_unknown_channels()
         clock = clock or app.clock or SystemClock()
         self.app = app
         self.clock = clock
@@ -97,6 +101,18 @@ class Runtime:
             lease_left=self.membership.left,
             judge=lambda facts: decide(facts, app.rules),
             owners={agent.name: agent.options.owner for agent in app.agents.values()},
+            channels=app.channels,
+            sent=self._sent,
+        )
+        self.courier = Courier(
+            app.name,
+            app.channels,
+            self.store,
+            lambda: self.membership.process,
+            ChannelSurroundings(self.door.accept),
+            chance=self.surroundings.chance,
+            lease_left=self.membership.left,
+            time_passes=clock.for_database() is None,
         )
         self.worker = Worker(
             app.name,
@@ -126,10 +142,12 @@ class Runtime:
     async def start(self) -> None:
         """Join the others, put back what dead processes left, and begin to work."""
         self.store.hear(self.worker.hint)
+        self.store.hear_deliveries(self._sent)
         await self.membership.join()
         self._working = True
         await self.reaper.run_once()
         await self.worker.start()
+        await self.courier.start()
         await self.reaper.start()
         await self._note_agents_not_loaded()
         self._hear_others()
@@ -145,7 +163,9 @@ class Runtime:
             self._working = False
             self.worker.claim_nothing_more()
             await self.reaper.stop()
-            await self.worker.stop(self.grace if grace is None else grace)
+            ends = time.monotonic() + (self.grace if grace is None else grace)
+            await self.worker.stop(max(0.0, ends - time.monotonic()))
+            await self.courier.stop(max(0.0, ends - time.monotonic()))
             await self.membership.leave()
         if self._storing_alarms is not None:
             await asyncio.wait([self._storing_alarms], timeout=LAST_ALARMS_TAKE_AT_MOST)
@@ -162,24 +182,38 @@ class Runtime:
         self.store.journal.die()
         await self.reaper.stop()
         await self.worker.die()
+        await self.courier.die()
         for task in list(self._background):
             task.cancel()
         await self.membership.die()
         await self.store.close()
 
     async def drain(self) -> None:
-        """Work until nothing is due and nothing runs (`wakeful once`)."""
-        self.worker.look()
-        await self.worker.settled()
+        """Work and deliver until nothing is due and nothing runs (`wakeful once`)."""
+        while True:
+            self.worker.look()
+            await self.worker.settled()
+            if not await self.courier.drain():
+                return  # what was delivered may have made work: a channel can lead back in
 
     # hearing
 
     def _hear_others(self) -> None:
         database: Any = self.database
         if hasattr(database, "on_ready"):
-            database.on_ready = self.worker.look
+            database.on_ready = self._look
         if hasattr(database, "on_change"):
-            database.on_change = lambda: self.worker.look(Ready())
+            database.on_change = lambda: self._look(Ready())
+
+    def _sent(self, channels: Collection[str] | None = None) -> None:
+        """Deliveries were committed: to these channels, or to any."""
+        self.courier.wake(channels)
+
+    def _look(self, ready: Ready) -> None:
+        """Another process made something ready."""
+        self.worker.look(ready)
+        if not ready.agents:
+            self.courier.wake()
 
     def _lost(self, process: str) -> None:
         """Others declared this process dead: drop what runs, start again under a new identity."""
@@ -198,6 +232,7 @@ class Runtime:
             else:
                 self.log.warning("joined again under a new identity", process=self.membership.process)
                 self.worker.look()
+                self.courier.wake()
                 return
 
     # alarms

@@ -15,6 +15,12 @@ from wakeful.errors import NotFound
 Shown = dict[str, Any]
 
 SHOWN_MESSAGE = 300
+DID = {
+    "replay": "replayed it",
+    "again": "had it done again",
+    "discard": "discarded it",
+    "release": "let its output out as it is",
+}
 
 
 class Source(Protocol):
@@ -48,7 +54,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
     for admission in event["admissions"]:
         told = of_agent.get(admission["agent"])
         if told is not None:
-            story += tell_run(told, present, alive)
+            story += tell_run(told, present, alive, because=admission["reason"])
         elif run is None:
             story += tell_admission(admission)
     subject = {"kind": "event", "id": event["id"]} if run is None else {"kind": "run", "id": run["id"]}
@@ -129,21 +135,40 @@ def tell_admission(admission: Shown) -> list[str]:
 # a run
 
 
-def tell_run(run: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
-    story = [f"Agent {run['agent']} took it as run {run['id']}."]
+def tell_run(run: Shown, present: Microseconds, alive: list[Shown], *, because: str | None = None) -> list[str]:
+    story = [f"Agent {run['agent']} took it as run {run['id']}" + (f" ({because})." if because else ".")]
     story += tell_history(run)
     story += tell_steps(run)
+    story += tell_effects(run)
     return [*story, *tell_state(run, present, alive)]
 
 
 def tell_history(run: Shown) -> list[str]:
-    """The attempts before the last one; equal ones in a row are told once."""
-    final = {"dead", "denied", "cancelled", "done"}
+    """The attempts before the last one, and what people did in between."""
+    history = run["history"]
+    earlier = history[:-1] if history and history[-1]["outcome"] == run["state"] else history
+    told: list[str] = []
+    for remedy in run["remedies"]:
+        done = moment(remedy["done_at"]) or 0
+        before = [one for one in earlier if (moment(one["ended_at"]) or 0) <= done]
+        told += [*tell_attempts(before), tell_remedy(remedy)]
+        earlier = earlier[len(before) :]
+    return [*told, *tell_attempts(earlier)]
+
+
+def tell_remedy(remedy: Shown) -> str:
+    did = DID[remedy["verb"]]
+    edited = " with edited data" if remedy["data"] is not None else ""
+    why_so = f": {remedy['note'].rstrip('.')}" if remedy["note"] else ""
+    return f"{remedy['operator']} {did}{edited} at {at(remedy['done_at'])}{why_so}."
+
+
+def tell_attempts(attempts: list[Shown]) -> list[str]:
+    """Attempts that did not end well; equal ones in a row are told once."""
     told = []
-    earlier = [one for one in run["history"] if one["outcome"] not in final]
-    for (outcome, problem), group in groupby(earlier, key=lambda one: (one["outcome"], failure(one["error"]))):
-        attempts = list(group)
-        count, last = len(attempts), attempts[-1]
+    for (outcome, problem), group in groupby(attempts, key=lambda one: (one["outcome"], failure(one["error"]))):
+        alike = list(group)
+        count, last = len(alike), alike[-1]
         times = "" if count == 1 else f" {count} times, the last time"
         took = span(last["started_at"], last["ended_at"])
         match outcome:
@@ -159,6 +184,10 @@ def tell_history(run: Shown) -> list[str]:
                 )
             case "waited":
                 told.append(f"It was put away to wait{times} at {at(last['ended_at'])}.")
+            case "held":
+                told.append(f"It was put aside for a person{times} at {at(last['ended_at'])}.")
+            case "dead":
+                told.append(f"It was given up{times} at {at(last['ended_at'])}: {problem}.")
             case other:
                 told.append(f"An attempt ended as {other}{times} at {at(last['ended_at'])}.")
     return told
@@ -184,6 +213,48 @@ def tell_steps(run: Shown) -> list[str]:
         elif step["tries"] > 1:
             told.append(f"Step {step['name']} needed {step['tries']} tries.")
     return told
+
+
+def tell_effects(run: Shown) -> list[str]:
+    """What it did outside, and whose word that rests on."""
+    confirmed = [effect["action"] for effect in run["effects"] if effect["state"] == "confirmed"]
+    told = []
+    if confirmed:
+        verb = "is" if len(confirmed) == 1 else "are"
+        told.append(
+            f"{number(len(confirmed), 'effect')} of it {verb} confirmed and will not be repeated: {listed(confirmed)}."
+        )
+    for effect in run["effects"]:
+        name = f"Effect {effect['action']} ({effect['id']})"
+        if effect["settled_by"] is not None:
+            told.append(f"{name}: {tell_word(effect)}.")
+        match effect["state"]:
+            case "held":
+                told.append(f"{name} is held: {effect['reason'] or 'no reason was given'}.")
+            case "intent" | "unknown":
+                told.append(
+                    f"Nobody knows yet whether {name[0].lower()}{name[1:]} was done; "
+                    "that is found out before the handler runs again."
+                )
+            case "failed":
+                told.append(f"{name} was refused: {failure(effect['error'])}.")
+    return told
+
+
+def tell_word(effect: Shown) -> str:
+    """What a person said of an effect. One that was called again after that has no reason left, once it is confirmed."""
+    who = effect["settled_by"]
+    note = f": {effect['note'].rstrip('.')}" if effect["note"] else ""
+    when = f" at {at(effect['settled_at'])}" if effect["settled_at"] is not None else ""
+    match effect["state"]:
+        case "confirmed" if effect["reason"] is None:
+            return f"{who} had it called again{note}. It was done{when}"
+        case "confirmed":
+            return f"{who} said{when} that it was done{note}"
+        case "abandoned":
+            return f"{who} said{when} that it shall not be done{note}"
+        case _:
+            return f"{who} had it called again{note}"
 
 
 def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
@@ -215,7 +286,8 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
                 f"It is dead: given up at {at(run['finished_at'])}{because}. The last error was {problem}.",
                 (
                     f"Nothing more happens by itself. See where it failed with `wakeful trace {run['id']} --full`, "
-                    "mend the cause, and send the event again under a new id."
+                    f"mend the cause, and let it go on with `wakeful replay {run['id']}`; "
+                    f"`wakeful dead discard {run['id']}` gives it up for good."
                 ),
             ]
         case "denied":
@@ -225,11 +297,27 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
         case "cancelled":
             return [f"It was cancelled at {at(run['finished_at'])}{because}."]
         case "held":
-            return [f"It is held for a person{because}."]
+            return [f"It is held for a person{because}.", *what_to_say(run)]
         case "parked":
             return [f"It is parked{because}."]
         case other:
             return [f"It is {other}{because}."]
+
+
+def what_to_say(run: Shown) -> list[str]:
+    held = [effect["id"] for effect in run["effects"] if effect["state"] == "held"]
+    if not held and run["outcome"] is not None:
+        return [
+            (
+                f"Look at what it would put out with `wakeful trace {run['id']}`. `wakeful release {run['id']}` lets it out as it is, "
+                f"`wakeful replay {run['id']}` runs the handler again, `wakeful dead discard {run['id']}` ends it."
+            )
+        ]
+    return [
+        f"Find out what became of it, and say so: `wakeful effects confirm {one}` if it was done, "
+        f"`wakeful effects repeat {one}` if it was not, `wakeful effects abandon {one}` if it shall not be."
+        for one in held
+    ]
 
 
 def who_takes_it(alive: list[Shown]) -> list[str]:

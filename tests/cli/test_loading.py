@@ -17,7 +17,7 @@ def _clean_path(folder: Path, monkeypatch: pytest.MonkeyPatch):
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
-        if not name.startswith("wakeful."):
+        if str(getattr(sys.modules[name], "__file__", "") or "").startswith(str(folder)):
             del sys.modules[name]
 
 

@@ -13,7 +13,7 @@ from wakeful.cli import COMMANDS, main
 def test_help_lists_every_command_with_one_line(wakeful):
     shown = wakeful("--help").out
     for name, (_, summary) in COMMANDS.items():
-        assert f"  {name:<9} {summary}\n" in shown
+        assert f"  {name:<10} {summary}\n" in shown
     assert max(len(line) for line in shown.splitlines()) <= 80
     assert wakeful().out == wakeful("help").out == shown
 

@@ -28,7 +28,7 @@ def run(**changes):
         "id": "r1", "agent": "f", "state": "done", "attempts": 1, "crashes": 0, "reason": None, "app": "ops",
         "event": {"source": "/web", "id": "e1", "type": "a", "key": "k1", "data": None}, "created_at": AT_NOON,
         "started_at": AT_NOON, "finished_at": AT_ONE, "due_at": None, "owner": None, "steps": [], "history": [],
-        "error": None, **changes,
+        "remedies": [], "effects": [], "outcome": None, "error": None, **changes,
     }  # fmt: skip
 
 
@@ -38,6 +38,17 @@ def attempt(outcome, error=None):
 
 def step(name, state="done", **changes):
     return {"name": name, "state": state, "tries": 1, "error": None, "due_at": None, **changes}
+
+
+def remedy(verb="replay", **changes):
+    return {"verb": verb, "operator": "ada", "note": None, "data": None, "error": ERROR, "done_at": AT_ONE, **changes}
+
+
+def effect(state, **changes):
+    return {
+        "id": "x1", "action": "charge", "state": state, "reason": None, "error": None, "settled_by": None,
+        "settled_at": None, "note": None, **changes,
+    }  # fmt: skip
 
 
 class Fake:
@@ -77,6 +88,7 @@ async def story(one_event, *runs, identifier="e1", processes=()):
             "It is dead: given up at 2026-01-01 13:00:00 UTC (failed 5 times, 5 allowed). The last error was Transient: no answer.",
         ),
         ({"state": "dead", "error": ERROR}, "`wakeful trace r1 --full`"),
+        ({"state": "dead", "error": ERROR}, "let it go on with `wakeful replay r1`"),
         ({"state": "denied", "reason": "not for you"}, "It was denied at 2026-01-01 13:00:00 UTC: not for you."),
         ({"state": "cancelled", "reason": "expired"}, "It was cancelled at 2026-01-01 13:00:00 UTC (expired)."),
         ({"state": "running", "owner": "p1"}, "It is running now, in process p1 (pid 7 on node)."),
@@ -99,6 +111,40 @@ async def story(one_event, *runs, identifier="e1", processes=()):
         (
             {"state": "waiting", "due_at": AT_ONE, "steps": [step("one", "retrying", error=ERROR, due_at=AT_ONE)]},
             "Step one failed 1 time, with Transient: no answer; it is tried again at 2026-01-01 13:00:00 UTC.",
+        ),
+        (
+            {"history": [attempt("dead", ERROR)], "remedies": [remedy(note="mended.", data={"x": 1})]},
+            ("It was given up at 2026-01-01 13:00:00 UTC: Transient: no answer.\n"
+            "ada replayed it with edited data at 2026-01-01 13:00:00 UTC: mended."),
+        ),
+        ({"remedies": [remedy("again")]}, "ada had it done again at 2026-01-01 13:00:00 UTC."),
+        (
+            {"state": "cancelled", "history": [attempt("dead", ERROR)], "remedies": [remedy("discard", note="of no use")]},
+            "ada discarded it at 2026-01-01 13:00:00 UTC: of no use.\nIt was cancelled",
+        ),
+        ({"remedies": [remedy("release", note="fine")]}, "ada let its output out as it is at 2026-01-01 13:00:00 UTC: fine."),
+        (
+            {"state": "held", "outcome": {"commit": "held"}, "reason": "too long"},
+            "It is held for a person (too long).\nLook at what it would put out with `wakeful trace r1`. `wakeful release r1`",
+        ),
+        ({"history": [attempt("held")]}, "It was put aside for a person at"),
+        ({"effects": [effect("confirmed"), effect("confirmed")]}, "2 effects of it are confirmed and will not be repeated: charge, charge."),
+        (
+            {"effects": [effect("confirmed", reason="no answer", settled_by="ada", settled_at=AT_ONE, note="seen at the bank")]},
+            "Effect charge (x1): ada said at 2026-01-01 13:00:00 UTC that it was done: seen at the bank.",
+        ),
+        ({"effects": [effect("retrying", settled_by="ada", note="not in the books")]}, "ada had it called again: not in the books."),
+        (
+            {"effects": [effect("confirmed", settled_by="ada", settled_at=AT_ONE)]},
+            "Effect charge (x1): ada had it called again. It was done at 2026-01-01 13:00:00 UTC.",
+        ),
+        ({"effects": [effect("abandoned", settled_by="ada", settled_at=AT_ONE)]}, "UTC that it shall not be done."),
+        ({"effects": [effect("unknown")]}, "Nobody knows yet whether effect charge (x1) was done;"),
+        ({"effects": [effect("failed", error=ERROR)]}, "Effect charge (x1) was refused: Transient: no answer."),
+        (
+            {"state": "held", "effects": [effect("held", reason="no answer")]},
+            ("Effect charge (x1) is held: no answer.\nIt is held for a person.\nFind out what became of it, and say so: "
+            "`wakeful effects confirm x1` if it was done, `wakeful effects repeat x1` if it was not,"),
         ),
         ({"steps": [step("one", "failed", tries=2, error=ERROR)]}, "Step one failed for good after 2 tries: Transient: no answer."),
     ],

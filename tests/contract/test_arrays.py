@@ -2,7 +2,7 @@
 
 import asyncpg
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wakeful.stores.postgres import array
@@ -18,7 +18,7 @@ def asked() -> dict[str, list[list[object]]]:
     """Examples, gathered first and asked in one go: hypothesis and an event loop do not mix."""
     found: dict[str, list[list[object]]] = {"text": [], "bigint": []}
 
-    @settings(max_examples=200, database=None)
+    @settings(max_examples=200, database=None, suppress_health_check=[HealthCheck.too_slow])
     @given(texts, numbers)
     def gather(some: list[object], others: list[object]) -> None:
         found["text"].append(some)

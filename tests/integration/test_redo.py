@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from support.apps import ended, go, the_run, working
 from wakeful import App, Operation, Persistent, Run, action, on
 from wakeful.runtime import Runtime
-from wakeful.stores.base import Redone, RedoRun
+from wakeful.stores.base import Redone, RedoRun, ReleaseRun
 
 
 async def redo(runtime: Runtime, run: dict[str, Any], **more: Any) -> Redone | None:
@@ -135,3 +137,86 @@ async def test_what_is_not_over_or_not_there(app: App):
         assert redone.refused is not None
         assert "is ready" in redone.refused
         assert await runtime.store.redo(RedoRun("nothing", "ada")) is None
+
+
+# held outputs
+
+
+@pytest.fixture
+def polite(app: App) -> App:
+    """Says what it is told to, unless that is rude; and stages an effect."""
+
+    @action
+    async def post(op: Operation, words: str) -> str:
+        return words
+
+    @app.agent(on("go"), checks=[lambda words: "no rude words" if "!" in words else None])
+    async def say(run: Run, words: str) -> str:
+        run.stage(post, words)
+        return words
+
+    return app
+
+
+async def alarm_of(runtime: Runtime) -> str:
+    (alarm,) = (await runtime.reader.alarms())["alarms"]
+    assert alarm["key"].startswith("held/app/say/")
+    state: str = alarm["state"]
+    return state
+
+
+async def test_a_held_output_is_done_anew_by_a_replay(polite: App):
+    async with working(polite) as runtime:
+        run = await go(runtime, "hey!")
+        assert (run["state"], await alarm_of(runtime)) == ("held", "open")
+        redone = await redo(runtime, run, data='"hello"', note="mended")
+        assert redone is not None
+        assert (redone.was, redone.refused) == ("held", None)
+        after = await runtime.reader.run(run["id"])
+        assert after is not None
+        assert (after["state"], after["output"]) == ("done", "hello")
+        assert {one["arguments"][0]: one["state"] for one in after["effects"]} == {
+            "hey!": "abandoned",
+            "hello": "confirmed",
+        }
+        (remedy,) = after["remedies"]
+        assert "no rude words" in remedy["error"]["message"]
+        assert await alarm_of(runtime) == "resolved"
+
+
+async def test_a_held_output_is_discarded_with_what_it_would_have_done(polite: App):
+    async with working(polite) as runtime:
+        run = await go(runtime, "hey!")
+        await redo(runtime, run, discard=True, note="rude")
+        after = await runtime.reader.run(run["id"])
+        assert after is not None
+        assert (after["state"], after["reason"]) == ("cancelled", "discarded by ada: rude")
+        assert [one["state"] for one in after["effects"]] == ["abandoned"]
+        assert await alarm_of(runtime) == "resolved"
+
+
+async def test_a_released_output_resolves_its_alarm_too(polite: App):
+    async with working(polite) as runtime:
+        run = await go(runtime, "hey!")
+        await runtime.store.release(ReleaseRun(run["id"], "ada"))
+        await runtime.drain()
+        assert (await runtime.reader.run(run["id"]) or {})["state"] == "done"
+        assert await alarm_of(runtime) == "resolved"
+
+
+async def test_what_is_held_for_an_effect_is_settled_and_not_replayed(app: App):
+    @action
+    async def charge(op: Operation) -> str:
+        raise TimeoutError("no answer")
+
+    @app.agent(on("go"))
+    async def pay(run: Run) -> str:
+        return await run.act(charge)
+
+    async with working(app) as runtime:
+        run = await go(runtime)
+        for discard in (False, True):
+            redone = await redo(runtime, run, discard=discard)
+            assert redone is not None
+            assert redone.refused is not None
+            assert "is held for an effect" in redone.refused

@@ -8,10 +8,15 @@ from starlette.testclient import TestClient
 
 from wakeful.api.app import create_api
 from wakeful.api.security import ApiSettings
-from wakeful.model import Event, Receipt
+from wakeful.app import App
+from wakeful.declared import Declared
+from wakeful.model import Effect, Event, Receipt
+from wakeful.stores.base import FeedEvents, RecordOperation, Redone, RedoRun, Settled, SettleEffect, StoredEvent
+from wakeful.triggers.on import on
 
 RUN = {
     "id": "abc",
+    "app": "shop",
     "agent": "review",
     "state": "done",
     "attempts": 1,
@@ -29,6 +34,26 @@ RUN_DETAIL = RUN | {
     "outcome": None,
 }
 EVENT = {"key": "k", "source": "/shop", "id": "a/b", "type": "order.created", "state": "accepted"}
+EFFECT = {
+    "id": "eff",
+    "action": "charge",
+    "safety": "at_most_once",
+    "state": "held",
+    "reason": None,
+    "run": "abc",
+    "agent": "review",
+    "settled_by": None,
+    "note": None,
+}
+LETTER = {
+    "id": "abc",
+    "agent": "review",
+    "error": {"type": "Persistent", "message": "broken 7"},
+    "reason": "will fail the same way again",
+    "finished": 1_000_000,
+    "finished_at": "1970-01-01T00:00:01Z",
+    "confirmed": {"charge": 2},
+}
 CURSOR = "page-2"
 
 
@@ -54,6 +79,7 @@ class FakeReader:
     def __init__(self) -> None:
         self.asked: dict[str, Any] = {}
         self.error: Exception | None = None
+        self.letters: list[dict[str, Any]] = [LETTER]
 
     def _ask(self, **asked: Any) -> None:
         self.asked = asked
@@ -83,6 +109,27 @@ class FakeReader:
         self._ask(identifier=identifier)
         return {"event": EVENT, "lines": ["accepted"]} if identifier in ("k", "a/b") else None
 
+    async def effects(self, *, state=None, limit=50, after=None) -> dict[str, Any]:
+        self._ask(state=state, limit=limit, after=after)
+        return {"effects": [EFFECT], "next": CURSOR}
+
+    async def effect(self, identifier: str) -> dict[str, Any] | None:
+        self._ask(identifier=identifier)
+        return EFFECT if identifier == "eff" else None
+
+    async def dead(self, *, agent=None) -> list[dict[str, Any]]:
+        self._ask(agent=agent)
+        return self.letters if agent in (None, "review") else []
+
+    async def events_to_feed(self, agent, prefix, /, *, app, since, until, after, most, whole) -> list[StoredEvent]:
+        envelope = '{"source": "/shop", "id": "1", "type": "order.created"}' if whole else None
+        stored = StoredEvent(1, "shop", "/shop", "1", "order.created", None, None, envelope)
+        return [stored] if stored.type.startswith(prefix) and since < 1_000_000 < until else []
+
+    async def time(self) -> int:
+        self._ask()
+        return 3_600_000_000
+
     async def alarms(self, *, state=None) -> dict[str, Any]:
         self._ask(state=state)
         return {"alarms": []}
@@ -92,13 +139,57 @@ class FakeReader:
         return {"store": {"ok": True}, "schema": {"ok": True}}
 
 
+class FakeStore:
+    """Keeps what it is asked to change."""
+
+    def __init__(self) -> None:
+        self.redone: list[RedoRun] = []
+        self.fed: list[FeedEvents] = []
+        self.settled: list[SettleEffect] = []
+        self.operations: list[RecordOperation] = []
+
+    async def redo(self, request: RedoRun) -> Redone | None:
+        self.redone.append(request)
+        refused = None if request.again or request.discard else "is done: --again does it once more"
+        return Redone(request.id, "done", refused)
+
+    async def redo_all(self, requests) -> list[Redone | None]:
+        self.redone += requests
+        return [Redone(request.id, "dead") for request in requests]
+
+    async def settle_effect(self, request: SettleEffect) -> Settled | None:
+        self.settled.append(request)
+        first = len(self.settled) == 1
+        by = self.settled[0].operator
+        effect = Effect("eff", "charge", "shop:charge", "at_most_once", self.settled[0].state, "[]", settled_by=by)
+        return Settled(effect, "abc", first=first)
+
+    async def feed(self, request: FeedEvents) -> int:
+        self.fed.append(request)
+        return len(request.runs)
+
+    async def record_operation(self, request: RecordOperation) -> None:
+        self.operations.append(request)
+
+
+def a_shop() -> App:
+    """An app with one agent that wants a number."""
+    app = App("shop")
+
+    @app.agent(on("order.created"))
+    async def review(run, amount: int) -> None: ...
+
+    return app
+
+
 class Api:
     """The API over the fakes, with a client."""
 
     def __init__(self, settings: ApiSettings | None = None, **options: Any) -> None:
         self.door = FakeDoor()
         self.reader = FakeReader()
-        self.app = create_api(self.door, self.reader, settings=settings, **options)
+        self.store = FakeStore()
+        self.app = create_api(self.door, self.reader, self.store, Declared(a_shop()), settings=settings, **options)
         self.client = TestClient(self.app, base_url="http://localhost:8400", raise_server_exceptions=False)
 
 

@@ -15,10 +15,12 @@ from schemathesis.specs.openapi.checks import (
 )
 from starlette.routing import Route
 
-from support.fake_api import Api
+from support.fake_api import Api, FakeStore
 from wakeful.api.openapi import document
+from wakeful.api.security import ApiSettings
 
-API = Api()
+TOKEN = {"Authorization": "Bearer secret"}
+API = Api(ApiSettings(token="secret"))
 schema = schemathesis.openapi.from_dict(document())
 schema.app = API.app
 
@@ -58,7 +60,7 @@ def test_operations_have_names_of_their_own():
 
 
 def test_it_is_served():
-    response = API.client.get("/v1/openapi.json")
+    response = API.client.get("/v1/openapi.json", headers=TOKEN)
     assert response.status_code == 200
     assert response.json()["openapi"] == "3.1.0"
 
@@ -67,7 +69,8 @@ def test_it_is_served():
 @schema.parametrize()
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_what_the_document_says_is_so(case):
-    case.headers = {**(case.headers or {}), "Host": "localhost"}
+    case.headers = {**(case.headers or {}), "Host": "localhost", **TOKEN}
+    vars(API.store).update(vars(FakeStore()))  # nothing is settled yet
     case.call_and_validate(
         base_url="http://localhost",
         checks=[not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance],

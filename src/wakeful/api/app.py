@@ -1,6 +1,6 @@
 """The HTTP side as one Starlette app. Plain routes and plain ASGI: what intake costs should be the store's time, not ours.
 
-Guard (Host, token) ──► routes ──► Door, Reader
+Guard (Host, token) ──► routes ──► Door, Reader, Store
                           └─ whatever goes wrong ──► problem+json
 """
 
@@ -13,24 +13,34 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from wakeful.api.alarms import alarm_routes
+from wakeful.api.effects import effect_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import health_routes
 from wakeful.api.openapi import openapi_routes
-from wakeful.api.ports import Door, Reader
+from wakeful.api.ports import Agents, Door, Reader, Store
 from wakeful.api.problem import HANDLED, answer_with_problem
+from wakeful.api.redo import redo_routes
 from wakeful.api.runs import run_routes
 from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
 
 
 def create_api(
-    door: Door, reader: Reader, *, settings: ApiSettings | None = None, extra_routes: Sequence[BaseRoute] = ()
+    door: Door,
+    reader: Reader,
+    store: Store,
+    agents: Agents,
+    *,
+    settings: ApiSettings | None = None,
+    extra_routes: Sequence[BaseRoute] = (),
 ) -> Starlette:
-    """The API over a door and a reader. `extra_routes` (webhooks, metrics, the console) come after its own."""
+    """The API over a door, a reader and a store. `extra_routes` (webhooks, metrics, the console) come after its own."""
     settings = settings or ApiSettings()
     refuse_open_binding(settings)
     routes: list[BaseRoute] = [
         *event_routes(door, reader, settings.body_limit),
         *run_routes(reader),
+        *effect_routes(reader, store, settings),
+        *redo_routes(reader, store, agents, settings),
         *alarm_routes(reader),
         *openapi_routes(),
         *health_routes(reader),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,13 +11,25 @@ from starlette.routing import Route
 
 from wakeful.api.alarms import ALARM_STATES
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
-from wakeful.api.parameters import LIMIT_DEFAULT, LIMIT_LARGEST
+from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
 from wakeful.api.problem import MEDIA_TYPE
 from wakeful.api.reply import JsonResponse
+from wakeful.api.schema import (
+    Json,
+    after,
+    answer,
+    limit,
+    listing,
+    object_of,
+    one,
+    one_of,
+    page,
+    problems,
+    query,
+    reference,
+)
 from wakeful.intake.cloudevents import BATCH, BATCH_LIMIT, EXTENSION_NAME_LIMIT, PLAIN, STRUCTURED, TEXT_LIMIT
 from wakeful.model import EVENT_STATES, RUN_STATES, STORED_EVENT_STATES
-
-Json = dict[str, Any]
 
 
 def openapi_routes() -> list[Route]:
@@ -36,7 +47,7 @@ def document() -> Json:
         "info": {
             "title": "Wakeful",
             "version": _version(),
-            "description": "Events in; runs, events, alarms and their stories out. Errors are problem+json (RFC 9457).",
+            "description": "Events in; runs, events, effects, alarms and their stories out; what failed is redone. Errors are problem+json (RFC 9457).",
         },
         "servers": [{"url": "/"}],
         "security": [{}, {"token": []}],
@@ -72,51 +83,51 @@ def _paths() -> Json:
                 "requestBody": {
                     "required": True,
                     "content": {
-                        STRUCTURED: {"schema": _reference("Event")},
+                        STRUCTURED: {"schema": reference("Event")},
                         BATCH: {"schema": _batch_of("Event")},
-                        PLAIN: {"schema": {"oneOf": [_reference("PlainEvent"), _batch_of("PlainEvent")]}},
+                        PLAIN: {"schema": {"oneOf": [reference("PlainEvent"), _batch_of("PlainEvent")]}},
                     },
                 },
                 "responses": {
-                    "202": _answer("What became of each event", _reference("Receipts")),
-                    **_problems("400", "401", "413", "415", "421", "422", "503"),
+                    "202": answer("What became of each event", reference("Receipts")),
+                    **problems("400", "401", "413", "415", "421", "422", "503"),
                 },
             },
             "get": {
                 "operationId": "list_events",
                 "summary": "List events, newest first",
                 "parameters": [
-                    _query("type", {"type": "string"}, "Only events of this type"),
-                    _query("state", _one_of(STORED_EVENT_STATES), "Only events in this state"),
-                    _query("id", {"type": "string"}, "Only the event of this CloudEvents id or key"),
-                    _limit(),
-                    _after(),
+                    query("type", {"type": "string"}, "Only events of this type"),
+                    query("state", one_of(STORED_EVENT_STATES), "Only events in this state"),
+                    query("id", {"type": "string"}, "Only the event of this CloudEvents id or key"),
+                    limit(),
+                    after(),
                 ],
                 "responses": {
-                    "200": _answer("A page of events", _page("events", "StoredEvent")),
-                    **_problems("400", "401", "421", "503"),
+                    "200": answer("A page of events", page("events", "StoredEvent")),
+                    **problems("400", "401", "421", "503"),
                 },
             },
         },
-        "/v1/events/{key}": _one("get_event", "One event, by its key or its CloudEvents id", "key", "StoredEvent"),
+        "/v1/events/{key}": one("get_event", "One event, by its key or its CloudEvents id", "key", "StoredEvent"),
         "/v1/runs": {
             "get": {
                 "operationId": "list_runs",
                 "summary": "List runs, newest first",
                 "parameters": [
-                    _query("agent", {"type": "string"}, "Only runs of this agent"),
-                    _query("state", _one_of(RUN_STATES), "Only runs in this state"),
-                    _query("event", {"type": "string"}, "Only runs of this event, by its key or its CloudEvents id"),
-                    _limit(),
-                    _after(),
+                    query("agent", {"type": "string"}, "Only runs of this agent"),
+                    query("state", one_of(RUN_STATES), "Only runs in this state"),
+                    query("event", {"type": "string"}, "Only runs of this event, by its key or its CloudEvents id"),
+                    limit(),
+                    after(),
                 ],
                 "responses": {
-                    "200": _answer("A page of runs", _page("runs", "Run")),
-                    **_problems("400", "401", "421", "503"),
+                    "200": answer("A page of runs", page("runs", "Run")),
+                    **problems("400", "401", "421", "503"),
                 },
             }
         },
-        "/v1/runs/{id}": _one(
+        "/v1/runs/{id}": one(
             "get_run", "One run, with its steps, effects, decisions, deliveries and outcome", "id", "RunDetail"
         ),
         "/v1/why": {
@@ -124,23 +135,25 @@ def _paths() -> Json:
                 "operationId": "why_by_query",
                 "summary": "The whole story of an event or a run, by an id that no path can carry",
                 "parameters": [
-                    {**_query("id", {"type": "string", "minLength": 1}, "Id of an event or a run"), "required": True}
+                    {**query("id", {"type": "string", "minLength": 1}, "Id of an event or a run"), "required": True}
                 ],
                 "responses": {
-                    "200": _answer("The story", _reference("Story")),
-                    **_problems("400", "401", "404", "421", "503"),
+                    "200": answer("The story", reference("Story")),
+                    **problems("400", "401", "404", "421", "503"),
                 },
             }
         },
-        "/v1/why/{identifier}": _one("why", "The whole story of an event or a run", "identifier", "Story"),
+        "/v1/why/{identifier}": one("why", "The whole story of an event or a run", "identifier", "Story"),
+        **effect_paths(),
+        **redo_paths(),
         "/v1/alarms": {
             "get": {
                 "operationId": "list_alarms",
                 "summary": "List alarms",
-                "parameters": [_query("state", _one_of(ALARM_STATES), "Only alarms in this state")],
+                "parameters": [query("state", one_of(ALARM_STATES), "Only alarms in this state")],
                 "responses": {
-                    "200": _answer("The alarms", _listing("alarms", {"type": "object"})),
-                    **_problems("400", "401", "421", "503"),
+                    "200": answer("The alarms", listing("alarms", {"type": "object"})),
+                    **problems("400", "401", "421", "503"),
                 },
             }
         },
@@ -148,7 +161,7 @@ def _paths() -> Json:
             "get": {
                 "operationId": "openapi",
                 "summary": "This document",
-                "responses": {"200": _answer("OpenAPI 3.1", {"type": "object"}), **_problems("401", "421")},
+                "responses": {"200": answer("OpenAPI 3.1", {"type": "object"}), **problems("401", "421")},
             }
         },
         "/healthz": {
@@ -156,7 +169,7 @@ def _paths() -> Json:
                 "operationId": "healthz",
                 "summary": "Does the process live?",
                 "security": [{}],
-                "responses": {"200": _answer("It lives", _reference("Health")), **_problems("421")},
+                "responses": {"200": answer("It lives", reference("Health")), **problems("421")},
             }
         },
         "/readyz": {
@@ -165,9 +178,9 @@ def _paths() -> Json:
                 "summary": "Does the store answer, and is its schema right?",
                 "security": [{}],
                 "responses": {
-                    "200": _answer("Ready", _reference("Health")),
-                    "503": _answer("Not ready, and which part is not", _reference("Health")),
-                    **_problems("421"),
+                    "200": answer("Ready", reference("Health")),
+                    "503": answer("Not ready, and which part is not", reference("Health")),
+                    **problems("421"),
                 },
             }
         },
@@ -212,7 +225,7 @@ def _schemas() -> Json:
     run: Json = {
         "id": {"type": "string"},
         "agent": {"type": "string"},
-        "state": _one_of(RUN_STATES),
+        "state": one_of(RUN_STATES),
         "attempts": {"type": "integer"},
         "event": reference,
         "created_at": moment,
@@ -223,7 +236,7 @@ def _schemas() -> Json:
     receipt: Json = {
         "source": {"type": "string"},
         "id": {"type": "string"},
-        "status": _one_of(EVENT_STATES),
+        "status": one_of(EVENT_STATES),
         "runs": {"type": "array", "items": {"type": "string"}},
         "conflict": {"const": True, "description": "There when the same event was seen before with other content"},
     }
@@ -238,13 +251,14 @@ def _schemas() -> Json:
     return {
         "Event": {**event, "required": ["specversion", "id", "source", "type"]},
         "PlainEvent": {**event, "required": ["id", "source", "type"]},
-        "Receipts": _listing("events", _object(receipt, "source", "id", "status", "runs")),
+        "Receipts": listing("events", object_of(receipt, "source", "id", "status", "runs")),
+        **redo_schemas(),
         "StoredEvent": reference,
-        "Run": _object(run, *run),
-        "RunDetail": _object(run | detail, *run, *detail),
+        "Run": object_of(run, *run),
+        "RunDetail": object_of(run | detail, *run, *detail),
         "Story": {"type": "object"},
-        "Health": _object({"status": {"type": "string"}, "parts": {"type": "object"}}, "status"),
-        "Problem": _object(problem, "type", "title", "status", "detail"),
+        "Health": object_of({"status": {"type": "string"}, "parts": {"type": "object"}}, "status"),
+        "Problem": object_of(problem, "type", "title", "status", "detail"),
     }
 
 
@@ -253,62 +267,22 @@ def _responses() -> Json:
     words = {
         "400": "Something in it is wrong: field says what, index which event of a batch",
         "401": "The token is missing or wrong",
+        "403": "This server has no token, and changing things needs one",
         "404": "There is nothing of that name",
+        "409": "It is not in a state for that, or another answer stands",
         "413": "The body is over the limit; it was not read to the end",
         "415": "This Content-Type carries no event",
         "421": "The Host header names another server",
-        "422": "This Idempotency-Key was used for another request",
+        "422": "This Idempotency-Key was used for another request, or the data does not fit the agent",
         "503": "The store is unavailable: it may be stored; sending it again is safe",
     }
-    answers = {status: _answer(description, _reference("Problem"), MEDIA_TYPE) for status, description in words.items()}
+    answers = {status: answer(description, reference("Problem"), MEDIA_TYPE) for status, description in words.items()}
     answers["503"]["headers"] = {"Retry-After": {"schema": {"type": "string"}, "description": "Seconds"}}
     return answers
 
 
-def _problems(*statuses: str) -> Json:
-    return {status: {"$ref": f"#/components/responses/{status}"} for status in statuses}
-
-
-def _reference(name: str) -> Json:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _object(properties: Json, *required: str) -> Json:
-    return {"type": "object", "properties": properties, "required": list(required)}
-
-
-def _listing(name: str, items: Json) -> Json:
-    return _object({name: {"type": "array", "items": items}}, name)
-
-
-def _page(name: str, items: str) -> Json:
-    properties = {name: {"type": "array", "items": _reference(items)}, "next": {"type": ["string", "null"]}}
-    return _object(properties, name, "next")
-
-
 def _batch_of(name: str) -> Json:
-    return {"type": "array", "items": _reference(name), "minItems": 1, "maxItems": BATCH_LIMIT}
-
-
-def _one_of(states: frozenset[Any] | tuple[str, ...]) -> Json:
-    return {"type": "string", "enum": sorted(states)}
-
-
-def _answer(description: str, schema: Json, media_type: str = "application/json") -> Json:
-    return {"description": description, "content": {media_type: {"schema": schema}}}
-
-
-def _query(name: str, schema: Json, description: str) -> Json:
-    return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
-
-
-def _limit() -> Json:
-    schema = {"type": "integer", "minimum": 1, "maximum": LIMIT_LARGEST, "default": LIMIT_DEFAULT}
-    return _query("limit", schema, "How many at most")
-
-
-def _after() -> Json:
-    return _query("after", {"type": "string"}, 'The "next" of the page before')
+    return {"type": "array", "items": reference(name), "minItems": 1, "maxItems": BATCH_LIMIT}
 
 
 def _idempotency_key() -> Json:
@@ -318,16 +292,4 @@ def _idempotency_key() -> Json:
         "required": False,
         "description": "The same key and the same request again get the same answer",
         "schema": {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_LIMIT, "pattern": "^[!-~]+$"},
-    }
-
-
-def _one(operation: str, summary: str, parameter: str, schema: str) -> Json:
-    path = {"name": parameter, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-    return {
-        "get": {
-            "operationId": operation,
-            "summary": summary,
-            "parameters": [path],
-            "responses": {"200": _answer("Found", _reference(schema)), **_problems("401", "404", "421", "503")},
-        }
     }

@@ -1,13 +1,18 @@
-"""What the HTTP side asks of the rest: a door to hand events in at, and a reader of what is stored.
+"""What the HTTP side asks of the rest: a door to hand events in at, a reader of what is stored, the verbs by which people
+change it, and what the app's code says of its agents.
 
-Both are protocols, so that the API can be tested and run without a store.
+All are protocols, so that the API can be tested and run without a store.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from wakeful.model import Event, Receipt
+from wakeful import feeding, redo
+from wakeful.clock import Microseconds
+from wakeful.model import Decision, Event, Receipt
+from wakeful.stores.base import StoredEvent
 
 Shown = dict[str, Any]
 
@@ -24,7 +29,7 @@ class Door(Protocol):
         ...
 
 
-class Reader(Protocol):
+class Reader(redo.Reading, feeding.Reading, Protocol):
     """What is stored, as JSON-ready objects.
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
@@ -65,10 +70,47 @@ class Reader(Protocol):
         """The whole story of an event or a run, or None."""
         ...
 
+    async def effects(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> Shown:
+        """`{"effects": [...], "next": cursor or None}`, newest first."""
+        ...
+
+    async def effect(self, identifier: str, /) -> Shown | None:
+        """One effect by its id or the beginning of it, or None."""
+        ...
+
+    async def time(self) -> Microseconds:
+        """The store's own time."""
+        ...
+
     async def alarms(self, *, state: str | None = None) -> Shown:
         """`{"alarms": [...]}`"""
         ...
 
     async def health(self) -> Shown:
         """The parts and how they are; raises StoreUnavailable or SchemaMismatch."""
+        ...
+
+
+class Store(redo.Redoing, feeding.Feeder, Protocol):
+    """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
+
+
+class Agents(Protocol):
+    """What the code of the app says of its agents."""
+
+    @property
+    def name(self) -> str:
+        """The app's name."""
+        ...
+
+    def refuse_unknown(self, agent: str, /) -> None:
+        """Raises NotFound for an agent that the app does not have."""
+        ...
+
+    def refuse_misfit(self, agent: str, data: Any, /) -> bool:
+        """Raises InvalidData for data that the agent cannot take; False if there is no such agent to ask."""
+        ...
+
+    def judge(self, agent: str, /, *, now: Microseconds) -> Callable[[StoredEvent], Decision]:
+        """Policy, about handing a stored event to an agent."""
         ...

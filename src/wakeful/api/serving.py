@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from wakeful.api.app import create_api
 from wakeful.api.security import ApiSettings
+from wakeful.declared import Declared
 from wakeful.errors import StoreUnavailable
-from wakeful.model import Event, Receipt
 from wakeful.settings import token as token_of_environment
 
 if TYPE_CHECKING:
@@ -24,14 +24,15 @@ def create(
 ) -> Starlette:
     """The HTTP app over a runtime that is started and stopped by its caller."""
     settings = ApiSettings(host=host, token=token, allowed_hosts=allowed_hosts)
-    return create_api(runtime.door, runtime.reader, settings=settings)
+    return create_api(runtime.door, runtime.reader, runtime.store, Declared(runtime.app), settings=settings)
 
 
-class LateRuntime:
-    """Door and reader of an app that may not run yet: asks for its runtime at each call."""
+class Late:
+    """A part of the runtime of an app that may not run yet: asks for it at each call."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, part: str) -> None:
         self._app = app
+        self._part = part
 
     @property
     def _runtime(self) -> Runtime:
@@ -40,16 +41,12 @@ class LateRuntime:
             raise StoreUnavailable(message)
         return self._app.runtime
 
-    async def accept(self, events: list[Event], *, idempotency: tuple[str, str] | None = None) -> list[Receipt]:
-        return await self._runtime.door.accept(events, idempotency=idempotency)
-
     def __getattr__(self, name: str) -> Any:
-        """Everything else is a question for the reader."""
         if name.startswith("_"):
             raise AttributeError(name)
 
         async def ask(*arguments: Any, **keywords: Any) -> Any:
-            return await getattr(self._runtime.reader, name)(*arguments, **keywords)
+            return await getattr(getattr(self._runtime, self._part), name)(*arguments, **keywords)
 
         return ask
 
@@ -58,9 +55,12 @@ def serve_app(
     app: App, *, host: str = "127.0.0.1", token: str | None = None, allowed_hosts: tuple[str, ...] = (), **options: Any
 ) -> Starlette:
     """The HTTP side of an app. Served by itself it runs the app too; mounted, it uses the one that runs around it."""
-    late: Any = LateRuntime(app)
-    token = token or token_of_environment()
-    http = create_api(late, late, settings=ApiSettings(host=host, token=token, allowed_hosts=allowed_hosts))
+    door: Any
+    reader: Any
+    store: Any
+    door, reader, store = (Late(app, part) for part in ("door", "reader", "store"))
+    settings = ApiSettings(host=host, token=token or token_of_environment(), allowed_hosts=allowed_hosts)
+    http = create_api(door, reader, store, Declared(app), settings=settings)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

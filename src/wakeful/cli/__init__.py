@@ -23,6 +23,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "trace": ("trace", "show a run: steps, arguments, results, attempts, errors, times"),
     "why": ("why", "tell the whole story of an event or a run"),
     "effects": ("effects", "list what runs did outside; settle what is held for a person"),
+    "release": ("release", "let a held output out, although it did not pass its checks"),
+    "deliveries": ("deliveries", "list messages on their way to channels; replay dead ones"),
+    "state": ("state", "show, set or clear what an agent keeps from run to run"),
     "replay": ("redo", "do again what failed, or with --again what went well"),
     "dead": ("redo", "list dead letters by agent and error; show, replay or discard them"),
     "alarms": ("listings", "list alarms, the latest first"),
@@ -83,7 +86,7 @@ def dispatch(words: list[str]) -> int:
 
 
 def overview() -> str:
-    lines = [f"  {name:<9} {summary}" for name, (_, summary) in COMMANDS.items()]
+    lines = [f"  {name:<10} {summary}" for name, (_, summary) in COMMANDS.items()]
     return "\n".join(
         [
             "wakeful runs the agents that nobody is watching.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from rich.text import Text
 
@@ -28,14 +28,9 @@ from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, short, state, terminal
 from wakeful.errors import NotFound
 from wakeful.model import EffectState
-from wakeful.stores.base import RecordOperation, Settled, SettleEffect
+from wakeful.redo import ANSWERS, settle, which_stands
+from wakeful.stores.base import Settled
 from wakeful.values import to_text
-
-ANSWERS: dict[str, Literal["confirmed", "retrying", "abandoned"]] = {
-    "confirm": "confirmed",
-    "repeat": "retrying",
-    "abandon": "abandoned",
-}
 
 
 def declare(parser: Parser) -> None:
@@ -68,8 +63,7 @@ def execute(arguments: argparse.Namespace) -> int:
         message = f"--result is for confirm: {verb} has none"
         raise UsageError(message)
     result = None if arguments.result is None else to_text(read_data(arguments.result), what="--result")
-    request = SettleEffect(found["id"], ANSWERS[verb], operator_of(arguments), arguments.note, result)
-    return _tell(arguments, verb, asyncio.run(_settle(chosen_store(arguments), request, verb)))
+    return _tell(arguments, verb, asyncio.run(_settle(arguments, found["id"], verb, result)))
 
 
 effects_command = Command(declare, execute, "wakeful runs --held lists what waits for a person.")
@@ -111,13 +105,10 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _settle(url: str, request: SettleEffect, verb: str) -> Settled | None:
-    async with changing(url) as store:
-        settled = await store.settle_effect(request)
-        if settled is not None and settled.first:
-            detail = f"{verb}: {request.note}" if request.note else verb
-            await store.record_operation(RecordOperation(request.operator, "effects", None, request.id, detail))
-        return settled
+async def _settle(arguments: argparse.Namespace, effect: str, verb: str, result: str | None) -> Settled | None:
+    operator = operator_of(arguments)
+    async with changing(chosen_store(arguments)) as store:
+        return await settle(store, effect, verb, operator=operator, note=arguments.note, result=result)
 
 
 def _tell(arguments: argparse.Namespace, verb: str, settled: Settled | None) -> int:
@@ -131,9 +122,4 @@ def _tell(arguments: argparse.Namespace, verb: str, settled: Settled | None) -> 
         print(f"{effect.action} {effect.id}: {effect.state}. Run {settled.run} goes on.")
     if settled.first:
         return 0
-    if effect.settled_by is not None:
-        words = f"{effect.settled_by} settled it before: {effect.state}" + (f" ({effect.note})" if effect.note else "")
-    else:
-        words = f"it is {effect.state} and waits for nobody"
-    message = f"{effect.action} {effect.id}: {words}. Nothing was changed by this {verb}"
-    raise NotFound(message)
+    raise NotFound(which_stands(settled, verb))

@@ -1,34 +1,33 @@
 """`wakeful replay` and `wakeful dead`: what failed is done again, after a look at what that would mean.
 
-A single run is replayed at once. Several are counted first: how many of which agent and error, and how many confirmed
-effects would be found instead of repeated. Then they go at a rate. Ctrl-C stops between two of them; what was replayed is
-no dead letter any more, so the same command goes on where it stopped.
+A single run is replayed at once. Several are counted first: how many of which agent and error, and which confirmed effects
+would be found instead of repeated. Then they go at a rate. Ctrl-C stops between two batches, and the same command goes on.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_store, operator_of, read_data
+from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store, operator_of, read_data
+from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
+from wakeful.cli.feeding import feed
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, terminal
 from wakeful.cli.trace import no_run
+from wakeful.declared import Declared
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.execution.retry import signature
-from wakeful.stores.base import RecordOperation, Redone, RedoRun
-from wakeful.stores.store import DatabaseStore
+from wakeful.pace import read_rate, shown_rate
+from wakeful.redo import MANY, Choice, Plan, plan_redo, redo_letters, redo_run
+from wakeful.stores.base import Redone, RedoRun
 from wakeful.values import to_text
 
-MANY = 10_000
 DEAD_WORDS = ("list", "show", "replay", "discard")
 DEFAULT_RATE = 50.0
-
-Letter = dict[str, Any]
+INTERRUPTED = 130
 
 
 def add_choice(parser: Parser) -> None:
@@ -39,26 +38,29 @@ def add_choice(parser: Parser) -> None:
     parser.add_argument("--plan", action="store_true", help="only say what would be done")
     parser.add_argument("--yes", action="store_true", help=f"also when there are more than {MANY:,}")
     parser.add_argument(
-        "--rate", metavar="N/s", type=rate, default=DEFAULT_RATE, help="so many a second (default 50/s)"
+        "--rate", metavar="N/s", type=rate, default=DEFAULT_RATE, help="so many a second, or max (default 50/s)"
     )
     parser.add_argument("--note", metavar="TEXT", help="why, for the record")
     parser.add_argument("--data", metavar="JSON", help="with one run: this instead of the event's data; JSON or @file")
+    parser.add_argument("--app", metavar="APP", help=f"check against the agents of this app: {APP_HELP}")
     add_json(parser)
     add_store(parser)
 
 
-def rate(text: str) -> float:
-    """`20/s`, `600/m`, or a plain number for so many a second."""
-    number, _, unit = text.partition("/")
-    seconds = {"": 1, "s": 1, "m": 60, "h": 3600}.get(unit)
+def rate(text: str) -> float | None:
     try:
-        value = float(number)
-    except ValueError:
-        value = 0.0
-    if seconds is None or value <= 0:
-        message = f"{text!r} is no rate: write 20/s, 600/m or 1000/h"
-        raise argparse.ArgumentTypeError(message)
-    return value / seconds
+        return read_rate(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def prepare(arguments: argparse.Namespace) -> None:
+    """Load the app, if one is named, and choose the store."""
+    if arguments.app is not None:
+        from wakeful.loading import load_app
+
+        arguments.app = load_app(arguments.app)
+    arguments.url = chosen_store(arguments, arguments.app)
 
 
 # replay
@@ -67,10 +69,21 @@ def rate(text: str) -> float:
 def declare_replay(parser: Parser) -> None:
     parser.add_argument("run", metavar="RUN", nargs="?", help="a run's id, or the beginning of it")
     parser.add_argument("--again", action="store_true", help="also a run that went well, as a new one of its family")
+    parser.add_argument(
+        "--events", metavar="TYPE", help="hand stored events of this type, like ticket.*, to --agent NAME"
+    )
+    parser.add_argument("--from", dest="since", metavar="TIME", help="with --events: accepted then or later, like 2h")
+    parser.add_argument("--to", dest="until", metavar="TIME", help="with --events: accepted before then (default now)")
     add_choice(parser)
 
 
 def replay(arguments: argparse.Namespace) -> int:
+    prepare(arguments)
+    if arguments.events is not None:
+        return feed(arguments)
+    if arguments.since is not None or arguments.until is not None:
+        message = "--from and --to are for --events TYPE"
+        raise UsageError(message)
     if arguments.run is not None:
         return redo_one(arguments, arguments.run, again=arguments.again)
     if arguments.again:
@@ -102,6 +115,7 @@ def dead(arguments: argparse.Namespace) -> int:
             f"dead {verb} takes {'one RUN' if verb == 'show' else 'at most one RUN' if verb != 'list' else 'no RUN'}"
         )
         raise UsageError(message)
+    prepare(arguments)
     if verb == "list":
         return list_dead(arguments)
     if verb == "show":
@@ -116,7 +130,7 @@ dead_command = Command(declare_dead, dead, "wakeful why RUN tells how one of the
 
 
 def list_dead(arguments: argparse.Namespace) -> int:
-    groups = grouped(chosen(arguments))
+    groups = plan_of(arguments).groups
     if arguments.json:
         print_json({"groups": [group.to_json() for group in groups]})
         return 0
@@ -138,56 +152,11 @@ def list_dead(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# choosing
-
-
-@dataclass(slots=True)
-class Group:
-    """Dead letters of one agent that failed alike."""
-
-    agent: str
-    signature: str
-    letters: list[Letter]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "agent": self.agent,
-            "error": self.signature,
-            "count": len(self.letters),
-            "last_at": self.letters[0]["finished_at"],
-            "confirmed_effects": sum(letter["confirmed"] for letter in self.letters),
-            "runs": [letter["id"] for letter in self.letters[:20]],
-        }
-
-
-def chosen(arguments: argparse.Namespace) -> list[Letter]:
-    letters: list[Letter] = read(
-        chosen_store(arguments), lambda reader: reader.dead(agent=arguments.agent, limit=10**9)
-    )
-    if arguments.error:
-        wanted = arguments.error.lower()
-        letters = [one for one in letters if wanted in words_of(one).lower()]
-    return letters
-
-
-def words_of(letter: Letter) -> str:
-    return f"{letter['error'].get('type', '')}: {letter['error'].get('message', '')}"
-
-
-def grouped(letters: list[Letter]) -> list[Group]:
-    found: dict[tuple[str, str], Group] = {}
-    for letter in letters:
-        error = letter["error"]
-        kind = signature(str(error.get("type", "")), str(error.get("message", "")))
-        found.setdefault((letter["agent"], kind), Group(letter["agent"], kind, [])).letters.append(letter)
-    return sorted(found.values(), key=lambda group: -len(group.letters))
-
-
-# doing
+# one run
 
 
 def find(arguments: argparse.Namespace, identifier: str) -> dict[str, Any]:
-    run = read(chosen_store(arguments), lambda reader: reader.run(identifier))
+    run = read(arguments.url, lambda reader: reader.run(identifier))
     if run is None:
         message = no_run(identifier)
         raise NotFound(message)
@@ -196,25 +165,58 @@ def find(arguments: argparse.Namespace, identifier: str) -> dict[str, Any]:
 
 def redo_one(arguments: argparse.Namespace, identifier: str, *, again: bool = False, discard: bool = False) -> int:
     run = find(arguments, identifier)
-    data = None if arguments.data is None else to_text(read_data(arguments.data), what="--data")
-    confirmed = sum(effect["state"] == "confirmed" for effect in run["effects"])
+    data = edited_data(arguments, run)
+    confirmed: dict[str, int] = {}
+    for effect in run["effects"]:
+        if effect["state"] == "confirmed":
+            confirmed[effect["action"]] = confirmed.get(effect["action"], 0) + 1
     if arguments.plan:
         word = "discard" if discard else "replay"
-        say_plan(arguments, f"would {word} run {run['id']} ({run['agent']}, {run['state']})", confirmed)
+        words = f"would {word} run {run['id']} ({run['agent']}, {run['state']})"
+        if arguments.json:
+            shown = {"count": 1, "confirmed_effects": sum(confirmed.values()), "confirmed_actions": confirmed}
+            print_json({"plan": words, **shown})
+        else:
+            print(f"{words}; {said_confirmed(confirmed)} would be found and not repeated")
         return 0
     request = RedoRun(run["id"], operator_of(arguments), arguments.note, data, again=again, discard=discard)
-    redone = asyncio.run(_redo(chosen_store(arguments), request))
+    redone = asyncio.run(_redo(arguments.url, request))
     if redone is None or redone.refused is not None:
         message = f"run {run['id']} {redone.refused if redone else 'is gone'}"
         raise NotFound(message)
     if arguments.json:
-        print_json({"run": redone.run, "was": redone.was, "confirmed_effects": confirmed})
-    else:
-        found = (
-            f"; {confirmed} confirmed effect{'' if confirmed == 1 else 's'} will not be repeated" if confirmed else ""
-        )
-        print(f"run {redone.run}: {'discarded' if discard else 'ready again'}, was {redone.was}{found}")
+        print_json({"run": redone.run, "was": redone.was, "confirmed_effects": sum(confirmed.values())})
+        return 0
+    found = f"; {said_confirmed(confirmed)} will not be repeated" if confirmed and not discard else ""
+    print(f"run {redone.run}: {'discarded' if discard else 'ready again'}, was {redone.was}{found}")
+    if data is not None and arguments.app is None:
+        say(f"whether the data fits agent {run['agent']} is checked when the run starts; --app APP checks it at once")
     return 0
+
+
+def edited_data(arguments: argparse.Namespace, run: dict[str, Any]) -> str | None:
+    """The value of --data as it is stored. With --app it is refused here if it does not fit the agent."""
+    if arguments.data is None:
+        return None
+    value = read_data(arguments.data)
+    if (app := arguments.app) is not None:
+        declared = Declared(app)
+        declared.refuse_unknown(run["agent"])
+        declared.refuse_misfit(run["agent"], value)
+    return to_text(value, what="--data")
+
+
+async def _redo(url: str, request: RedoRun) -> Redone | None:
+    async with changing(url) as store:
+        return await redo_run(store, request)
+
+
+# many
+
+
+def plan_of(arguments: argparse.Namespace) -> Plan:
+    choice = Choice(arguments.agent, arguments.error)
+    return read(arguments.url, lambda reader: plan_redo(reader, choice))
 
 
 def redo_many(arguments: argparse.Namespace, *, discard: bool = False) -> int:
@@ -224,69 +226,47 @@ def redo_many(arguments: argparse.Namespace, *, discard: bool = False) -> int:
     if arguments.data is not None:
         message = "--data is for one RUN: these have different payloads"
         raise UsageError(message)
-    letters = chosen(arguments)
-    if not letters:
+    plan = plan_of(arguments)
+    if not plan.letters:
         message = "no dead letter is like that: see `wakeful dead list`"
         raise NotFound(message)
-    groups = grouped(letters)
+    count = len(plan.letters)
     word = "discard" if discard else "replay"
-    confirmed = sum(letter["confirmed"] for letter in letters)
     if not arguments.json:
-        for group in groups:
+        for group in plan.groups:
             say(f"{len(group.letters):>7,}  {plain(group.agent)}  {plain(group.signature)}")
     if arguments.plan:
-        say_plan(arguments, f"would {word} {len(letters):,} dead letters at {arguments.rate:g}/s", confirmed, groups)
+        words = f"would {word} {number(count, 'dead letter')} {shown_rate(arguments.rate)}"
+        if arguments.json:
+            print_json({"plan": words, **plan.to_json()})
+        else:
+            print(f"{words}; {said_confirmed(plan.confirmed)} would be found and not repeated")
         return 0
-    if len(letters) > MANY and not arguments.yes:
-        message = f"{len(letters):,} dead letters are more than {MANY:,}: add --yes if you mean all of them"
-        raise UsageError(message)
-    done = asyncio.run(_redo_all(arguments, letters, discard=discard))
+    refuse_many(arguments, count, "dead letters")
+    done, stopped = carry_out(
+        arguments,
+        lambda store, pace, progress: redo_letters(
+            store,
+            plan.letters,
+            operator=operator_of(arguments),
+            note=arguments.note,
+            discard=discard,
+            pace=pace,
+            progress=progress,
+        ),
+    )
     if arguments.json:
-        print_json({"redone": done, "of": len(letters), "confirmed_effects": confirmed})
+        confirmed = sum(plan.confirmed.values())
+        print_json({"redone": done, "of": count, "confirmed_effects": confirmed, "stopped": stopped})
     else:
-        print(f"{done:,} of {len(letters):,} dead letters {'discarded' if discard else 'are ready again'}")
-    return 0
+        print(f"{done:,} of {number(count, 'dead letter')} {'discarded' if discard else 'are ready again'}")
+    return said_stop(stopped=stopped)
 
 
-def say_plan(arguments: argparse.Namespace, words: str, confirmed: int, groups: list[Group] | None = None) -> None:
-    if arguments.json:
-        print_json(
-            {
-                "plan": words,
-                "confirmed_effects": confirmed,
-                **({"groups": [group.to_json() for group in groups]} if groups is not None else {}),
-            }
-        )
-    else:
-        print(f"{words}; {confirmed} confirmed effect{'' if confirmed == 1 else 's'} would be found and not repeated")
+# words
 
 
-async def _redo(url: str, request: RedoRun) -> Redone | None:
-    async with changing(url) as store:
-        redone = await store.redo(request)
-        if redone is not None and redone.refused is None:
-            await _record(store, request, redone.run)
-        return redone
-
-
-async def _redo_all(arguments: argparse.Namespace, letters: list[Letter], *, discard: bool) -> int:
-    """Oldest first, at the rate; a Ctrl-C ends it between two of them."""
-    done = 0
-    operator = operator_of(arguments)
-    began = asyncio.get_running_loop().time()
-    async with changing(chosen_store(arguments)) as store:
-        for number, letter in enumerate(reversed(letters)):
-            wait = began + number / arguments.rate - asyncio.get_running_loop().time()
-            if wait > 0:
-                await asyncio.sleep(wait)
-            redone = await store.redo(RedoRun(letter["id"], operator, arguments.note, discard=discard))
-            done += redone is not None and redone.refused is None
-        detail = f"{done} of {len(letters)}" + (f": {arguments.note}" if arguments.note else "")
-        verb = "discard" if discard else "replay"
-        await store.record_operation(RecordOperation(operator, verb, None, arguments.agent or arguments.error, detail))
-    return done
-
-
-async def _record(store: DatabaseStore, request: RedoRun, run: str) -> None:
-    verb = "discard" if request.discard else "replay"
-    await store.record_operation(RecordOperation(request.operator, verb, None, run, request.note))
+def said_confirmed(confirmed: dict[str, int]) -> str:
+    """3 confirmed effects (charge 2, mail 1)."""
+    which = ", ".join(f"{plain(action)} {count:,}" for action, count in confirmed.items())
+    return number(sum(confirmed.values()), "confirmed effect") + (f" ({which})" if which else "")

@@ -17,6 +17,7 @@ from wakeful.cli.terminal import (
     clock_time,
     cut,
     is_piped,
+    moment,
     now,
     plain,
     plain_lines,
@@ -73,14 +74,13 @@ class Drawing:
     def tree(self, run: Shown) -> Tree:
         tree = Tree(self._head(run), guide_style="dim")
         self._event(tree, run["event"], run["created_at"])
-        final = {"dead", "denied", "cancelled"}
-        for number, attempt in enumerate(run["history"], start=1):
-            if not (attempt["outcome"] in final and attempt is run["history"][-1]):
-                self._attempt(tree, number, attempt)
+        self._history(tree, run)
         for step in run["steps"]:
             self._step(tree, step)
         for effect in run["effects"]:
             self._effect(tree, effect)
+        for delivery in run["deliveries"]:
+            self._delivery(tree, delivery)
         for decision in run["decisions"]:
             text = f"decision {decision['answer']} by {decision['rule']}: {decision['reason']}"
             tree.add(Text(self._fit(plain(text))))
@@ -112,13 +112,47 @@ class Drawing:
         if event["data"] is not None:
             branch.add(Text.assemble(("data ", "dim"), self._value(event["data"], 13)))
 
+    def _history(self, tree: Tree, run: Shown) -> None:
+        """Attempts that did not end it well, and what people did in between. How it ended now is told at the end."""
+        remedies = list(run["remedies"])
+        for number, attempt in enumerate(run["history"], start=1):
+            while remedies and (moment(remedies[0]["done_at"]) or 0) < (moment(attempt["ended_at"]) or 0):
+                self._remedy(tree, remedies.pop(0))
+            if not (attempt is run["history"][-1] and attempt["outcome"] == run["state"]):
+                self._attempt(tree, number, attempt)
+        for remedy in remedies:
+            self._remedy(tree, remedy)
+
+    def _remedy(self, tree: Tree, remedy: Shown) -> None:
+        did = {"replay": "replayed", "again": "done again", "discard": "discarded", "release": "released"}[
+            remedy["verb"]
+        ]
+        words = f" by {remedy['operator']}" + (f": {remedy['note']}" if remedy["note"] else "")
+        when = f"  {clock_time(remedy['done_at'])}"
+        line = Text.assemble((did, "cyan"), self._fit(plain(words), len(did) + len(when)), (when, "dim"))
+        branch = tree.add(line)
+        if remedy["data"] is not None:
+            branch.add(Text.assemble(("data ", "dim"), self._value(remedy["data"], 13)))
+        error = remedy["error"] or {}
+        for what, name, one in [
+            *(("step", one["name"], one["error"]) for one in error.get("steps", [])),
+            *(("effect", one["action"], one["error"]) for one in error.get("effects", [])),
+        ]:
+            failed = branch.add(
+                Text.assemble((f"{what} ", "dim"), self._fit(plain(name), 20), " had ", state("failed"))
+            )
+            for number, earlier in enumerate((one or {}).get("tries", [])[:-1], start=1):
+                tried = self._fit(plain(f"{earlier['type']}: {earlier['message']}"), 20)
+                failed.add(Text.assemble((f"try {number} ", "dim"), (tried, "yellow")))
+            self._error(failed, one)
+
     def _attempt(self, tree: Tree, number: int, attempt: Shown) -> None:
         words = {"retried": "failed", "released": "given back", "waited": "put away", "crashed": "its process died"}
         line = Text.assemble(
             (f"attempt {number} ", "dim"),
             (
                 str(words.get(attempt["outcome"], attempt["outcome"])),
-                "red" if attempt["outcome"] in {"retried", "crashed"} else "yellow",
+                "red" if attempt["outcome"] in {"retried", "crashed", "dead"} else "yellow",
             ),
             f"  {clock_time(attempt['started_at'])}, after {took(attempt['started_at'], attempt['ended_at'])}",
         )
@@ -158,6 +192,17 @@ class Drawing:
             branch.add(Text(self._fit(plain(words), 8)))
         if effect["state"] in {"failed", "unknown", "retrying"}:
             self._error(branch, effect["error"])
+
+    def _delivery(self, tree: Tree, delivery: Shown) -> None:
+        facts = [f"{delivery['tries']} tries"] if delivery["tries"] > 1 else []
+        facts += [f"again {ago(delivery['due_at'], self._present)}"] if delivery["due_at"] and delivery["tries"] else []
+        end = f"  {', '.join(facts)}" if facts else ""
+        words = self._fit(f"{plain(delivery['channel'])} {value(delivery['message'])}", 20 + len(end))
+        branch = tree.add(Text.assemble(("message to ", "dim"), words, "  ", state(delivery["state"]), (end, "dim")))
+        if delivery["state"] in {"pending", "dead"}:
+            self._error(branch, delivery["error"])
+        if delivery["reason"] and delivery["state"] in {"dead", "discarded"}:
+            branch.add(Text(self._fit(plain(delivery["reason"]), 8)))
 
     def _ending(self, tree: Tree, run: Shown) -> None:
         match run["state"]:

@@ -1,9 +1,10 @@
 """The demonstration: an app at work on one SQLite file, a worker that is killed in mid-run, and a check that counts.
 
 director (this process) ──events──► SQLite file ◄──claims, steps── worker (a child, killed with SIGKILL)
-      │                                  │                            │
-      └── reads what became of them ◄────┘                            └──► steps.log: each body writes a line
-      └── compares the two: did a finished step run again? ◄──────────────────┘
+      │                                ▲    │                         │    │
+      ├── reads what became of them ◄──│────┘                         │    └──► bank (a child): bank.log, its book
+      ├── types what nobody else does ─┘                              └──► steps.log: each body writes a line
+      └── compares the three: did a finished step run again, was anything paid twice?
 """
 
 from __future__ import annotations

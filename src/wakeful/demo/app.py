@@ -1,10 +1,11 @@
-"""The app that the demonstration runs: a small back office of four agents.
+"""The app that the demonstration runs: a small back office of five agents.
 
     ticket.created ───► triage ──emits──► ticket.triaged ───► answer
     payment.received ─► invoice     four steps, long enough to be killed in the middle
     host.added ───────► enrich      asks an inventory that is not always there
+    refund.requested ─► refund      has a bank pay, which does it and then does not answer
 
-Plain functions are steps. `@counted` is the demonstration's own: it writes a line outside of the worker when a body
+Plain functions are steps, and what changes the outside world is an action. `@counted` is the demonstration's own: it writes a line outside of the worker when a body
 begins and ends. `work` stands for the time that a real body would take.
 """
 
@@ -14,7 +15,8 @@ from decimal import Decimal
 
 from pydantic import BaseModel
 
-from wakeful import App, Persistent, Run, Transient, on, step
+from wakeful import App, Operation, Persistent, Run, Transient, action, on, step
+from wakeful.demo import bank
 from wakeful.demo.counter import counted
 from wakeful.demo.pace import pace, work
 
@@ -45,6 +47,11 @@ class Payment(Item):
 
 class Host(Item):
     shaky: bool = False
+
+
+class Refund(Item):
+    amount: Decimal
+    way: bank.Way
 
 
 # triage and answer
@@ -182,10 +189,61 @@ async def enrich(run: Run, host: Host) -> dict[str, int]:
     return {host.id: await run.step(rate, host, tags)}
 
 
+# refund
+
+
+@counted
+async def check_refund(wanted: Refund) -> bool:
+    await work(0.3)
+    return wanted.amount < LARGEST_REFUND
+
+
+@action(safety="idempotent", timeout="1s", backoff="300ms")
+async def transfer(op: Operation, wanted: Refund) -> str | None:
+    """The bank knows an id again."""
+    return await bank.pay("transfer", wanted.id, str(wanted.amount), key=op.id)
+
+
+async def find_on_card(_: Operation, wanted: Refund) -> str | None:
+    return await bank.look(wanted.id)
+
+
+@action(safety="reconcile", find=find_on_card, settle="1s", timeout="1s")
+async def pay_to_card(_: Operation, wanted: Refund) -> str | None:
+    """It knows no id, but what it has booked can be looked up."""
+    return await bank.pay("card", wanted.id, str(wanted.amount))
+
+
+@action(safety="at_most_once", timeout="1s")
+async def send_cheque(_: Operation, wanted: Refund) -> str | None:
+    """Nothing can be looked up, and a second request is a second cheque."""
+    return await bank.pay("cheque", wanted.id, str(wanted.amount))
+
+
+@counted
+async def write_entry(wanted: Refund, booking: str | None) -> str:
+    await work(0.3)
+    return f"{wanted.id}: {wanted.amount} paid back by {wanted.way}, booking {booking or 'on the statement'}"
+
+
+LARGEST_REFUND = Decimal(500)
+PAYMENTS = {"transfer": transfer, "card": pay_to_card, "cheque": send_cheque}
+
+
+@app.agent(on("refund.requested"), owner="accounts")
+async def refund(run: Run, wanted: Refund) -> str:
+    if not await run.step(check_refund, wanted):
+        raise Persistent(f"{wanted.amount} is more than {LARGEST_REFUND}")
+    booking = await run.act(PAYMENTS[wanted.way], wanted)
+    return await run.step(write_entry, wanted, booking)
+
+
 # What the view draws as a bar, in the order in which a run does it.
+ACT = "act"
 STEPS: dict[str, tuple[str, ...]] = {
     "triage": ("classify", "find_article", "summarise", "emit ticket.triaged"),
     "answer": ("read_article", "draft_reply"),
     "invoice": ("load_invoice", "match_amount", "compute_tax", "prepare_entry"),
     "enrich": ("look_up", "read_tags", "rate"),
+    "refund": ("check_refund", ACT, "write_entry"),
 }

@@ -7,16 +7,39 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from wakeful.demo.app import STEPS
+from wakeful.demo.app import ACT, STEPS
 from wakeful.demo.counter import Counter, Key
 from wakeful.model import FINAL_RUN_STATES
 from wakeful.stores.reading import Reader
 
 Identity = tuple[str, str]  # CloudEvents': source and id
-Mark = Literal["done", "working", "again", "failed", "cut", "open"]
+Mark = Literal["done", "working", "again", "held", "failed", "cut", "open"]
 
 PAGE = 100
 FROM_WITHIN = "emit "
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEffect:
+    """An effect of a run as it was last seen."""
+
+    id: str
+    action: str
+    safety: str
+    state: str
+    tries: int
+    settled_by: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What somebody did about a dead letter."""
+
+    verb: str
+    operator: str
+    note: str | None
+    error: str | None  # what it was dead of
 
 
 @dataclass(slots=True)
@@ -36,6 +59,8 @@ class Seen:
     due_at: float | None = None
     finished_at: float | None = None
     recorded: list[str] = field(default_factory=list)
+    effects: list[SeenEffect] = field(default_factory=list)
+    remedies: list[Remedy] = field(default_factory=list)
     kept: int | None = None  # steps that were recorded when its worker was killed
 
     @property
@@ -52,9 +77,19 @@ class Seen:
         """Its worker was killed, and another one has taken it over."""
         return self.kept is not None and self.crashes > 0
 
+    @property
+    def was_cut_off_while_acting(self) -> bool:
+        """Its worker was killed while an action was under way."""
+        return self.kept is not None and STEPS[self.agent][self.kept : self.kept + 1] == (ACT,)
+
+    def effect(self, identifier: str) -> SeenEffect | None:
+        return next((one for one in self.effects if one.id == identifier), None)
+
     def keys(self) -> Iterator[Key]:
-        """Its recorded steps as the counter names them. An event that the run emits has no body to count."""
-        return ((name, self.subject) for name in self.recorded if not name.startswith(FROM_WITHIN))
+        """Its recorded steps as the counter names them. What the run emits has no body to count, and what it does outside
+        is counted there.
+        """
+        return ((name, self.subject) for name in self.recorded if name != ACT and not name.startswith(FROM_WITHIN))
 
     def next_key(self) -> Key | None:
         """The step that comes next, or that is being executed."""
@@ -70,17 +105,24 @@ class Seen:
         return marks + ["open"] * (len(steps) - len(marks))
 
     def _mark_of_next(self, counter: Counter, worker: int | None) -> Mark:
-        if self.state == "dead":
-            return "failed"
+        if self.state in {"dead", "held"}:
+            return "failed" if self.state == "dead" else "held"
         if self.state == "running" and worker is None:
             return "cut"
         key = self.next_key()
+        if key == (ACT, self.subject):
+            return self._mark_of_effect()
         last = counter.last(key) if key is not None else None
         if last is None or self.state == "ready":
             return "open"
         if last.ended == "failed":
             return "again"
         return "working" if last.worker == worker else "open"
+
+    def _mark_of_effect(self) -> Mark:
+        if self.state != "running" or not self.effects:
+            return "open"
+        return "working" if self.effects[-1].state == "intent" and self.effects[-1].tries == 1 else "again"
 
 
 class Board:
@@ -92,15 +134,23 @@ class Board:
         self.runs: dict[str, Seen] = {}
 
     async def read(self) -> None:
-        """New events, new runs, and what changed in those that are not at their end."""
+        """New events, new runs, and what changed in those that are not at their end, or that somebody may replay."""
         await self._read_runs()
         await self._read_events()  # after the runs, so that the event of each is known
         for seen in list(self.runs.values()):
-            if seen.is_open:
+            if seen.is_open or seen.state == "dead":
                 await self._look_at(seen)
 
     def open_runs(self) -> list[Seen]:
         return [seen for seen in self.runs.values() if seen.is_open]
+
+    def held(self) -> list[tuple[Seen, SeenEffect]]:
+        """What waits for a person."""
+        return [(seen, one) for seen in self.open_runs() for one in seen.effects if one.state == "held"]
+
+    def effects(self) -> list[tuple[Seen, SeenEffect]]:
+        """Everything that was done outside, or begun."""
+        return [(seen, one) for seen in self.runs.values() for one in seen.effects]
 
     def recorded(self) -> Iterator[Key]:
         """Every step that the store holds as done."""
@@ -151,8 +201,25 @@ class Board:
         seen.due_at = moment(run["due_at"])
         seen.finished_at = moment(run["finished_at"])
         seen.error = run["error"]["message"] if run["error"] else None
-        seen.recorded = [step["name"] for step in run["steps"] if step["state"] == "done"]
+        seen.recorded = recorded_in(run)
+        seen.effects = [
+            SeenEffect(
+                one["id"], one["action"], one["safety"], one["state"], one["tries"], one["settled_by"], one["note"]
+            )
+            for one in run["effects"]
+        ]
+        seen.remedies = [
+            Remedy(one["verb"], one["operator"], one["note"], (one["error"] or {}).get("message"))
+            for one in run["remedies"]
+        ]
         seen.state = run["state"]
+
+
+def recorded_in(run: dict[str, Any]) -> list[str]:
+    """What a run has finished, steps and effects, in the order in which it was begun."""
+    steps = [(step["started_at"], step["name"]) for step in run["steps"] if step["state"] == "done"]
+    effects = [(effect["opened_at"], ACT) for effect in run["effects"] if effect["state"] == "confirmed"]
+    return [name for _, name in sorted(steps + effects, key=lambda one: moment(one[0]) or 0.0)]
 
 
 def moment(text: str | None) -> float | None:

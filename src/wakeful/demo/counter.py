@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+
+from wakeful.demo.lines import Lines, add_line
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,16 +63,10 @@ def counted(
 
 
 def write(step: str, subject: str, what: str) -> None:
-    """Add a line in one write: it is there whole or not at all, whatever happens to this process afterwards."""
+    """Add a line, if there is a director to read it."""
     path = os.environ.get(VARIABLE)
-    if path is None:
-        return
-    line = json.dumps({"at": time.time(), "worker": os.getpid(), "step": step, "subject": subject, "what": what})
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(handle, line.encode() + b"\n")
-    finally:
-        os.close(handle)
+    if path is not None:
+        add_line(path, {"at": time.time(), "worker": os.getpid(), "step": step, "subject": subject, "what": what})
 
 
 @dataclass(slots=True)
@@ -88,7 +83,7 @@ class Counter:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._position = 0
+        self._lines = Lines(path)
         self._recorded: set[Key] = set()
         self.executions: dict[Key, list[Execution]] = {}
         self.finished = 0
@@ -99,15 +94,7 @@ class Counter:
 
     def read(self) -> None:
         """Take in the lines that were added since the last time."""
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as file:
-            file.seek(self._position)
-            added = file.read()
-        whole = added[: added.rfind(b"\n") + 1]
-        self._position += len(whole)
-        for line in whole.splitlines():
-            entry = json.loads(line)
+        for entry in self._lines.added():
             key = (entry["step"], entry["subject"])
             if entry["what"] == "began":
                 self._begin(key, Execution(entry["worker"], entry["at"]))

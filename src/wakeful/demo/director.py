@@ -1,10 +1,12 @@
-"""The director: feeds events, starts the worker, kills it in mid-run, starts another, and closes the books.
+"""The director: has events fed, starts the worker, kills it in mid-run, starts another, and closes the books.
 
 The story of one round, in seconds at pace 1 (a short demonstration goes faster):
 
     0.0  events come in, no worker yet           2.6  data that does not fit       6.4  four payments at once
-    0.8  the first worker                        3.8  a step that can never work   7.4  SIGKILL, as soon as enough runs are
-    1.6  an event that nobody handles            5.0  a second delivery                 in the middle; then the next worker
+    0.2  a refund by transfer                    3.2  a refund by cheque: held     7.4  SIGKILL, as soon as enough runs are
+    0.8  the first worker                        3.8  a step that can never work        in the middle; then the next worker
+    1.6  an event that nobody handles            5.0  a second delivery                 ...and when all of them have ended,
+    2.0  a refund by card                                                               what waits for a person
 
 Without a time limit rounds follow each other until Ctrl-C. Whatever ends it, the worker is stopped, the terminal is put
 back, and the books are closed.
@@ -19,40 +21,41 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import structlog
 from rich.console import Console
 
-from wakeful.demo.app import STEPS, app
+from wakeful.demo.app import ACT, STEPS, app
 from wakeful.demo.board import Board, Seen, moment
-from wakeful.demo.child import Child
+from wakeful.demo.book import Book
+from wakeful.demo.child import Bank, Worker
+from wakeful.demo.command import CommandFailed
 from wakeful.demo.counter import Counter
+from wakeful.demo.desk import Desk
 from wakeful.demo.feeder import Feeder
 from wakeful.demo.pace import pace_for
+from wakeful.demo.programme import ROUND, Programme
 from wakeful.demo.scene import clock
 from wakeful.demo.stage import Stage
 from wakeful.demo.summary import Account, Kill, close_the_books, counted_noun, print_account
 from wakeful.demo.view import choose_view
 from wakeful.stores.reading import Reader
 
-ROUND = 40.0
-FEED_EVERY = 0.75
 KILL_AT = 7.4
 ENOUGH_RUNS = 5
 WAIT_FOR_ENOUGH = 2.5
 WITHOUT_WORKER = 2.2
 CALM = 4.0
-LAST_RUNS = 5.0  # what the last runs need after the last event
 AFTER_A_KILL = 9.0  # what a kill and its resume need before the end
 OVERRUN = 12.0  # on a slow machine the story may take longer than was asked for, but not much
 TOO_SHORT_TO_KILL = 5.0
 
 
-class WorkerDied(Exception):
-    """The worker ended and nobody had killed it."""
+class ChildDied(Exception):
+    """The worker or the bank ended and nobody had killed it."""
 
 
 def direct(seconds: float | None, *, keep: bool) -> int:
@@ -64,8 +67,8 @@ def direct(seconds: float | None, *, keep: bool) -> int:
     try:
         with logs_into(folder / "director.log"):
             return asyncio.run(perform(console, folder, seconds, keep=keep))
-    except WorkerDied as death:
-        console.print(str(death), style="bold red", markup=False, soft_wrap=True)
+    except (ChildDied, CommandFailed) as failure:
+        console.print(str(failure), style="bold red", markup=False, soft_wrap=True)
         return 1
     finally:
         if not keep:
@@ -90,7 +93,8 @@ async def perform(console: Console, folder: Path, seconds: float | None, *, keep
     async with app.running(worker=False, store=store) as runtime:
         view = choose_view(console)
         counter = Counter(folder / "steps.log")
-        stage = Stage(Board(runtime.reader), counter, view, folder=folder, seconds=seconds, keep=keep)
+        book = Book(folder / "bank.log")
+        stage = Stage(Board(runtime.reader), counter, book, view, folder=folder, seconds=seconds, keep=keep)
         director = Director(stage, runtime.reader, store, folder, seconds)
         with view:
             account = await director.run()
@@ -109,18 +113,21 @@ class Director:
         self._seconds = seconds
         self._pace = pace_for(seconds)
         self._feeder = Feeder(app)
-        self._child: Child | None = None
+        self._programme = Programme(self._feeder, stage, seconds, self._pace)
+        self._desk = Desk(stage, self._feeder.corrections, store, self._pace)
+        self._worker: Worker | None = None
+        self._bank: Bank | None = None
         self._asked_to_stop = asyncio.Event()
         self._hurry = asyncio.Event()
-        self._fed = asyncio.Event()
         self.kills: list[Kill] = []
 
     async def run(self) -> Account:
         """Feed, show and play until the story ends or somebody wants it to."""
         self._listen_to_signals()
-        showing = asyncio.create_task(self._stage.show(self._check_worker))
+        self._stage.advice = self._desk.advice
+        showing = asyncio.create_task(self._stage.show(self._check_children))
         story = asyncio.create_task(self._play())
-        feeding = asyncio.create_task(self._feed())
+        feeding = asyncio.create_task(self._programme.play())
         stop = asyncio.create_task(self._asked_to_stop.wait())
         pending: set[asyncio.Task[object]] = {showing, story, feeding, stop}
         try:
@@ -132,10 +139,11 @@ class Director:
             await self._stop_worker()
         finally:
             await dropped(showing, story, feeding, stop)
-            if self._child is not None:
-                await self._child.kill()
+            for child in (self._worker, self._bank):
+                if child is not None:
+                    await child.kill()
         await self._stage.look()
-        return close_the_books(self._stage.board, self._stage.counter, self._feeder)
+        return close_the_books(self._stage.board, self._stage.counter, self._stage.book, self._feeder)
 
     def _listen_to_signals(self) -> None:
         def stop() -> None:
@@ -149,6 +157,7 @@ class Director:
     async def _play(self) -> None:
         stage = self._stage
         stage.say("Events come in and no worker runs yet. Accepted means: it is on disk.")
+        self._bank = await Bank.open(book=stage.book.path, log=self._folder / "bank-errors.log")
         await self._at(0.8)
         worker = await self._start_worker()
         stage.say(f"Worker {worker} is at work: {len(STEPS)} agents, and every step is a checkpoint.")
@@ -156,12 +165,16 @@ class Director:
         while self._has_time_to_kill(number):
             await self._at(number * ROUND + KILL_AT)
             await self._kill_and_resume()
+            await self._desk.clear()
             number += 1
             if self._has_time_to_kill(number):
                 await asyncio.sleep(CALM)
                 stage.say(f"All is calm. The next kill comes at about {clock(number * ROUND + KILL_AT)}.")
-        await self._fed.wait()
+        await self._programme.over.wait()
         stage.say("No more events: the last runs finish.")
+        longest = max(0.0, self._left()) + OVERRUN / 2
+        await stage.until(lambda: all(seen.state == "held" for seen in stage.board.open_runs()), at_most=longest)
+        await self._desk.clear()
         if await stage.until(lambda: not stage.board.open_runs(), at_most=max(0.0, self._left()) + OVERRUN / 2):
             stage.say("Everything that was accepted has ended. Nothing is left to do.", "bold green")
         await asyncio.sleep(max(0.0, self._left()))
@@ -174,7 +187,11 @@ class Director:
         return number * ROUND + KILL_AT + AFTER_A_KILL < self._seconds
 
     async def _kill_and_resume(self) -> None:
-        """SIGKILL in the middle of some runs; a moment without anybody; then another worker, and what it takes over."""
+        """SIGKILL in the middle of some runs; a moment without anybody; then another worker, and what it takes over.
+
+        Refunds come first: a kill would only cut off an answer that nobody is going to hear anyway.
+        """
+        await self._stage.until(lambda: not self._acting(), at_most=OVERRUN)
         await self._stage.until(lambda: self._in_the_middle() >= ENOUGH_RUNS, at_most=WAIT_FOR_ENOUGH * self._pace)
         await self._stage.until(lambda: self._in_the_middle() > 0, at_most=OVERRUN)
         kill, struck = await self._kill()
@@ -192,9 +209,9 @@ class Director:
 
     async def _kill(self) -> tuple[Kill, list[Seen]]:
         """SIGKILL, and what the dead leaves behind: runs that the store still calls running."""
-        child, stage = self._child, self._stage
+        child, stage = self._worker, self._stage
         assert child is not None, "the story kills only what it has started"  # noqa: S101
-        self._child = stage.worker = None
+        self._worker = stage.worker = None
         await child.kill()
         await stage.look()
         struck = [seen for seen in stage.board.runs.values() if seen.state == "running"]
@@ -217,7 +234,9 @@ class Director:
             kill.resumed_after = max(0.0, min(began) - joined_at)
         runs = counted_noun(kill.runs, "run")
         stage.say(f"Worker {stage.worker} took over at once: {runs} went on with the next step.", "bold green")
-        if await stage.until(lambda: not any(seen.is_open for seen in struck), at_most=OVERRUN):
+        if await stage.until(
+            lambda: not any(seen.is_open and seen.state != "held" for seen in struck), at_most=OVERRUN
+        ):
             steps, twice = counted_noun(kill.kept, "step"), len(stage.counter.repeated)
             style = "bold red" if twice else "bold green"
             stage.say(f"{runs} ended. Of {steps} finished before the kill, {twice} ran again.", style)
@@ -225,8 +244,16 @@ class Director:
     def _in_the_middle(self) -> int:
         return sum(seen.in_the_middle for seen in self._stage.board.runs.values())
 
+    def _acting(self) -> bool:
+        """Is there anything whose effect has not come to its end, or to a person?"""
+        return any(
+            not any(effect.state in {"confirmed", "held"} for effect in seen.effects)
+            for seen in self._stage.board.open_runs()
+            if ACT in STEPS[seen.agent]
+        )
+
     def _went_on(self, seen: Seen) -> bool:
-        return not seen.is_open or bool(self._beginnings(seen))
+        return not seen.is_open or seen.state == "held" or bool(self._beginnings(seen))
 
     def _beginnings(self, seen: Seen) -> list[float]:
         """When the worker of now began steps of a run."""
@@ -241,8 +268,13 @@ class Director:
 
     async def _start_worker(self) -> int:
         """Another process, found at work."""
-        child = self._child = await Child.start(
-            store=self._store, counter_file=self._stage.counter.path, log=self._folder / "worker.log", speed=self._pace
+        assert self._bank is not None, "the story opens the bank first"  # noqa: S101
+        child = self._worker = await Worker.start(
+            store=self._store,
+            counter_file=self._stage.counter.path,
+            log=self._folder / "worker.log",
+            speed=self._pace,
+            bank_port=self._bank.port,
         )
         self._stage.starting = child.pid
         await child.at_work(self._reader)
@@ -257,7 +289,7 @@ class Director:
 
     async def _stop_worker(self) -> None:
         """Let it finish or give back what runs; a second Ctrl-C does not wait for that."""
-        child = self._child
+        child = self._worker
         if child is None:
             return
         if self._asked_to_stop.is_set():
@@ -268,59 +300,16 @@ class Director:
         if not stopping.done():
             await child.kill()
         await dropped(stopping, hurry)
-        self._child = self._stage.worker = None
+        self._worker = self._stage.worker = None
 
-    def _check_worker(self) -> None:
-        if self._child is not None and self._child.died_by_itself:
-            log = (self._folder / "worker.log").read_text(encoding="utf-8", errors="replace")
-            raise WorkerDied(
-                f"Worker {self._child.pid} ended with {self._child.ending}, and not by this demonstration. "
-                "The end of its log:\n" + "\n".join(log.splitlines()[-15:])
-            )
-
-    # the events
-
-    async def _feed(self) -> None:
-        """The steady mix, and what each round adds to it, until shortly before the end."""
-        last = math.inf if self._seconds is None else max(1.0, self._seconds - LAST_RUNS * self._pace)
-        specials = self._specials()
-        next_special, send_special = next(specials)
-        next_regular = 0.0
-        while min(next_regular, next_special) < last:
-            await asyncio.sleep(max(0.0, min(next_regular, next_special) - self._stage.elapsed))
-            if next_special <= next_regular:
-                await send_special()
-                next_special, send_special = next(specials)
-            else:
-                await self._feeder.regular()
-                next_regular += FEED_EVERY * self._pace
-        self._fed.set()
-
-    def _specials(self) -> Iterator[tuple[float, Callable[[], Awaitable[None]]]]:
-        """What comes in beside the steady mix: when, and what."""
-        number = 0
-        while True:
-            for at, what in (
-                (1.6, self._send_unmatched),
-                (2.6, self._feeder.poison),
-                (3.8, self._feeder.unknown_host),
-                (5.0, self._send_again),
-                (6.4, self._feeder.payment),
-                (6.5, self._feeder.payment),
-                (6.7, self._feeder.payment),
-                (6.8, self._feeder.payment),
-            ):
-                yield (number * ROUND + at) * self._pace, what
-            number += 1
-
-    async def _send_unmatched(self) -> None:
-        kind = await self._feeder.unmatched()
-        self._stage.say(f"No agent handles {kind}: it is kept and shown, not dropped.", minor=True)
-
-    async def _send_again(self) -> None:
-        payment = await self._feeder.again()
-        if payment is not None:
-            self._stage.say(f"Payment {payment} was delivered a second time: still one run.", minor=True)
+    def _check_children(self) -> None:
+        for what, child, log in (("Worker", self._worker, "worker.log"), ("The bank", self._bank, "bank-errors.log")):
+            if child is not None and child.died_by_itself:
+                text = (self._folder / log).read_text(encoding="utf-8", errors="replace")
+                raise ChildDied(
+                    f"{what} {child.pid} ended with {child.ending}, and not by this demonstration. "
+                    "The end of its log:\n" + "\n".join(text.splitlines()[-15:])
+                )
 
     # time
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from wakeful.app import App
 from wakeful.demo.app import UNKNOWN
+from wakeful.demo.bank import Way
 from wakeful.model import Receipt
 
 TEXTS = (
@@ -44,10 +45,12 @@ class Feeder:
         self._tickets = itertools.count(501)
         self._hosts = itertools.count(1)
         self._unknown = itertools.count(1)
+        self._refunds = itertools.count(1)
         self._others = itertools.count(1)
         self._last_payment: Incoming | None = None
         self.receipts: list[Receipt] = []
         self.duplicates = 0
+        self.corrections: dict[str, dict[str, Any]] = {}  # what the data of a poisoned payment should have been
 
     async def regular(self) -> None:
         """The next event of the steady mix."""
@@ -73,7 +76,14 @@ class Feeder:
         """Data that does not fit the agent's model."""
         payment = f"P-{next(self._payments)}"
         data = {"id": payment, "invoice": 7, "amount": "plenty", "currency": "EUR"}
+        self.corrections[payment] = {**data, "amount": "27.50"}
         await self._send(Incoming("payment.received", payment, data, payment))
+
+    async def refund(self, way: Way) -> None:
+        """The bank will pay it, and not answer in time."""
+        number = next(self._refunds)
+        data = {"id": f"R-{number}", "amount": f"{number + 11}.50", "way": way}
+        await self._send(Incoming("refund.requested", f"R-{number}", data, f"R-{number}"))
 
     async def unknown_host(self) -> None:
         """A step of its run will fail, and would every time."""

@@ -28,15 +28,24 @@ COUNTERS = (
     ("events accepted", "steps finished", "worker"),
     ("runs done", "retries", "runs open"),
     ("dead letters", "steps executed twice", "runs resumed"),
+    ("effects done", "effects done twice", "held for a person"),
 )
 COUNTER_WIDTH = 27
-AROUND = 11  # lines that are neither runs nor messages
+AROUND = 12  # lines that are neither runs nor messages
 DEAD_STAY = 8.0
-STATES = {"ready": "cyan", "running": "bold blue", "waiting": "yellow", "done": "green", "dead": "bold red"}
+STATES = {
+    "ready": "cyan",
+    "running": "bold blue",
+    "waiting": "yellow",
+    "held": "bold magenta",
+    "done": "green",
+    "dead": "bold red",
+}
 MARKS: dict[Mark, tuple[str, str, str]] = {
     "done": ("✓", "#", "green"),
     "working": ("▸", ">", "bold blue"),
     "again": ("↻", "~", "bold yellow"),
+    "held": ("?", "?", "bold magenta"),
     "failed": ("✗", "x", "bold red"),
     "cut": ("▪", "!", "bold red"),
     "open": ("·", ".", "dim"),
@@ -67,9 +76,10 @@ class LiveView:
         self._live.update(Group(*lines), refresh=True)
 
     def picture(self, scene: Scene, width: int, height: int) -> list[Text]:
-        """From top to bottom: title, what goes on now, counters, runs, what happened, where the files are."""
+        """From top to bottom: title, what goes on now, counters, runs, what happened, what to type, where the files are."""
         room = max(2, height - AROUND)
-        told = max(1, min(9, room // 3))
+        advice = _advice(scene, width)[: room - 2]
+        told = max(1, min(9, room // 3), len(advice) + 1)
         lines = [
             _title(scene, width),
             Text("─" * width, style="dim"),
@@ -79,7 +89,8 @@ class LiveView:
             Text(""),
             *self._table(scene, room - told),
             Text(""),
-            *_messages(scene, told),
+            *_messages(scene, told - len(advice)),
+            *advice,
             _footer(scene),
         ]
         for line in lines:
@@ -192,8 +203,14 @@ def _counter(name: str, scene: Scene) -> Text:
         style = "bold green" if scene.worker.endswith("at work") else "bold red"
         return Text.assemble(("worker ", "dim"), (scene.worker, style))
     count = scene.counts[name]
-    colours = {"steps executed twice": "red" if count else "green", "dead letters": "red", "retries": "yellow"}
-    coloured = count or name == "steps executed twice"
+    colours = {
+        "steps executed twice": "red" if count else "green",
+        "effects done twice": "red" if count else "green",
+        "dead letters": "red",
+        "retries": "yellow",
+        "held for a person": "magenta",
+    }
+    coloured = count or name.endswith("twice")
     return Text.assemble((f"{name} ", "dim"), (str(count), f"bold {colours.get(name, '')}" if coloured else "bold"))
 
 
@@ -201,6 +218,14 @@ def _messages(scene: Scene, told: int) -> list[Text]:
     shown = scene.messages[-told:]
     lines = [Text.assemble((f" {clock(one.at)}  ", "dim"), (one.text, one.style.replace("bold ", ""))) for one in shown]
     return lines + [Text("")] * (told - len(lines))
+
+
+def _advice(scene: Scene, width: int) -> list[Text]:
+    """The command at the very left, so that it can be copied whatever its length."""
+    if scene.advice is None:
+        return []
+    lines = scene.advice.command.folded(width)
+    return [Text(f" {scene.advice.text}", style="bold magenta"), *(Text(line, style="bold") for line in lines)]
 
 
 def _footer(scene: Scene) -> Text:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wakeful.demo.board import Mark, Seen
+from wakeful.demo.board import Mark, Seen, SeenEffect
+from wakeful.demo.book import Page
+from wakeful.demo.command import Command
 from wakeful.demo.counter import Counter
 
 
@@ -16,6 +18,14 @@ class Message:
     at: float
     text: str
     style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Something that can be typed in another terminal."""
+
+    text: str
+    command: Command
 
 
 @dataclass(slots=True)
@@ -50,6 +60,7 @@ class Scene:
     worker: str
     counts: dict[str, int]
     rows: list[Row] = field(default_factory=list)
+    advice: Advice | None = None
 
 
 def row_of(seen: Seen, counter: Counter, worker: int | None, now: float) -> Row:
@@ -75,6 +86,8 @@ def note_of(seen: Seen, marks: list[Mark], worker: int | None, now: float) -> st
         return reason_of(seen)
     if seen.state == "waiting" and seen.due_at is not None:
         return f"retry in {max(0.0, seen.due_at - now):.1f} s"
+    if seen.state == "held":
+        return "a person must say"
     if "cut" in marks:
         return f"killed in step {step}"
     if "again" in marks:
@@ -86,10 +99,35 @@ def note_of(seen: Seen, marks: list[Mark], worker: int | None, now: float) -> st
     return ""
 
 
-def reason_of(seen: Seen) -> str:
-    """Why a run is dead, as short as it can be said."""
-    error = seen.error or "unknown"
+def reason_of(seen: Seen, error: str | None = None) -> str:
+    """Why a run is dead, or was before its remedy, as short as it can be said."""
+    error = error or seen.error or "unknown"
     return error.partition(f"does not fit agent {seen.agent}: ")[2] or error
+
+
+def what_became_of(seen: Seen, effect: SeenEffect, page: Page) -> str:
+    """An effect in words: what went wrong, what was done about it, and how often it happened outside."""
+    what = f"{effect.action} {seen.subject}: "
+    if (remedy := _remedy_of(effect, page)) is not None:
+        trouble = "the kill cut off the answer" if seen.was_cut_off_while_acting else "answered too late"
+        what += f"{trouble}; {remedy}"
+    return what if effect.state == "held" else f"{what}done {times(page.booked)}."
+
+
+def _remedy_of(effect: SeenEffect, page: Page) -> str | None:
+    if effect.state == "held":
+        return "done or not? Held for a person."
+    if effect.settled_by is not None:
+        verb = "abandoned" if effect.state == "abandoned" else "repeated" if effect.tries > 1 else "confirmed"
+        return f"held, {verb} by {effect.settled_by}: "
+    if effect.tries > 1:
+        return "asked again" + (" under the same id: " if effect.safety == "idempotent" else ", as it was not there: ")
+    return "looked for and found: " if page.looked else None
+
+
+def times(count: int) -> str:
+    """Once, twice, 3 times."""
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def clock(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""The stage: looks at the store and at the counter, tells what is new in them, and has it drawn."""
+"""The stage: looks at the store, at the counter and at the bank's book, tells what is new in them, and has it drawn."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wakeful.demo.board import Board
+from wakeful.demo.book import Book
 from wakeful.demo.counter import Counter
-from wakeful.demo.scene import Message, Scene, reason_of, row_of
+from wakeful.demo.scene import Advice, Message, Scene, reason_of, row_of, what_became_of
 from wakeful.demo.view import View
 
 PAINT_EVERY = 0.125
 HEADLINE_STAYS = 2.0
 REMEMBERED = 60
+TOLD_EFFECTS = {"held": "bold magenta", "confirmed": "bold green", "abandoned": "bold yellow"}
 
 
 class Stage:
     """Everything that is seen and said."""
 
     def __init__(
-        self, board: Board, counter: Counter, view: View, *, folder: Path, seconds: float | None, keep: bool
+        self, board: Board, counter: Counter, book: Book, view: View, *, folder: Path, seconds: float | None, keep: bool
     ) -> None:
         self.board = board
         self.counter = counter
+        self.book = book
+        self.advice: Callable[[], Advice | None] = lambda: None
         self.worker: int | None = None  # the one that has joined
         self.starting: int | None = None
         self._view = view
@@ -39,6 +43,8 @@ class Stage:
         self._headline = Message(0.0, "")
         self._told_deaths: set[str] = set()
         self._told_retries = 0
+        self._told_effects: set[tuple[str, str]] = set()
+        self._told_repairs: set[str] = set()
 
     @property
     def elapsed(self) -> float:
@@ -54,12 +60,17 @@ class Stage:
         self._view.tell(message)
 
     async def look(self) -> None:
-        """Read the store and the counter, whole and one at a time: what was true before this call is in it."""
+        """Read all there is, whole and one at a time: what was true before this call is in it. What runs do is counted
+        before it is stored, so the store comes first.
+        """
         async with self._looking:
             await self.board.read()
             self.counter.read()
+            self.book.read()
         self._tell_deaths()
         self._tell_retries()
+        self._tell_effects()
+        self._tell_repairs()
         self._looked.set()
         self._looked.clear()
 
@@ -93,6 +104,20 @@ class Stage:
                 self.say(f"Step {step} failed for {subject}, which may pass: it is tried again.", "yellow", minor=True)
         self._told_retries = len(retried)
 
+    def _tell_effects(self) -> None:
+        for seen, effect in self.board.effects():
+            if effect.state in TOLD_EFFECTS and (effect.id, effect.state) not in self._told_effects:
+                self._told_effects.add((effect.id, effect.state))
+                self.say(what_became_of(seen, effect, self.book.page(seen.subject)), TOLD_EFFECTS[effect.state])
+
+    def _tell_repairs(self) -> None:
+        for seen in self.board.runs.values():
+            if seen.state == "done" and seen.remedies and seen.id not in self._told_repairs:
+                self._told_repairs.add(seen.id)
+                self.say(
+                    f"{seen.subject} is done: repaired and replayed by {seen.remedies[-1].operator}.", "bold green"
+                )
+
     def _scene(self) -> Scene:
         board, counter = self.board, self.counter
         now = time.time()
@@ -114,8 +139,12 @@ class Stage:
                 "dead letters": board.count("dead"),
                 "runs resumed": sum(seen.was_resumed for seen in board.runs.values()),
                 "steps executed twice": len(counter.repeated),
+                "effects done": sum(effect.state == "confirmed" for _, effect in board.effects()),
+                "effects done twice": sum(self.book.page(one).booked > 1 for one in self.book.references()),
+                "held for a person": len(board.held()),
             },
             rows=[row_of(seen, counter, self.worker, now) for seen in newest],
+            advice=self.advice(),
         )
 
     def _worker_in_words(self) -> str:

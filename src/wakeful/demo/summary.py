@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.demo.board import Board, Identity, Seen
+from wakeful.demo.board import Board, Identity, Seen, SeenEffect
+from wakeful.demo.book import Book, Page
+from wakeful.demo.command import program
 from wakeful.demo.counter import Counter
 from wakeful.demo.feeder import Feeder
-from wakeful.demo.scene import reason_of
+from wakeful.demo.scene import reason_of, times, what_became_of
 
 LISTED = 8
 
@@ -27,6 +27,23 @@ class Kill:
     kept: int
     resumed_after: float | None = None  # seconds from the new worker's joining to the first step that it executed
     stuck: int = 0  # runs that the next worker did not go on with
+
+
+@dataclass(slots=True)
+class Outside:
+    """What runs did outside, by the store, beside the book of the bank that did it."""
+
+    confirmed: int = 0
+    total: Page = field(default_factory=Page)
+    stories: list[str] = field(default_factory=list)
+    twice: list[str] = field(default_factory=list)  # done again, and nobody had said so
+    on_word: list[str] = field(default_factory=list)  # done again, because a person had said so
+    missing: list[str] = field(default_factory=list)  # confirmed by the store, and the bank knows nothing of it
+    strange: list[str] = field(default_factory=list)  # done by the bank, and not in the store
+
+    @property
+    def good(self) -> bool:
+        return not (self.twice or self.missing or self.strange)
 
 
 @dataclass(slots=True)
@@ -49,6 +66,8 @@ class Account:
     retries: int = 0
     repeated: int = 0
     uncounted: int = 0
+    repaired: list[Seen] = field(default_factory=list)
+    outside: Outside = field(default_factory=Outside)
 
     @property
     def balanced(self) -> bool:
@@ -58,10 +77,10 @@ class Account:
 
     @property
     def good(self) -> bool:
-        return self.balanced and not self.repeated and not self.uncounted
+        return self.balanced and not self.repeated and not self.uncounted and self.outside.good
 
 
-def close_the_books(board: Board, counter: Counter, feeder: Feeder) -> Account:
+def close_the_books(board: Board, counter: Counter, book: Book, feeder: Feeder) -> Account:
     """Sort every event that was answered, or that a run emitted, by what became of it."""
     runs = {seen.identity: seen for seen in board.runs.values()}  # each type here has one agent
     answered = {(receipt.source, receipt.id) for receipt in feeder.receipts}
@@ -88,7 +107,29 @@ def close_the_books(board: Board, counter: Counter, feeder: Feeder) -> Account:
     account.retries, account.repeated = len(counter.retried), len(counter.repeated)
     account.dead.sort(key=lambda seen: seen.created_at)
     account.open.sort(key=lambda seen: seen.created_at)
+    account.repaired = [seen for seen in board.runs.values() if seen.state == "done" and seen.remedies]
+    account.outside = compare(board.effects(), book)
     return account
+
+
+def compare(effects: list[tuple[Seen, SeenEffect]], book: Book) -> Outside:
+    """The ledger of effects beside the bank's book: one line in it for each that is confirmed. What a person had repeated
+    is that person's word against the book's.
+    """
+    outside = Outside(total=book.total())
+    outside.strange = sorted(book.references() - {seen.subject for seen, _ in effects})
+    for seen, effect in effects:
+        page = book.page(seen.subject)
+        outside.confirmed += effect.state == "confirmed"
+        if page.booked > 1:
+            (outside.twice if effect.settled_by is None else outside.on_word).append(seen.subject)
+        if page.booked == 0 and effect.state == "confirmed":
+            outside.missing.append(seen.subject)
+        if effect.state in {"confirmed", "abandoned"}:
+            outside.stories.append(
+                what_became_of(seen, effect, page) + (f" Note: {effect.note}." if effect.note else "")
+            )
+    return outside
 
 
 class Printer:
@@ -118,6 +159,8 @@ def print_account(
     _print_events(out, account)
     out.gap()
     _print_steps(out, account)
+    _print_effects(out, account.outside)
+    _print_repairs(out, account.repaired)
     for kill in kills:
         _print_kill(out, kill)
     out.gap()
@@ -141,7 +184,9 @@ def _print_events(out: Printer, account: Account) -> None:
     )
     out.line("open", f"{len(account.open)}" + (" (they go on when a worker starts)" if account.open else ""))
     for seen in account.open[:LISTED]:
-        out.line("", f"{seen.agent} {seen.subject}: {seen.state}, {counted_noun(len(seen.recorded), 'step')} finished")
+        waits = " for a person" if seen.state == "held" else ""
+        done = counted_noun(len(list(seen.keys())), "step")
+        out.line("", f"{seen.agent} {seen.subject}: {seen.state}{waits}, {done} finished")
     if len(account.open) > LISTED:
         out.line("", f"and {len(account.open) - LISTED} more")
     columns = f"{account.done} done + {len(account.dead)} dead + {len(account.unmatched)} unmatched + {len(account.open)} open"
@@ -168,6 +213,38 @@ def _print_steps(out: Printer, account: Account) -> None:
         out.line("", "0 finished steps executed twice.", "green")
 
 
+def _print_effects(out: Printer, outside: Outside) -> None:
+    total = outside.total
+    if not (total.asked or outside.confirmed):
+        return
+    looks = f", and {times(total.looked)} what it had paid" if total.looked else ""
+    out.line("effects", f"{outside.confirmed} confirmed in the store, {total.booked} in the bank's own book")
+    out.line("", f"it was asked to pay {times(total.asked)}{looks}; {total.unheard} of its answers nobody heard")
+    for story in outside.stories[:LISTED]:
+        out.line("", story)
+    if len(outside.stories) > LISTED:
+        out.line("", f"and {len(outside.stories) - LISTED} more like these")
+    for words, references in (
+        ("DONE TWICE, AND NOBODY HAD SAID SO", outside.twice),
+        ("CONFIRMED IN THE STORE, NOT IN THE BANK'S BOOK", outside.missing),
+        ("IN THE BANK'S BOOK, NOT IN THE STORE", outside.strange),
+    ):
+        if references:
+            out.line("", f"{words}: {', '.join(references[:LISTED])}: the promise is broken", "bold red")
+    if outside.good and not outside.on_word:
+        out.line("", "0 effects done twice.", "green")
+
+
+def _print_repairs(out: Printer, repaired: list[Seen]) -> None:
+    label = "repaired"
+    for seen in repaired[:LISTED]:
+        remedy = seen.remedies[-1]
+        out.line(label, f"{seen.agent} {seen.subject}: {reason_of(seen, remedy.error)}")
+        note = f" ({remedy.note})" if remedy.note else ""
+        out.line("", f"replayed with other data by {remedy.operator}{note}: done", "green")
+        label = ""
+
+
 def _print_kill(out: Printer, kill: Kill) -> None:
     text = f"worker {kill.pid} by SIGKILL in the middle of {counted_noun(kill.runs, 'run')}"
     out.line("killed", text)
@@ -183,10 +260,7 @@ def _print_kill(out: Printer, kill: Kill) -> None:
 
 
 def _print_next(out: Printer, store: str, folder: Path, *, keep: bool) -> None:
-    command = "wakeful"
-    if shutil.which(command) is None:
-        beside = Path(sys.executable).with_name(command)
-        command = str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
+    command = program()
     out.title("Next")
     out.line("", f"{command} init       a small project that runs at once")
     out.line("", f"{command} --help     everything else")

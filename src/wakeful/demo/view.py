@@ -9,7 +9,7 @@ from typing import Protocol, Self
 from rich.console import Console
 
 from wakeful.demo.live import LiveView
-from wakeful.demo.scene import Message, Scene
+from wakeful.demo.scene import Advice, Message, Scene
 
 NARROWEST = 72
 LOWEST = 18
@@ -40,6 +40,7 @@ class PlainView:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._next = self.every
+        self._advised: set[Advice] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -51,6 +52,10 @@ class PlainView:
         self._print(message.at, message.text)
 
     def paint(self, scene: Scene) -> None:
+        if scene.advice is not None and scene.advice not in self._advised:
+            self._advised.add(scene.advice)
+            self._print(scene.elapsed, scene.advice.text)
+            self._console.print(f"          $ {scene.advice.command.shown()}", markup=False, soft_wrap=True)
         if scene.elapsed < self._next:
             return
         self._next = scene.elapsed + self.every

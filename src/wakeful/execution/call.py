@@ -6,12 +6,15 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any
 
 from wakeful.clock import Microseconds, readable, seconds
 from wakeful.errors import StepTimeout, Transient
+
+# A call is given up this long before the lease can end: what comes later might happen beside the next owner's call.
+BEFORE_THE_LEASE = 1.0
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -100,3 +103,37 @@ async def in_thread(function: Callable[..., Any], arguments: tuple[Any, ...], ke
 
     threading.Thread(target=work, name=f"wakeful {getattr(function, '__name__', 'function')}", daemon=True).start()
     return await future
+
+
+async def within_lease(made: Awaitable[Any], limit: Microseconds, lease_left: Callable[[], float], *, what: str) -> Any:
+    """Wait for a call that changes the outside world, but neither past its limit nor past the lease, which is looked at
+    again as it is renewed.
+    """
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(without_exit(made))
+    ends = loop.time() + seconds(limit)
+    try:
+        while True:
+            lease = lease_left() - BEFORE_THE_LEASE
+            await asyncio.wait({task}, timeout=max(0.0, min(ends - loop.time(), lease)))
+            if task.done():
+                return task.result()
+            if loop.time() >= ends:
+                message = f"{what} took longer than its time limit of {readable(limit)}"
+                raise StepTimeout(message)
+            if lease_left() <= BEFORE_THE_LEASE:
+                message = f"the lease of this process could not be renewed while {what} was under way"
+                raise Transient(message)
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=BEFORE_THE_LEASE / 2)
+
+
+async def without_exit(made: Awaitable[Any]) -> Any:
+    """Asyncio would let sys.exit() end the whole process. What the function had done by then, nobody knows."""
+    try:
+        return await made
+    except SystemExit as error:
+        message = f"the function called sys.exit({error.code!r})"
+        raise Transient(message) from error

@@ -17,13 +17,13 @@ arguments, before the handler runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
-from wakeful.clock import Microseconds, readable, seconds
+from wakeful.clock import Microseconds, readable
 from wakeful.errors import (
     TOO_MANY_REQUESTS,
     ClaimLost,
@@ -32,7 +32,6 @@ from wakeful.errors import (
     NotSent,
     Persistent,
     RateLimited,
-    StepTimeout,
     Transient,
     classify,
     describe,
@@ -41,16 +40,16 @@ from wakeful.errors import (
     words_of,
 )
 from wakeful.execution.actions import Action, Operation, find_action
-from wakeful.execution.call import call
-from wakeful.execution.checkpoint import marked
+from wakeful.execution.call import call, within_lease
+from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, marked
 from wakeful.model import Decision, Effect
 from wakeful.values import from_text, read_back, returns_of, to_text
 
 if TYPE_CHECKING:
     from wakeful.execution.run import Run
 
-# A call is given up this long before the lease can end: what comes later might happen beside the next owner's call.
-BEFORE_THE_LEASE = 1.0
+# Branches of a handler may ask for their effects one after the other, a turn of the event loop for each.
+TURNS_TO_ASK = 25
 OPEN_STATES = frozenset({"intent", "unknown"})
 TO_SETTLE = OPEN_STATES | {"held"}
 
@@ -202,33 +201,9 @@ class EffectCall:
         token = run.inside(action.name)
         try:
             made = call(function, (operation, *arguments), keywords, what=f"action {action.name}")
-            return await self._limited(made, action.options.timeout)
+            return await within_lease(made, action.options.timeout, run.lease_left, what=f"action {action.name}")
         finally:
             run.outside(token)
-
-    async def _limited(self, made: Awaitable[Any], limit: Microseconds) -> Any:
-        """Wait for the call, but neither past its limit nor past the lease, which is looked at again as it is renewed."""
-        loop = asyncio.get_running_loop()
-        task = asyncio.ensure_future(without_exit(made))
-        ends = loop.time() + seconds(limit)
-        try:
-            while True:
-                lease = self._run.lease_left() - BEFORE_THE_LEASE
-                await asyncio.wait({task}, timeout=max(0.0, min(ends - loop.time(), lease)))
-                if task.done():
-                    return task.result()
-                if loop.time() >= ends:
-                    message = f"action {self._action.name} took longer than its time limit of {readable(limit)}"
-                    raise StepTimeout(message)
-                if self._run.lease_left() <= BEFORE_THE_LEASE:
-                    message = (
-                        f"the lease of this process could not be renewed while action {self._action.name} was under way"
-                    )
-                    raise Transient(message)
-        finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task}, timeout=BEFORE_THE_LEASE / 2)
 
     async def _go_on_after(self, error: Exception) -> None:
         effect, run = self.effect, self._run
@@ -271,7 +246,9 @@ class EffectCall:
             made = call(
                 self._run.stand_in(find, find), (operation, *arguments), keywords, what=f"find of action {action.name}"
             )
-            found = await self._limited(made, action.options.timeout)
+            found = await within_lease(
+                made, action.options.timeout, self._run.lease_left, what=f"find of action {action.name}"
+            )
             text = None if found is None else to_text(found, what=f"what find of action {action.name} found")
         except Exception as error:
             reason = f"{why}. find could not tell: {type(error).__name__}: {words_of(error)}"
@@ -297,13 +274,50 @@ class EffectCall:
         await self._run.save_effect(effect)
 
 
-async def without_exit(made: Awaitable[Any]) -> Any:
-    """As Checkpoint does: asyncio would let sys.exit() end the whole process. What it had done by then, nobody knows."""
-    try:
-        return await made
-    except SystemExit as error:
-        message = f"the function called sys.exit({error.code!r})"
-        raise Transient(message) from error
+async def open_effect(run: Run, action: Action[..., Any], identifier: str, text: str) -> Effect:
+    """Write the intent down, if policy allows it and nothing about it needs a person."""
+    await run.save_facts()
+    arguments, keywords = action.read(text)
+    reason = await changed_arguments(run, action, text) or failed_check(action, arguments, keywords)
+    effect = run.new_effect(action, identifier, text)
+    effect.state, effect.reason = ("intent", None) if reason is None else ("held", reason)
+    return await opened(run, action, effect)
+
+
+async def open_staged(run: Run, action: Action[..., Any], effect: Effect) -> Effect:
+    """Its turn has come: what was checked when it was staged is written down as an intent, if policy allows it now."""
+    effect.state, effect.attempt = "intent", run.attempt
+    return await opened(run, action, effect)
+
+
+async def opened(run: Run, action: Action[..., Any], effect: Effect) -> Effect:
+    """Policy is asked in the transaction that stores the intent. What it does not allow is refused, or held."""
+    answer = await run.open_effect(action, effect)
+    if isinstance(answer, Decision):
+        if answer.answer == "deny":
+            raise refuse(answer, action)
+        effect.state, effect.reason = "held", f"{answer.rule}: {answer.reason}"
+        answer = await run.open_effect(action, effect, judged=True)
+    effect = answer if isinstance(answer, Effect) else effect
+    if effect.state == "held":
+        await run.hold(f"{action.name}: {effect.reason}")
+    return effect
+
+
+async def changed_arguments(run: Run, action: Action[..., Any], text: str) -> str | None:
+    """Did an earlier attempt do this with other arguments? Branches that ask for theirs in a moment get a few turns."""
+    for _ in range(TURNS_TO_ASK - 1):
+        if not run.effects_not_asked_for(action.name):
+            return None
+        await asyncio.sleep(0)
+    return other_arguments(run.effects_not_asked_for(action.name), text)
+
+
+def other_arguments(before: Sequence[Effect], text: str) -> str | None:
+    """In words, what an earlier attempt did and this one does not ask for again."""
+    if not before:
+        return None
+    return f"arguments changed: was {before[0].arguments[:ARGUMENTS_SHOWN]}, now {text[:ARGUMENTS_SHOWN]}"
 
 
 async def settle_open(run: Run, effects: Sequence[Effect]) -> None:

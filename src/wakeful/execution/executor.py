@@ -1,4 +1,5 @@
-"""One attempt of one run, as a pipeline: may it start? → read the data → run the handler → settle how it ended.
+"""One attempt of one run, as a pipeline: may it start? → read the data → run the handler → check what it returned →
+commit → release what it staged; and whatever goes wrong on the way is settled.
 
 Each ending is one request to the store (finish, or leave), and each request is one transition. Nothing is decided
 here: `retry.decide` says what to do after a failure, this carries it out.
@@ -8,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
 
 import structlog
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable, seconds
@@ -20,7 +21,7 @@ from wakeful.clock import to_text as time_text
 from wakeful.errors import (
     ClaimLost,
     DeadlineExceeded,
-    InvalidData,
+    StateChanged,
     TooManyCrashes,
     Transient,
     UnfinishedCalls,
@@ -29,14 +30,15 @@ from wakeful.errors import (
 )
 from wakeful.execution.call import call, is_async
 from wakeful.execution.checkpoint import failed_steps
+from wakeful.execution.data import read_data
 from wakeful.execution.options import AgentOptions
 from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Cancellable, Run, Surroundings
-from wakeful.model import WENT_WELL, Claim, Decision, Event, Outcome, Step, digest
-from wakeful.stores.base import Alarm, FinishRun, LeaveRun
+from wakeful.execution.state import FACT as STATE_FACT
+from wakeful.model import VERIFIED, WENT_WELL, Claim, Decision, Event, Outcome, Step, digest
+from wakeful.output.checks import check_output
+from wakeful.stores.base import Alarm, CloseRun, CommitRun, FinishRun, LeaveRun, held_alarm
 from wakeful.values import to_text
-
-SHOWN_VALIDATION_ERRORS = 20
 
 
 class Handler(Protocol):
@@ -52,12 +54,18 @@ class Handler(Protocol):
     def takes_data(self) -> bool: ...
     @property
     def data_model(self) -> TypeAdapter[Any] | None: ...
+    @property
+    def returns(self) -> TypeAdapter[Any] | None: ...
 
 
 class SettlingStore(Protocol):
     """Where an attempt's ending goes."""
 
     async def finish(self, request: FinishRun) -> None: ...
+
+    async def commit(self, request: CommitRun) -> None: ...
+
+    async def close_run(self, request: CloseRun) -> None: ...
 
     async def leave(self, request: LeaveRun) -> None: ...
 
@@ -83,7 +91,7 @@ class Executor:
         event = self._read_event(claim.envelope)
         if claim.data is not None:
             event.data = from_json(claim.data)
-        run = Run(claim, event, self._around)
+        run = Run(claim, event, self._around, state_model=agent.options.state)
         on_run(run)
         run._task = asyncio.current_task()  # noqa: SLF001 the run is interrupted by cancelling this task
         structlog.contextvars.bind_contextvars(run=claim.id, agent=claim.agent, trace=event.traceparent)
@@ -110,6 +118,8 @@ class Executor:
                 f"in flight in {claim.crashes} processes that died, {agent.options.max_crashes} allowed"
             )
             return self._dead(claim, error, "crashed too often")
+        if claim.committed is not None:  # its work is done, and what it staged is promised
+            return None
         if agent.options.deadline is not None and claim.started_at + agent.options.deadline <= claim.claimed_at:
             return self._past_deadline(claim, agent)
         return None
@@ -124,24 +134,19 @@ class Executor:
         try:
             if claim.effects:
                 await run.settle_effects()
-            arguments = (run, self._read_data(run.event, agent)) if agent.takes_data else (run,)
-            try:
-                if is_async(agent.function):
-                    output = await agent.function(*arguments)
-                else:
-                    output = await call(agent.function, arguments, {}, what=f"agent {agent.name}")
-            finally:
-                unfinished = run.in_flight
-                await run.end()
-            if run.interrupted is not None:  # it swallowed the cancellation
-                return await self._settle_interrupted(run, claim, agent)
-            if unfinished:
-                message = (
-                    f"agent {agent.name} returned while {unfinished} run.* call(s) were in flight: "
-                    "await them all, or use run.map or asyncio.gather"
-                )
-                raise UnfinishedCalls(message)
-            text = to_text(output, what=f"the output of agent {agent.name}")
+            if claim.committed is None:
+                ending = await self._handle(run, claim, agent)
+                if ending is None:  # it swallowed the cancellation
+                    return await self._settle_interrupted(run, claim, agent)
+                if isinstance(ending, FinishRun):
+                    await self._store.finish(ending)
+                    return Ended()
+                await self._commit(ending)
+                if ending.then != "running":
+                    return Ended()
+                claim.committed = ending.outcome
+            await run.release()
+            await self._store.close_run(CloseRun(claim, replace(claim.committed, execution="ok")))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             while task is not None and task.cancelling():
@@ -153,6 +158,10 @@ class Executor:
             return await self._settle_interrupted(run, claim, agent)
         except ClaimLost:
             raise
+        except StateChanged as error:
+            self._log.info("the state changed meanwhile; the run goes again", error=str(error))
+            await self._store.leave(LeaveRun(claim, "ready", "waited", reason=str(error), clear=[STATE_FACT]))
+            return Ended(0)
         except (Exception, SystemExit) as error:  # sys.exit() in a handler ends its attempt, not the worker
             if run.interrupted is not None:
                 return await self._settle_interrupted(run, claim, agent)
@@ -160,27 +169,94 @@ class Executor:
         finally:
             if timer is not None:
                 timer.cancel()
-        await self._store.finish(FinishRun(claim, "done", output=text, outcome=WENT_WELL))
         return Ended()
 
-    @staticmethod
-    def _read_data(event: Event, agent: Handler) -> Any:
-        if agent.data_model is None:
-            return event.data
+    async def _handle(self, run: Run, claim: Claim, agent: Handler) -> FinishRun | CommitRun | None:
+        """Run the handler, and check what it returned: how the run goes on from there."""
+        arguments = (
+            (run, read_data(run.event.data, agent, what=f"the data of {run.event.type}"))
+            if agent.takes_data
+            else (run,)
+        )
         try:
-            return agent.data_model.validate_python(event.data)
-        except ValidationError as error:
-            lines = [
-                f"{'.'.join(str(part) for part in one['loc']) or 'data'}: {one['msg']}"
-                for one in error.errors(include_url=False, include_input=False)[:SHOWN_VALIDATION_ERRORS]
-            ]
-            message = f"the data of {event.type} does not fit agent {agent.name}: " + "; ".join(lines)
-            raise InvalidData(message) from None
+            if is_async(agent.function):
+                output = await agent.function(*arguments)
+            else:
+                output = await call(agent.function, arguments, {}, what=f"agent {agent.name}")
+            if agent.options.deliver is not None and output is not None and not run.in_flight:
+                run.send(agent.options.deliver, output)
+        finally:
+            unfinished = run.in_flight
+            await run.end()
+        if run.interrupted is not None:
+            return None
+        if unfinished:
+            message = (
+                f"agent {agent.name} returned while {unfinished} run.* call(s) were in flight: "
+                "await them all, or use run.map or asyncio.gather"
+            )
+            raise UnfinishedCalls(message)
+        return await self._verify(run, claim, agent, output)
+
+    async def _verify(self, run: Run, claim: Claim, agent: Handler, output: Any) -> FinishRun | CommitRun:
+        """Nothing unchecked goes out: what does not pass is held as it is, with all that would have left with it."""
+        verdict = await check_output(output, agent.returns, agent.options.checks)
+        text = to_text(verdict.output, what=f"the output of agent {agent.name}")
+        change = run.state_change()
+        dropped = run.effects_dropped()
+        if verdict.objection is None and not run.outgoing and change is None and not dropped:
+            if agent.options.deliver is not None and output is None:
+                silent = Outcome("ok", verdict.verification, "committed", silent_by_choice=True)
+                return FinishRun(claim, "done", output=text, outcome=silent)
+            outcome = WENT_WELL if verdict.verification == "none" else VERIFIED
+            return FinishRun(claim, "done", output=text, outcome=outcome)
+        run.object_to_changes()
+        outgoing = run.outgoing
+        objections = [*([] if verdict.objection is None else [verdict.objection]), *outgoing.objections]
+        if objections:
+            reason = "; ".join(objections)
+            outcome = Outcome("ok", "failed", "held")
+            return CommitRun(
+                claim,
+                self._around.app,
+                text,
+                outcome,
+                "held",
+                outgoing.deliveries,
+                outgoing.effects,
+                change,
+                reason,
+                self._held_alarm(claim, reason),
+                dropped,
+            )
+        then: Literal["done", "running"] = "running" if outgoing.effects else "done"
+        return CommitRun(
+            claim,
+            self._around.app,
+            text,
+            Outcome("ok", verdict.verification, "committed"),
+            then,
+            outgoing.deliveries,
+            outgoing.effects,
+            change,
+            dropped=dropped,
+        )
+
+    async def _commit(self, request: CommitRun) -> None:
+        await self._store.commit(request)
+        if request.then == "held":
+            self._log.warning("held for a person: its output did not pass", reason=request.reason)
+        elif request.deliveries:
+            self._around.sent({delivery.channel for delivery in request.deliveries})
+
+    def _held_alarm(self, claim: Claim, reason: str) -> Alarm:
+        text = f"agent {claim.agent}: run {claim.id} is held for a person: {reason}"
+        return Alarm(self._around.app, held_alarm(self._around.app, claim.agent, claim.id), text)
 
     def _start_deadline(self, run: Run, claim: Claim, agent: Handler) -> Cancellable | None:
         """The deadline counts from the run's first start, over all its attempts."""
         limit = agent.options.deadline
-        if limit is None:
+        if limit is None or claim.committed is not None:
             return None
         left = claim.started_at + limit - claim.claimed_at
         return self._around.later(max(0.0, seconds(left)), lambda: run.interrupt("deadline"))
@@ -211,9 +287,8 @@ class Executor:
                 await self._store.finish(self._dead(claim, error, "deadline passed", failed=True))
             case "held":
                 reason = run.held_for or "held for a person"
-                text = f"agent {claim.agent}: run {claim.id} is held for a person: {reason}"
                 self._log.warning("held for a person", reason=reason)
-                alarm = Alarm(self._around.app, f"held/{self._around.app}/{claim.agent}/{claim.id}", text)
+                alarm = self._held_alarm(claim, reason)
                 await self._store.leave(
                     LeaveRun(claim, "held", "held", reason=reason, steps=run.pending_steps, alarm=alarm)
                 )
@@ -265,7 +340,7 @@ class Executor:
                     "denied",
                     error=to_json(describe(error)).decode(),
                     reason=words_of(error),
-                    outcome=Outcome("denied"),
+                    outcome=replace(claim.committed or Outcome(), execution="denied"),
                     decision=Decision("deny", rule="the agent's own code", reason=words_of(error)),
                 )
             )
@@ -287,7 +362,7 @@ class Executor:
             "dead",
             error=to_json(described).decode(),
             reason=reason,
-            outcome=Outcome("failed"),
+            outcome=replace(claim.committed or Outcome(), execution="failed"),
             failed=failed,
             alarm=Alarm(self._around.app, f"dead/{self._around.app}/{claim.agent}/{digest(kind, size=5)}", text),
         )

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
+from pydantic import TypeAdapter
+
 from wakeful.clock import SECOND, Duration, Microseconds, duration
 from wakeful.errors import ConfigError, did_you_mean
 
@@ -71,6 +73,9 @@ class AgentOptions:
     deadline: Microseconds | None = None
     concurrency: int | None = None
     max_crashes: int = 5
+    deliver: str | None = None
+    checks: tuple[Callable[[Any], Any], ...] = ()
+    state: type[Any] | None = None
 
 
 DEFAULT_STEP = StepOptions()
@@ -147,13 +152,35 @@ def _read(name: str, value: Any, where: str) -> Any:
         ):
             message = f"{where}: {name} must be a whole number from 1 up, not {value!r}"
             raise ConfigError(message)
-    if name in {"name", "owner"} and not (value is None or (isinstance(value, str) and value)):
+    if name == "checks":
+        if not isinstance(value, list | tuple) or not all(callable(one) for one in value):
+            message = f"{where}: checks must be a list of functions of the output, not {value!r}"
+            raise ConfigError(message)
+        return tuple(value)
+    if name == "state" and value is not None:
+        _refuse_state(value, where)
+    if name in {"name", "owner", "deliver"} and not (value is None or (isinstance(value, str) and value)):
         message = f"{where}: {name} must be a text that is not empty, not {value!r}"
         raise ConfigError(message)
     if name == "key" and not (value is None or callable(value)):
         message = f"{where}: key must be a function of the step's arguments, not {value!r}"
         raise ConfigError(message)
     return value
+
+
+def _refuse_state(model: Any, where: str) -> None:
+    """A state begins as `Model()`, and must be JSON."""
+    if not isinstance(model, type):
+        message = f"{where}: state must be a class, a pydantic model or a dataclass, not {model!r}"
+        raise ConfigError(message)
+    try:
+        TypeAdapter(model).dump_json(model())
+    except Exception as error:
+        message = (
+            f"{where}: state={model.__name__} cannot be made from nothing ({str(error).splitlines()[0]}): "
+            "give each of its fields a default, that is where the first run begins"
+        )
+        raise ConfigError(message) from None
 
 
 def _read_duration(name: str, value: Any, where: str) -> Microseconds | None:

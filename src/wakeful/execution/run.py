@@ -15,7 +15,7 @@ import asyncio
 import contextvars
 import math
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
@@ -24,18 +24,21 @@ from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 from pydantic_core import from_json
 
 from wakeful.clock import Clock, Microseconds, seconds, to_datetime
-from wakeful.errors import ClaimLost, ConfigError, NotAnAction, Persistent
+from wakeful.errors import ClaimLost, ConfigError, NotAnAction, Persistent, UnknownChannel, did_you_mean
 from wakeful.execution.actions import Action
 from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
-from wakeful.execution.effects import TO_SETTLE, EffectCall, failed_check, refuse, settle_open
+from wakeful.execution.effects import TO_SETTLE, EffectCall, failed_check, open_effect, other_arguments, settle_open
 from wakeful.execution.options import StepOptions, location, name_of, options_of
+from wakeful.execution.outgoing import Outgoing
+from wakeful.execution.release import release
 from wakeful.execution.retry import WAITS_IN_PLACE
+from wakeful.execution.state import AgentState
 from wakeful.intake.cloudevents import new_event
-from wakeful.model import Claim, Decision, Effect, Event, Receipt, Step, StepState, digest
+from wakeful.model import Claim, Decision, Delivery, Effect, Event, Receipt, Step, StepState, digest
 from wakeful.policy.decide import ALLOWED, EffectFacts, decide
-from wakeful.stores.base import OpenEffect, SaveEffect, SaveSteps
-from wakeful.values import digest_of_arguments
+from wakeful.stores.base import OpenEffect, SaveEffect, SaveSteps, StateChange
+from wakeful.values import digest_of_arguments, to_text
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -100,6 +103,8 @@ class Surroundings:
     lease_left: Callable[[], float] = lambda: math.inf
     judge: Callable[[EffectFacts], Decision] = decide
     owners: Mapping[str, str | None] = field(default_factory=dict)
+    channels: Collection[str] = ()
+    sent: Callable[[Collection[str]], None] = lambda _: None  # deliveries to these channels were committed
     # What is called in the place of a step's function, an action or its find. For tests; identities stay the same.
     stand_in: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
 
@@ -147,7 +152,9 @@ class RunLog:
 class Run:
     """One agent handling one event. Handed to the handler as its first argument."""
 
-    def __init__(self, claim: Claim, event: Event, surroundings: Surroundings) -> None:
+    def __init__(
+        self, claim: Claim, event: Event, surroundings: Surroundings, *, state_model: type[Any] | None = None
+    ) -> None:
         self.id = claim.id
         self.agent = claim.agent
         self.event = event
@@ -166,11 +173,16 @@ class Run:
         self._asked: set[str] = set()  # operations that this attempt has asked for
         self._effects_due: dict[str, Microseconds] = {}
         self.held_for: str | None = None
+        self.outgoing = Outgoing()
+        self._state = (
+            None if state_model is None or claim.committed is not None else AgentState(self, state_model, claim.state)
+        )
         self._active = 0
         self._waits: list[Microseconds] = []
         self._task: asyncio.Task[Any] | None = None
         self._branches: set[asyncio.Task[Any]] = set()  # other tasks of the handler that are inside a call
         self._over = False
+        self._releasing = False
         self._random: Random | None = None
         self._log: RunLog | None = None
         self.interrupted: Interruption | None = None
@@ -215,6 +227,22 @@ class Run:
         if self._random is None:
             self._random = Random(self._claim.root)
         return self._random
+
+    @property
+    def state(self) -> Any:
+        """What the agent keeps from run to run, as its `state=Model`. Change it: it is saved when the run commits."""
+        return self._agent_state("run.state").value
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self._agent_state("run.state = …").value = value
+
+    def _agent_state(self, call: str) -> AgentState:
+        self._refuse_inside(call)
+        if self._state is None:
+            message = f"agent {self.agent} has no state: declare it with @app.agent(…, state=Model)"
+            raise Persistent(message)
+        return self._state
 
     # work
 
@@ -303,7 +331,7 @@ class Run:
                 **(inherited | extensions),
             )
             step = self.new_step(key, shown, "done", arguments=text[:ARGUMENTS_SHOWN])
-            await self._save_facts()
+            await self.save_facts()
             receipts = await self._around.door.accept([event], claim=self._claim, step=step)
             return receipts[0]
         except ClaimLost:
@@ -317,17 +345,12 @@ class Run:
 
         `action` is declared with `@action`, which says what happens when nobody knows whether the call was done.
         """
-        if not isinstance(action, Action):
-            raise _no_action("run.act", action)
-        digested, text = digest_of_arguments(arguments, keywords, step=action.name)
-        key, _ = self._next_key(f"act {action.name}", digested)
-        identifier = digest(self._claim.root, key)
+        identifier, text = self._operation("run.act", action, arguments, keywords)
         self._enter()
         try:
-            self._asked.add(identifier)
             effect = self._effects.get(identifier)
             if effect is None:
-                effect = await self._open_effect(action, identifier, text)
+                effect = self._effects[identifier] = await open_effect(self, action, identifier, text)
             value: T = await EffectCall(self, action, effect).reach()
         except ClaimLost:
             self.interrupt("lost")
@@ -337,66 +360,53 @@ class Run:
         finally:
             self._exit()
 
-    async def _open_effect(self, action: Action[..., Any], identifier: str, text: str) -> Effect:
-        """Write the intent down, if policy allows it and nothing about it needs a person."""
-        await self._save_facts()
-        arguments, keywords = action.read(text)
-        reason = await self._changed_arguments(action, text) or failed_check(action, arguments, keywords)
-        position, self._position = self._position, self._position + 1
-        effect = Effect(
-            identifier,
-            action.name,
-            action.reference,
-            action.options.safety,
-            "intent" if reason is None else "held",
-            text,
-            reason,
-            attempt=self.attempt,
-            position=position,
-        )
-        facts = EffectFacts(
-            self._around.app,
-            self.agent,
-            self._around.owners.get(self.agent),
-            self.event,
-            self._around.clock.now(),
-            action.name,
-            action.options.risk,
-            text,
-        )
-        judge = self._around.judge
-        opened = await self._around.store.open_effect(
-            OpenEffect(self._claim, self._around.app, effect, lambda: judge(facts))
-        )
-        if isinstance(opened, Decision):
-            if opened.answer == "deny":
-                raise refuse(opened, action)
-            effect.state, effect.reason = "held", f"{opened.rule}: {opened.reason}"
-            opened = await self._around.store.open_effect(
-                OpenEffect(self._claim, self._around.app, effect, lambda: ALLOWED)
-            )
-        effect = opened if isinstance(opened, Effect) else effect
-        self._effects[identifier] = effect
-        if effect.state == "held":
-            await self.hold(f"{action.name}: {effect.reason}")
-        return effect
+    def stage(self, action: Action[P, T], /, *arguments: P.args, **keywords: P.kwargs) -> None:
+        """An effect that is released when the run commits and its checks passed. If the run fails, it never happens."""
+        identifier, text = self._operation("run.stage", action, arguments, keywords)
+        self._may_let_out("run.stage")
+        read, named = action.read(text)
+        known = self._effects.get(identifier)
+        if known is not None and known.state in {"confirmed", "undone"}:
+            return  # by an earlier run of this family
+        objection = failed_check(action, read, named)
+        if objection is not None:
+            self.outgoing.objections.append(f"{action.name}: {objection}")
+        effect = self.new_effect(action, identifier, text)
+        effect.state, effect.staged = "staged", True
+        self.outgoing.effects.append(effect)
 
-    async def _changed_arguments(self, action: Action[..., Any], text: str) -> str | None:
-        """Did an earlier attempt do this with other arguments? Branches that ask for theirs in a moment get a few turns."""
-        before: list[Effect] = []
-        for turn in range(TURNS_BEFORE_LEAVING):
-            before = [
-                effect
-                for effect in self._effects.values()
-                if effect.action == action.name
-                and effect.id not in self._asked
-                and effect.state in {"confirmed", "intent", "unknown", "held"}
-            ]
-            if not before:
-                return None
-            if turn < TURNS_BEFORE_LEAVING - 1:
-                await asyncio.sleep(0)
-        return f"arguments changed: was {before[0].arguments[:ARGUMENTS_SHOWN]}, now {text[:ARGUMENTS_SHOWN]}"
+    def send(self, channel: str, message: Any, *, subject: str | None = None) -> None:
+        """A message to a channel of the app. It leaves when the run commits and its checks passed, at least once, always
+        under the same id. If the run fails, it never leaves.
+        """
+        self._may_let_out("run.send")
+        if channel not in self._around.channels:
+            words = f'run.send: app {self._around.app} has no channel "{channel}".{did_you_mean(channel, self._around.channels)}'
+            raise UnknownChannel(f'{words} Declare it: App(…, channels={{"{channel}": http("https://…")}})')
+        text = to_text(message, what=f"the message to channel {channel}")
+        key, _ = self._next_key(f"send {channel}", digest(text, subject or ""))
+        identifier = f"{self._claim.root}-{digest(key, size=6)}"
+        if identifier in self._claim.sent:
+            return  # by an earlier run of this family
+        position, self._position = self._position, self._position + 1
+        self.outgoing.deliveries.append(Delivery(identifier, channel, text, subject, position))
+
+    def _operation(
+        self, call: str, action: Action[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> tuple[str, str]:
+        """The identity of the next use of an action, and its arguments as they are stored."""
+        if not isinstance(action, Action):
+            raise _no_action(call, action)
+        digested, text = digest_of_arguments(arguments, keywords, step=action.name)
+        key, _ = self._next_key(f"act {action.name}", digested)
+        identifier = digest(self._claim.root, key)
+        self._asked.add(identifier)
+        return identifier, text
+
+    def _may_let_out(self, call: str) -> None:
+        self._refuse_inside(call)
+        if self.interrupted is not None or self._over:
+            raise asyncio.CancelledError
 
     async def settle_effects(self) -> None:
         """Before the handler: what an earlier attempt left open."""
@@ -409,6 +419,19 @@ class Run:
                 raise
             finally:
                 self._exit()
+
+    async def release(self) -> None:
+        """After the commit: what was staged. No call of the handler's is let in any more, but this may be interrupted."""
+        self._releasing = True
+        self._active += 1
+        try:
+            await release(self)
+        except ClaimLost:
+            self.interrupt("lost")
+            raise
+        finally:
+            self._releasing = False
+            self._active -= 1
 
     async def transaction(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """`function(db, *arguments)` and its checkpoint are one database transaction: both are stored, or neither.
@@ -465,6 +488,17 @@ class Run:
             self._unread -= 1
         return step
 
+    def fact(self, key: str, text: str) -> str:
+        """What the first attempt knew under a key; `text` if this is the first. Stored with the next checkpoint."""
+        recorded = self._recorded.get(key)
+        if recorded is not None and recorded.result is not None:
+            self._unread = max(0, self._unread - 1)
+            return recorded.result
+        fact = self.new_step(key, key, "fact")
+        fact.result = text
+        self._unsaved.append(fact)
+        return text
+
     def save(self, step: Step) -> Awaitable[None]:
         """Store a checkpoint, together with facts that came before it."""
         steps = [step]
@@ -473,7 +507,7 @@ class Run:
             self._unsaved = []
         return self._around.store.save_steps(SaveSteps(self._claim, steps))
 
-    async def _save_facts(self) -> None:
+    async def save_facts(self) -> None:
         """Before a checkpoint that cannot take them along."""
         if self._unsaved:
             facts, self._unsaved = self._unsaved, []
@@ -481,7 +515,7 @@ class Run:
 
     async def transact(self, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]) -> Step:
         """Run the user's function in a transaction that also stores its checkpoint; `run.*` is refused meanwhile."""
-        await self._save_facts()
+        await self.save_facts()
         guard = _inside_transaction.set(True)
         step = self.inside(key)
         work = function
@@ -525,6 +559,73 @@ class Run:
             self._active += 1
             self._waits.remove(moment)
 
+    # for effects
+
+    def new_effect(self, action: Action[..., Any], identifier: str, text: str) -> Effect:
+        """An effect of this attempt, at the next place in the trace."""
+        position, self._position = self._position, self._position + 1
+        options = action.options
+        return Effect(
+            identifier,
+            action.name,
+            action.reference,
+            options.safety,
+            "intent",
+            text,
+            attempt=self.attempt,
+            position=position,
+        )
+
+    async def open_effect(self, action: Action[..., Any], effect: Effect, *, judged: bool = False) -> Effect | Decision:
+        """Store an intent, if policy allows it; `judged`: it has said that a person must."""
+        around = self._around
+        facts = EffectFacts(
+            around.app,
+            self.agent,
+            around.owners.get(self.agent),
+            self.event,
+            around.clock.now(),
+            action.name,
+            action.options.risk,
+            effect.arguments,
+        )
+        judge = (lambda _: ALLOWED) if judged else around.judge
+        return await around.store.open_effect(OpenEffect(self._claim, around.app, effect, lambda: judge(facts)))
+
+    def effects_not_asked_for(self, action: str) -> list[Effect]:
+        """What earlier attempts, or earlier runs of this family, did by an action and this one has not asked for."""
+        return [
+            effect
+            for effect in self._effects.values()
+            if effect.action == action
+            and effect.id not in self._asked
+            and effect.state in {"confirmed", "intent", "unknown", "held"}
+        ]
+
+    def object_to_changes(self) -> None:
+        """At the end of the handler: staged effects whose arguments are not those of an earlier run of this family."""
+        for effect in self.outgoing.effects:
+            words = other_arguments(self.effects_not_asked_for(effect.action), effect.arguments)
+            if words is not None:
+                self.outgoing.objections.append(f"{effect.action}: {words}")
+
+    def effects_dropped(self) -> list[str]:
+        """What an earlier commit of this run staged, was not done, and is not asked for again."""
+        return [
+            effect.id
+            for effect in self._effects.values()
+            if effect.staged and effect.id not in self._asked and effect.state in {"staged", "retrying"}
+        ]
+
+    def staged_effects(self) -> list[Effect]:
+        """What is to be released, in the order of the calls."""
+        staged = self.outgoing.effects or [effect for effect in self._effects.values() if effect.staged]
+        return sorted(staged, key=lambda effect: effect.position)
+
+    def state_change(self) -> StateChange | None:
+        """What is to be saved of the agent's state, if the run changed it."""
+        return None if self._state is None else self._state.change(self._around.app, self.agent)
+
     def save_effect(self, effect: Effect) -> Awaitable[None]:
         """Store what became of an effect."""
         return self._around.store.save_effect(SaveEffect(self._claim, effect))
@@ -555,7 +656,7 @@ class Run:
 
     def interrupt(self, why: Interruption) -> None:
         """End this attempt by cancelling its task; every later `run.*` call of it is cancelled too."""
-        if self.interrupted is None and not self._over:
+        if self.interrupted is None and (self._releasing or not self._over):
             self.interrupted = why
             if self._task is not None:
                 self._task.cancel()

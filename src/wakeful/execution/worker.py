@@ -18,7 +18,7 @@ import structlog
 from wakeful.clock import seconds
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.execution.executor import Ended, Executor, Handler
-from wakeful.execution.run import Run
+from wakeful.execution.run import TURNS_BEFORE_LEAVING, Run
 from wakeful.model import Claim
 from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Ready
 
@@ -26,6 +26,7 @@ AFTER_AN_ERROR = 0.25
 LOOK_ANYWAY_EVERY = 5.0
 GIVING_BACK_TAKES = 1.0
 SOLO_PATIENCE = 5.0
+CANCELLED_TIMES = 3
 LET_GO_WITHIN = 5.0  # what does not end then is given back all the same, and its writes are refused
 
 
@@ -60,6 +61,7 @@ class Worker:
         self._process = process
         self._limit = limit
         self._time_passes = time_passes  # under a virtual clock it does not: whoever moves that says when to look
+        self._serial = frozenset(name for name, agent in agents.items() if agent.options.state is not None)
         self._hot: dict[str, None] = dict.fromkeys(agents)
         self._hinted: set[str] = set()  # since the claim that is under way was put together: it may not have seen these
         self._running: dict[str, int] = dict.fromkeys(agents, 0)
@@ -125,12 +127,16 @@ class Worker:
         self.drop_all()
         tasks = [*self._tasks, *([self._loop_task] if self._loop_task is not None else [])]
         self._loop_task = None
-        for task in tasks:
-            task.cancel()
         for timer in (self._next_look, self._anyway):
             if timer is not None:
                 timer.cancel()
         self._next_look = self._anyway = None
+        # An attempt that is told so while it commits wants to store that as its failure, and waits for that in vain.
+        for _ in range(CANCELLED_TIMES):
+            for task in tasks:
+                task.cancel()
+            for _ in range(TURNS_BEFORE_LEAVING):
+                await asyncio.sleep(0)
         if tasks:
             await asyncio.wait(tasks, timeout=LET_GO_WITHIN)
 
@@ -202,7 +208,8 @@ class Worker:
                 if self._orphans_possible:
                     await self._forget_orphans()
                 claimed = await self._store.claim(
-                    ClaimRuns(self._app, self._process(), self._ask, self._may_go_solo), now=bool(self._wants())
+                    ClaimRuns(self._app, self._process(), self._ask, self._may_go_solo, serial=self._serial),
+                    now=bool(self._wants()),
                 )
             except Exception as error:
                 if isinstance(error, StoreUnavailable | ClaimLost):
@@ -237,7 +244,8 @@ class Worker:
         for place, agent in enumerate(list(self._hot)):
             if room <= 0:
                 break
-            concurrency = self._agents[agent].options.concurrency
+            options = self._agents[agent].options
+            concurrency = options.concurrency if options.state is None else 1
             free = room if concurrency is None else min(room, concurrency - self._running[agent])
             share = max(1, room // max(1, len(self._hot) - place))
             if free > 0:
@@ -306,6 +314,8 @@ class Worker:
                 self._orphans_possible = True
             elif (delay := task.result().delay) is not None and not self._stopping:
                 self._look_later(seconds(delay) + 0.001)
+        if claim.agent in self._serial:
+            self._hot[claim.agent] = None  # the next one may have the state now: nobody else would say so
         if (self._hot or self._solo_waiting) and not self._stopping:
             if self._solo_waiting:
                 self.hint(Ready())

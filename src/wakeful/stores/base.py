@@ -12,7 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 from wakeful.clock import Microseconds
-from wakeful.model import Arrival, AttemptOutcome, Claim, Decision, Effect, Outcome, Receipt, RunState, Step
+from wakeful.model import (
+    AdmissionState,
+    Arrival,
+    AttemptOutcome,
+    Claim,
+    Decision,
+    Delivery,
+    Effect,
+    Outcome,
+    Receipt,
+    RunState,
+    Step,
+)
 
 Row = Sequence[Any]
 R = TypeVar("R")
@@ -47,6 +59,11 @@ class Alarm:
     text: str
 
 
+def held_alarm(app: str, agent: str, run: str) -> str:
+    """The key of the alarm about a run that waits for a person; it is resolved by that name."""
+    return f"held/{app}/{agent}/{run}"
+
+
 @dataclass(slots=True)
 class AcceptEvents:
     """Store events with what becomes of them. All of them or, on an error, none.
@@ -75,6 +92,7 @@ class ClaimRuns:
     wants: Callable[[], list[tuple[str, int]]]
     solo: Callable[[], bool]
     wanted: list[tuple[str, int]] = field(default_factory=list)
+    serial: frozenset[str] = frozenset()  # agents with a state: one run at a time, wherever it runs
 
 
 @dataclass(slots=True)
@@ -121,8 +139,66 @@ class FinishRun:
 
 
 @dataclass(slots=True)
+class StateChange:
+    """What a run would save of its agent's state, if that is still the version that it read."""
+
+    app: str
+    agent: str
+    key: str
+    version: int
+    value: str
+
+
+@dataclass(slots=True)
+class CommitRun:
+    """Let out what a run returned, sent and staged, in one transition. `then`: it is done, or it stays running to release
+    what it staged; or nothing leaves and it is held, with all of it stored for a person to see.
+
+    StateChanged when the state of its agent has another version by now: then nothing was stored.
+    """
+
+    claim: Claim
+    app: str
+    output: str
+    outcome: Outcome
+    then: Literal["done", "running", "held"] = "done"
+    deliveries: list[Delivery] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    state: StateChange | None = None
+    reason: str | None = None
+    alarm: Alarm | None = None
+    dropped: list[str] = field(default_factory=list)  # staged by an earlier commit of this run, and not asked for again
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(slots=True)
+class CloseRun:
+    """A run that was committed has released all that it staged: it is done."""
+
+    claim: Claim
+    outcome: Outcome
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(slots=True)
+class ReleaseRun:
+    """A person lets a held output out as it is."""
+
+    id: str
+    operator: str
+    note: str | None = None
+
+
+@dataclass(slots=True)
 class OpenEffect:
     """Write down what is about to happen, before it does. `decide` is policy, asked in the same transaction.
+    One that was staged is known already, and opened now.
 
     Comes back with the effect as it is stored (an earlier attempt, or a replay of the run, may have settled it already),
     or with a decision that is not "allow": then nothing was opened.
@@ -168,6 +244,65 @@ class Settled:
     effect: Effect
     run: str
     first: bool
+
+
+@dataclass(slots=True)
+class Delivered:
+    """What became of a delivery. Pending again: after `delay`."""
+
+    seq: int
+    state: Literal["pending", "delivered", "dead"]
+    tries: int
+    delay: Microseconds = 0
+    error: str | None = None
+    reason: str | None = None
+    alarm: Alarm | None = None
+
+
+@dataclass(slots=True)
+class WorkLane:
+    """Store what became of a channel's deliveries, and take the next ones. One process at a time has a channel's lane:
+    the first request takes it (`token` is None), and the one that finds nothing more to do gives it back.
+    """
+
+    app: str
+    channel: str
+    process: str
+    most: int
+    token: int | None = None
+    results: list[Delivered] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Lane:
+    """What a lane holds now. Without deliveries it is given back; `next_due` says when to look again."""
+
+    token: int | None = None
+    deliveries: list[Delivery] = field(default_factory=list)
+    next_due: Microseconds | None = None
+    busy: bool = False  # another process has it
+    lost: bool = False  # it is not ours any more: take it anew
+
+
+@dataclass(slots=True)
+class RedoDelivery:
+    """A person lets a dead delivery be tried again, or discards it."""
+
+    id: str
+    operator: str
+    note: str | None = None
+    discard: bool = False
+
+
+@dataclass(slots=True)
+class ChangeState:
+    """A person sets or clears (None) what an agent keeps. A run that has read it goes again with the new one."""
+
+    app: str
+    agent: str
+    key: str
+    value: str | None
+    operator: str
 
 
 @dataclass(slots=True)
@@ -242,6 +377,33 @@ class Redone:
     run: str
     was: RunState
     refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event that may be handed to an agent later, and what became of it for that agent before, if anything did."""
+
+    seq: int
+    app: str
+    source: str
+    id: str
+    type: str
+    admission: AdmissionState | None = None
+    run_id: str | None = None
+    envelope: str | None = None
+
+
+@dataclass(slots=True)
+class FeedEvents:
+    """Hand stored events to an agent that did not get them. `runs` is (the event's seq, the run's id); `denied` are those
+    that policy does not allow.
+    """
+
+    app: str
+    agent: str
+    reason: str
+    runs: list[tuple[int, str]]
+    denied: list[tuple[int, Decision]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -344,6 +506,18 @@ class Store(Protocol):
         """End a run. Refused with ClaimLost once somebody else owns it."""
         ...
 
+    async def commit(self, request: CommitRun) -> None:
+        """Let out what a run returned, sent and staged. Refused with ClaimLost, or StateChanged."""
+        ...
+
+    async def close_run(self, request: CloseRun) -> None:
+        """A committed run is done. Refused with ClaimLost once somebody else owns it."""
+        ...
+
+    async def release(self, request: ReleaseRun) -> Redone | None:
+        """Let a held output out; None when there is no such run."""
+        ...
+
     async def leave(self, request: LeaveRun) -> None:
         """Give a run back. Refused with ClaimLost once somebody else owns it."""
         ...
@@ -365,9 +539,35 @@ class Store(Protocol):
         """A person's answer about a held effect; None when there is no such effect."""
         ...
 
+    # deliveries
+    async def first_delivery(self, app: str, channel: str) -> Microseconds | None:
+        """How long the next delivery to a channel must still wait; None when there is none. A read, and nothing more."""
+        ...
+
+    async def work_lane(self, request: WorkLane) -> Lane:
+        """Store what became of deliveries, and take the next."""
+        ...
+
+    async def redo_delivery(self, request: RedoDelivery) -> str | None:
+        """Try a dead delivery again, or discard it: what it was before; None when there is no such delivery."""
+        ...
+
+    # state
+    async def change_state(self, request: ChangeState) -> int:
+        """A person's change of an agent's state; the new version."""
+        ...
+
     # redoing
     async def redo(self, request: RedoRun) -> Redone | None:
         """Let a run that was over go on; None when there is no such run."""
+        ...
+
+    async def redo_all(self, requests: Sequence[RedoRun]) -> list[Redone | None]:
+        """Many at once: they share transactions, and each is refused by itself."""
+        ...
+
+    async def feed(self, request: FeedEvents) -> int:
+        """Admissions and ready runs for stored events; returns how many are new. One that the agent has stays as it is."""
         ...
 
     # processes

@@ -22,15 +22,23 @@ from wakeful.stores.base import (
     BuryProcess,
     Claimed,
     ClaimRuns,
+    CloseRun,
+    CommitRun,
+    FeedEvents,
     FinishRun,
     ForgetRuns,
     LeaveRun,
+    OpenEffect,
     Ready,
+    RedoDelivery,
     RedoRun,
+    ReleaseRun,
     RetireProcess,
+    SaveEffect,
     SaveSteps,
     SettleEffect,
     Transaction,
+    WorkLane,
 )
 from wakeful.stores.verbs import VERBS
 
@@ -45,7 +53,10 @@ MOST_ROWS = 12_000
 MOST_CHARACTERS = 16_000_000
 
 PLAIN = frozenset({SaveSteps, FinishRun, AcceptEvents})  # whose batches may be one statement
-MAKE_NOTHING_READY = frozenset({SaveSteps, FinishRun, ClaimRuns})  # the most frequent ones
+# The most frequent ones.
+MAKE_NOTHING_READY = frozenset({SaveSteps, FinishRun, ClaimRuns, OpenEffect, SaveEffect, CommitRun, CloseRun, WorkLane})
+# What a person did, from wherever that was: anybody may have work now.
+BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery)
 
 # Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
 # it. Inert unless a test hands in a probe. One with a true `plain` is content with before and after, where a batch can
@@ -290,8 +301,13 @@ def within_limits(waiting: list[Waiting], share: int) -> int:
         elif kind is AcceptEvents:
             rows += len(request.arrivals) - 1
             characters += sum([len(arrival.envelope) for arrival in request.arrivals])
+        elif kind is FeedEvents:
+            rows += len(request.runs) + len(request.denied) - 1
         elif kind is FinishRun and request.output is not None:
             characters += len(request.output)
+        elif kind is CommitRun:
+            rows += len(request.deliveries) + len(request.effects)
+            characters += len(request.output) + sum([len(one.message) for one in request.deliveries])
         if rows > MOST_ROWS or characters > MOST_CHARACTERS:
             return max(1, number)
     return share
@@ -319,7 +335,9 @@ def makes_ready(request: Any) -> Ready | None:
         return Ready(request.app, agents) if agents else None
     if isinstance(request, LeaveRun) and request.delay == 0 and request.state != "held":
         return Ready(None, frozenset({request.claim.agent}))
-    if isinstance(request, BuryProcess | ForgetRuns | SettleEffect | RedoRun):
+    if isinstance(request, FeedEvents):
+        return Ready(request.app, frozenset({request.agent})) if request.runs else None
+    if isinstance(request, (BuryProcess, ForgetRuns, *BY_PEOPLE)):
         return Ready()
     return None
 
@@ -388,7 +406,7 @@ def unclaimed(requests: list[Any], results: list[Any]) -> str | None:
         elif isinstance(request, LeaveRun):
             if request.delay == 0 and request.state != "held" and request.claim.id not in taken:
                 return ""
-        elif isinstance(request, BuryProcess | ForgetRuns | RetireProcess | SettleEffect | RedoRun) and result:
+        elif isinstance(request, (BuryProcess, FeedEvents, ForgetRuns, RetireProcess, *BY_PEOPLE)) and result:
             return ""
     if not agents:
         return None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Protocol
 
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound
-from wakeful.stores.base import Row
+from wakeful.stores.base import Row, StoredEvent
 from wakeful.stores.migrations import missing, refuse_behind
 from wakeful.stores.queries import Dialect
 
@@ -59,6 +60,7 @@ class Reader:
         attempts = await self._database.fetch("list_attempts", row[0])
         decisions = await self._database.fetch("list_decisions", event_seq)
         remedies = await self._database.fetch("list_remedies", row[0])
+        deliveries = [delivery_summary(one) for one in await self._database.fetch("list_deliveries", row[15])]
         return {
             **summary,
             "root": row[15],
@@ -71,26 +73,52 @@ class Reader:
             "remedies": [remedy_summary(one) for one in remedies],
             "effects": [effect_summary(one) for one in await self._database.fetch("list_effects", row[15])],
             "decisions": [decision_summary(one) for one in decisions if one[0] == summary["agent"]],
-            "deliveries": [],
+            "deliveries": deliveries,
             "output": _json(output),
             "error": _json(error),
-            "outcome": _json(outcome),
+            "outcome": with_delivery(_json(outcome), deliveries),
         }
 
-    async def dead(self, *, agent: str | None = None, limit: int = 10_001) -> list[dict[str, Any]]:
-        """Dead letters, newest first, as much of each as it takes to group and to replay them."""
-        rows = await self._database.fetch("list_dead", agent, limit)
+    async def dead(self, *, agent: str | None = None) -> list[dict[str, Any]]:
+        """All dead letters, newest first, as much of each as it takes to group and to replay them. `confirmed` tells which
+        actions of it are confirmed, and how often.
+        """
+        rows = await self._database.fetch("list_dead", agent)
+        confirmed: dict[str, Counter[str]] = {}
+        for run, action in await self._database.fetch("confirmed_of_dead", agent):
+            confirmed.setdefault(run, Counter())[action] += 1
         return [
             {
-                "id": row[0],
-                "agent": row[1],
-                "error": _json(row[2]) or {},
-                "reason": row[3],
-                "finished_at": to_text(row[4]),
-                "confirmed": row[5],
+                "id": identifier,
+                "agent": name,
+                "error": {"type": kind or "", "message": message or ""},
+                "reason": reason,
+                "finished": finished,
+                "finished_at": to_text(finished),
+                "confirmed": confirmed.get(identifier, {}),
             }
-            for row in rows
+            for identifier, name, kind, message, reason, finished in rows
         ]
+
+    async def events_to_feed(
+        self,
+        agent: str,
+        prefix: str,
+        *,
+        app: str | None,
+        since: Microseconds,
+        until: Microseconds,
+        after: int = 0,
+        most: int = LONGEST_PAGE,
+        whole: bool = False,
+    ) -> list[StoredEvent]:
+        """Stored events whose type begins with `prefix`, oldest first, with what they are to an agent."""
+        window = (app, prefix, since, until, agent, after, most, int(whole))
+        return [StoredEvent(*row) for row in await self._database.fetch("list_events_to_feed", *window)]
+
+    async def known_agents(self) -> list[str]:
+        """The agents that ever had to do with an event here."""
+        return sorted(row[0] for row in await self._database.fetch("known_agents"))
 
     async def effects(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> dict[str, Any]:
         """A page of effects, newest first."""
@@ -108,6 +136,43 @@ class Reader:
             raise NotFound(message)
         found = exact or rows
         return effect_summary(found[0]) if found else None
+
+    async def deliveries(
+        self, *, channel: str | None = None, state: str | None = None, limit: int = 50, after: str | None = None
+    ) -> dict[str, Any]:
+        """A page of deliveries, newest first."""
+        most = min(limit, LONGEST_PAGE)
+        rows = await self._database.fetch("page_of_deliveries", channel, state, _cursor(after), most + 1)
+        return {"deliveries": [delivery_summary(row[1:]) for row in rows[:most]], "next": _next(rows, most)}
+
+    async def delivery(self, identifier: str) -> dict[str, Any] | None:
+        """One delivery, by its id: the run's id, a dash, and its own number."""
+        root, dash, _ = identifier.partition("-")
+        if not dash:
+            return None
+        rows = await self._database.fetch("list_deliveries", root)
+        found = [row for row in rows if row[0] == identifier]
+        return delivery_summary(found[-1]) if found else None
+
+    async def states(self, agent: str | None = None) -> list[dict[str, Any]]:
+        """What agents keep from run to run."""
+        rows = await self._database.fetch("list_states", agent)
+        return [
+            {
+                "app": app,
+                "agent": name,
+                "key": key,
+                "value": _json(value),
+                "version": version,
+                "changed_by": by,
+                "changed_at": to_text(at),
+            }
+            for app, name, key, value, version, by, at in rows
+        ]
+
+    async def apps_of_agent(self, agent: str) -> list[str]:
+        """Apps that have had runs of an agent of this name."""
+        return sorted(row[0] for row in await self._database.fetch("apps_of_agent", agent))
 
     async def events(
         self,
@@ -177,7 +242,7 @@ class Reader:
         return [(row[0], row[1]) for row in await self._database.fetch("waiting_agents", app)]
 
     async def next_wake(self, app: str) -> Microseconds | None:
-        """When the next of an app's runs that wait for time is due; None if none of them does."""
+        """When the next run or delivery of an app is due; None when nothing waits for time."""
         rows = await self._database.fetch("next_wake", app, self._database.read_clock())
         return None if rows[0][0] is None else int(rows[0][0])
 
@@ -282,6 +347,34 @@ def effect_summary(row: Row) -> dict[str, Any]:
         "run": run,
         "agent": agent,
     }
+
+
+def delivery_summary(row: Row) -> dict[str, Any]:
+    (identifier, channel, state, reason, message, subject, error, tries, due, created, settled, run, agent) = row
+    return {
+        "id": identifier,
+        "channel": channel,
+        "state": state,
+        "reason": reason,
+        "message": _json(message),
+        "subject": subject,
+        "error": _json(error),
+        "tries": tries,
+        "due_at": to_text(due) if state == "pending" else None,
+        "committed_at": to_text(created),
+        "settled_at": to_text(settled),
+        "run": run,
+        "agent": agent,
+    }
+
+
+def with_delivery(outcome: dict[str, Any] | None, deliveries: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """A run is over before its messages have arrived: how that stands is looked up, not stored with it."""
+    if outcome is None:
+        return None
+    states = {one["state"] for one in deliveries} - {"held", "discarded"}
+    word = "failed" if "dead" in states else "pending" if "pending" in states else "delivered" if states else "none"
+    return {**outcome, "delivery": word}
 
 
 def remedy_summary(row: Row) -> dict[str, Any]:

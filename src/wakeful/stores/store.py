@@ -7,7 +7,7 @@ at once when the database is gone, because that caller (an HTTP request, a perso
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -19,18 +19,25 @@ from wakeful.model import Claim, Decision, Effect, Receipt, Step
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
+    ChangeState,
     Claimed,
     ClaimRuns,
+    CloseRun,
+    CommitRun,
+    FeedEvents,
     FinishRun,
     ForgetRuns,
+    Lane,
     LeaveRun,
     OpenEffect,
     RaiseAlarm,
     Ready,
     RecordOperation,
+    RedoDelivery,
     Redone,
     RedoRun,
     RegisterProcess,
+    ReleaseRun,
     RetireProcess,
     Row,
     SaveEffect,
@@ -40,6 +47,7 @@ from wakeful.stores.base import (
     SettleEffect,
     Transaction,
     TransactStep,
+    WorkLane,
 )
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.journal import Died, Journal, Probe, whole
@@ -102,6 +110,7 @@ class DatabaseStore:
         self.database = database
         self.journal = Journal(database, probe=probe)
         self._probe: Probe = probe or (lambda _point, _requests: None)
+        self._deliveries_wait: Callable[[], None] = lambda: None
         self.log = structlog.get_logger("wakeful").bind(part="store")
 
     @property
@@ -118,6 +127,10 @@ class DatabaseStore:
     def hear(self, ready: Callable[[Ready], None]) -> None:
         """Call this whenever runs may have become ready."""
         self.journal.on_ready = ready
+
+    def hear_deliveries(self, waiting: Callable[[], None]) -> None:
+        """Call this whenever deliveries may have to go that no run of ours has just sent."""
+        self._deliveries_wait = waiting
 
     def hear_trouble(self, unavailable: Callable[[StoreUnavailable], None]) -> None:
         """Call this whenever a transaction could not be stored."""
@@ -240,7 +253,39 @@ class DatabaseStore:
     async def settle_effect(self, request: SettleEffect) -> Settled | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
 
+    async def commit(self, request: CommitRun) -> None:
+        await self._persist(request)
+
+    async def close_run(self, request: CloseRun) -> None:
+        await self._persist(request)
+
+    async def release(self, request: ReleaseRun) -> Redone | None:
+        released: Redone | None = await self.journal.submit(request)
+        self._deliveries_wait()
+        return released
+
+    async def first_delivery(self, app: str, channel: str) -> Microseconds | None:
+        rows = await self.database.fetch("first_delivery", self.database.read_clock(), app, channel)
+        return rows[0][0] if rows else None
+
+    async def work_lane(self, request: WorkLane) -> Lane:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def redo_delivery(self, request: RedoDelivery) -> str | None:
+        before: str | None = await self.journal.submit(request)
+        self._deliveries_wait()
+        return before
+
+    async def change_state(self, request: ChangeState) -> int:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
     async def redo(self, request: RedoRun) -> Redone | None:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def redo_all(self, requests: Sequence[RedoRun]) -> list[Redone | None]:
+        return list(await asyncio.gather(*map(self.journal.submit, requests)))
+
+    async def feed(self, request: FeedEvents) -> int:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
 
     async def finish(self, request: FinishRun) -> None:
@@ -272,7 +317,9 @@ class DatabaseStore:
             self.database.unlock(request.id)
 
     async def bury(self, request: BuryProcess) -> int:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        runs: int = await self.journal.submit(request)
+        self._deliveries_wait()  # it may have had a lane
+        return runs
 
     async def end_sessions(self, process: str) -> int:
         return await self.database.end_sessions(process)

@@ -114,10 +114,12 @@ class Boundaries:
 def words(request: Any) -> str:
     """What a request stores, the same each time that it happens: review: SaveSteps fetch."""
     claim, effect = getattr(request, "claim", None), getattr(request, "effect", None)
+    state = getattr(request, "state", None)  # of the run or the effect; where it is the agent's, it is no text
     parts = [
         f"{claim.agent}:" if claim is not None else "",
         type(request).__name__,
-        str(getattr(request, "state", "")),
+        str(getattr(request, "channel", "")),
+        state if isinstance(state, str) else "",
         *(step.name for step in steps_of(request)),
         f"{effect.action} {effect.state}" if effect is not None else "",
     ]

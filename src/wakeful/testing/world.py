@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -108,7 +107,7 @@ class World:
         around = runtime.surroundings
         around.sleep, around.later = time.sleep, time.later
         around.stand_in = partial(self._stand_in, runtime, time)
-        around.chance = Random(self.app.name)  # back-offs are the same in every life, and so are their boundaries
+        around.chance.seed(self.app.name)  # back-offs are the same in every life, and so are their boundaries
         try:
             await runtime.open(migrate=True)
             await self._bury_others(runtime)

@@ -30,6 +30,7 @@ class Message:
     run: str
     committed_at: Microseconds
     tries: int
+    envelope: str = ""  # JSON of the event that the run handled: what this message comes from
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ where seq = any(array(
   {skip_locked}
 ))
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
+  case when committed_at is not null then outcome end
 
 -- claim_solo(now, app, agent, process) --
 -- differs: as claim_runs.
@@ -29,7 +30,8 @@ where seq = any(array(
   {skip_locked}
 ))
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
+  case when committed_at is not null then outcome end
 
 -- save_step(run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) bulk --
 -- differs: all rows in one statement; one at a time each costs the server 20 µs and more before it does anything. Only a
@@ -174,7 +176,7 @@ where run.seq = given.seq and run.token = given.token and run.owner is not null
 -- finish_run(now, seq, token, state, reason, output, error, outcome, failed) bulk --
 -- differs: as save_step.
 update wakeful_run run
-set state = given.state, reason = given.reason, owner = null, due_at = null, output = given.output,
+set state = given.state, reason = given.reason, owner = null, due_at = null, output = coalesce(given.output, run.output),
     error = given.error, outcome = given.outcome, attempts = attempts + given.failed, finished_at = {now}
 from unnest(
   cast(:seq as bigint[]), cast(:token as bigint[]), cast(:state as text[]), cast(:reason as text[]),
@@ -182,6 +184,73 @@ from unnest(
 ) as given (seq, token, state, reason, output, error, outcome, failed)
 where run.seq = given.seq and run.token = given.token and run.owner is not null
 returning run.seq
+
+-- list_dead(agent) --
+-- differs: JSON is read by other words.
+select run.id, run.agent, cast(run.error as json) ->> 'type', substr(cast(run.error as json) ->> 'message', 1, 1000),
+  run.reason, run.finished_at
+from wakeful_run run
+where run.state = 'dead' and (cast(:agent as text) is null or run.agent = :agent)
+order by run.seq + 0 desc
+
+-- find_run_to_redo(id) bulk --
+-- differs: as save_step. In one order for everybody, so that two people who replay the same never wait in a circle.
+select seq, id, root, state, error, app, agent, reason, outcome is not null and committed_at is null
+from wakeful_run where id = any(cast(:id as text[])) order by seq for update
+
+-- replay_run(now, seq, reason, data) bulk --
+-- differs: as save_step.
+update wakeful_run run
+set state = 'ready', reason = given.reason, due_at = {now}, token = token + 1, attempts = 0, crashes = 0,
+    started_at = null, finished_at = null, error = null, data = coalesce(given.data, run.data), state_change = null,
+    output = case when run.committed_at is null or given.data is not null then null else run.output end,
+    outcome = case when run.committed_at is null or given.data is not null then null else run.outcome end,
+    committed_at = case when given.data is not null then null else run.committed_at end
+from unnest(cast(:seq as bigint[]), cast(:reason as text[]), cast(:data as text[])) as given (seq, reason, data)
+where run.seq = given.seq
+
+-- discard_run(now, seq, reason) bulk --
+-- differs: as save_step.
+update wakeful_run run set state = 'cancelled', reason = given.reason, finished_at = {now}
+from unnest(cast(:seq as bigint[]), cast(:reason as text[])) as given (seq, reason)
+where run.seq = given.seq
+
+-- clear_failed_steps(run_seq) bulk --
+-- differs: as save_step.
+delete from wakeful_step where run_seq = any(cast(:run_seq as bigint[])) and state = 'failed'
+returning run_seq, name, error
+
+-- clear_failed_effects(root) bulk --
+-- differs: as save_step.
+update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed'
+where root = any(cast(:root as text[])) and state = 'failed'
+returning root, action, error
+
+-- insert_remedy(now, run_seq, verb, operator, note, data, error) bulk --
+-- differs: as save_step.
+insert into wakeful_remedy (run_seq, verb, operator, note, data, error, done_at)
+select given.*, {now}
+from unnest(
+  cast(:run_seq as bigint[]), cast(:verb as text[]), cast(:operator as text[]), cast(:note as text[]),
+  cast(:data as text[]), cast(:error as text[])
+) as given
+
+-- start_admission(event_seq, agent, run_id, reason) bulk --
+-- differs: as save_step.
+insert into wakeful_admission (event_seq, agent, state, run_id, reason)
+select given.event_seq, given.agent, 'started', given.run_id, given.reason
+from unnest(
+  cast(:event_seq as bigint[]), cast(:agent as text[]), cast(:run_id as text[]), cast(:reason as text[])
+) as given (event_seq, agent, run_id, reason)
+on conflict (event_seq, agent) do update
+set state = excluded.state, run_id = excluded.run_id, reason = excluded.reason
+where wakeful_admission.state in ('skipped', 'expired') and wakeful_admission.run_id is null
+returning event_seq
+
+-- accept_unmatched(seq) bulk --
+-- differs: as save_step.
+update wakeful_event set state = 'accepted', reason = null
+where seq = any(cast(:seq as bigint[])) and state = 'unmatched'
 
 -- bury_process(id) --
 -- differs: takes the lock that a fenced write of that process would hold. One that is in the middle of a transaction is
@@ -229,3 +298,70 @@ set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, 
     error = excluded.error, finished_at = excluded.finished_at
 where wakeful_step.state <> 'done'
 returning run_seq, key
+
+-- insert_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position) bulk --
+-- differs: as save_step.
+insert into wakeful_effect
+  (id, root, run_seq, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, opened_at)
+select given.id, given.root, given.run_seq, given.app, given.agent, given.action, given.reference, given.safety, given.state,
+  given.reason, given.arguments, given.tries, given.attempt, given.position, {now}
+from unnest(
+  cast(:id as text[]), cast(:root as text[]), cast(:run_seq as bigint[]), cast(:token as bigint[]), cast(:app as text[]),
+  cast(:agent as text[]), cast(:action as text[]), cast(:reference as text[]), cast(:safety as text[]),
+  cast(:state as text[]), cast(:reason as text[]), cast(:arguments as text[]), cast(:tries as bigint[]),
+  cast(:attempt as bigint[]), cast(:position as bigint[])
+) as given (id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position)
+join wakeful_run run on run.seq = given.run_seq and run.token = given.token and run.owner is not null
+on conflict (id) do nothing
+returning id, opened_at
+
+-- save_effect(now, id, run_seq, token, state, reason, result, error, tries, attempt) bulk --
+-- differs: as save_step.
+update wakeful_effect effect
+set state = given.state, reason = given.reason, result = given.result, error = given.error, tries = given.tries,
+    attempt = given.attempt, run_seq = given.run_seq,
+    settled_at = case when given.state in ('confirmed', 'failed') then {now} end
+from unnest(
+  cast(:id as text[]), cast(:run_seq as bigint[]), cast(:token as bigint[]), cast(:state as text[]), cast(:reason as text[]),
+  cast(:result as text[]), cast(:error as text[]), cast(:tries as bigint[]), cast(:attempt as bigint[])
+) as given (id, run_seq, token, state, reason, result, error, tries, attempt)
+where effect.id = given.id and effect.state not in ('confirmed', 'abandoned', 'undone')
+  and exists (
+    select 1 from wakeful_run run
+    where run.seq = given.run_seq and run.token = given.token and run.owner is not null
+  )
+returning effect.id
+
+-- insert_delivery(now, id, run_seq, token, app, channel, state, message, subject, position) bulk --
+-- differs: as save_step. Numbered in the order of the calls, which is that of the rows.
+insert into wakeful_delivery (id, run_seq, app, channel, state, message, subject, position, due_at, created_at)
+select given.id, given.run_seq, given.app, given.channel, given.state, given.message, given.subject, given.position, {now}, {now}
+from unnest(
+  cast(:id as text[]), cast(:run_seq as bigint[]), cast(:token as bigint[]), cast(:app as text[]), cast(:channel as text[]),
+  cast(:state as text[]), cast(:message as text[]), cast(:subject as text[]), cast(:position as bigint[])
+) with ordinality as given (id, run_seq, token, app, channel, state, message, subject, position, place)
+join wakeful_run run on run.seq = given.run_seq and run.token = given.token and run.owner is not null
+  and run.committed_at is null
+order by given.place
+
+-- next_deliveries(now, app, channel, most) --
+-- differs: the run and the event of each are looked up by key. A join may be planned the other way round, through all runs.
+select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
+  run.agent, run.id, delivery.wait, (select envelope from wakeful_event event where event.seq = run.event_seq)
+from (
+  select seq, id, message, subject, created_at, tries, run_seq, due_at - {now} as wait from wakeful_delivery
+  where app = :app and channel = :channel and state = 'pending' order by seq limit :most
+) delivery
+cross join lateral (select agent, id, event_seq from wakeful_run where seq = delivery.run_seq) run
+order by delivery.seq
+
+-- save_delivery(now, seq, state, tries, delay, error, reason) bulk --
+-- differs: as save_step.
+update wakeful_delivery delivery
+set state = given.state, tries = given.tries, due_at = {now} + given.delay, error = given.error, reason = given.reason,
+    settled_at = case when given.state <> 'pending' then {now} end
+from unnest(
+  cast(:seq as bigint[]), cast(:state as text[]), cast(:tries as bigint[]), cast(:delay as bigint[]), cast(:error as text[]),
+  cast(:reason as text[])
+) as given (seq, state, tries, delay, error, reason)
+where delivery.seq = given.seq and delivery.state = 'pending'

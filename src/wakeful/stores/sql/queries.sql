@@ -83,7 +83,8 @@ set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}
 where seq in (select seq from candidate)
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
+  case when committed_at is not null then outcome end
 
 -- claim_solo(now, app, agent, process) --
 -- One run that was in flight in two or more processes that died: its worker runs nothing else beside it.
@@ -98,7 +99,18 @@ set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}
 where seq in (select seq from candidate)
 returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
+  case when committed_at is not null then outcome end
+
+-- claim_one(now, seq, process) --
+-- The run that has the state of its agent, once it is due again.
+update wakeful_run
+set state = 'running', reason = null, owner = :process, token = token + 1,
+    started_at = coalesce(started_at, {now}), claimed_at = {now}
+where seq = :seq and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
+returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
+  case when committed_at is not null then outcome end
 
 -- solo_agents(now, app) --
 -- Agents that have a run which must be claimed alone.
@@ -126,7 +138,7 @@ set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, 
 
 -- clear_step(run_seq, token, key) --
 -- A failed step whose error left the handler is tried again by the run's retry.
-delete from wakeful_step where run_seq = :run_seq and key = :key and state = 'failed'
+delete from wakeful_step where run_seq = :run_seq and key = :key and state in ('failed', 'fact')
 and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
 
 -- finish_well(now, seq, token, output, outcome) --
@@ -138,10 +150,173 @@ where seq = :seq and token = :token and state = 'running'
 
 -- finish_run(now, seq, token, state, reason, output, error, outcome, failed) --
 update wakeful_run
-set state = :state, reason = :reason, owner = null, due_at = null, output = :output, error = :error,
+set state = :state, reason = :reason, owner = null, due_at = null, output = coalesce(:output, output), error = :error,
     outcome = :outcome, attempts = attempts + :failed, finished_at = {now}
 where seq = :seq and token = :token and state = 'running'
 returning seq
+
+-- commit_run(now, seq, token, output, outcome) --
+-- What it returned is out. It stays running, to release what it staged.
+update wakeful_run set output = :output, outcome = :outcome, committed_at = {now}
+where seq = :seq and token = :token and state = 'running'
+returning seq
+
+-- hold_output(seq, token, output, outcome, reason, state_change) --
+update wakeful_run
+set state = 'held', reason = :reason, owner = null, due_at = null, output = :output, outcome = :outcome,
+    state_change = :state_change
+where seq = :seq and token = :token and state = 'running'
+returning seq
+
+-- close_run(now, seq, token, outcome) --
+update wakeful_run
+set state = 'done', reason = null, owner = null, due_at = null, error = null, outcome = :outcome, finished_at = {now}
+where seq = :seq and token = :token and state = 'running'
+returning seq
+
+-- find_held_output(id) --
+select seq, id, root, app, agent, state, outcome, state_change from wakeful_run where id = :id {for_update}
+
+-- release_output(now, seq, reason, outcome) --
+-- As if it had passed: the run is claimed again to release what it staged.
+update wakeful_run
+set state = 'ready', reason = :reason, due_at = {now}, committed_at = {now}, outcome = :outcome, state_change = null
+where seq = :seq and state = 'held'
+
+-- insert_delivery(now, id, run_seq, token, app, channel, state, message, subject, position) --
+-- Stored by the commit of the run that sent it, once: fenced by the run's token, and a committed run has stored its own.
+insert into wakeful_delivery (id, run_seq, app, channel, state, message, subject, position, due_at, created_at)
+select :id, seq, :app, :channel, :state, :message, :subject, :position, {now}, {now}
+from wakeful_run where seq = :run_seq and token = :token and state = 'running' and committed_at is null
+
+-- stage_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, arguments, attempt, position) --
+-- To be released once the run is committed. One that was staged before and never begun is staged anew.
+insert into wakeful_effect
+  (id, root, run_seq, app, agent, action, reference, safety, state, arguments, tries, attempt, position, opened_at, staged)
+select :id, :root, seq, :app, :agent, :action, :reference, :safety, 'staged', :arguments, 0, :attempt, :position, {now}, 1
+from wakeful_run where seq = :run_seq and token = :token and state = 'running'
+on conflict (id) do update
+set state = 'staged', run_seq = excluded.run_seq, position = excluded.position, attempt = excluded.attempt, reason = null,
+    staged = 1, opened_at = excluded.opened_at
+where wakeful_effect.state = 'staged' or (wakeful_effect.state = 'abandoned' and wakeful_effect.settled_by is null)
+
+-- drop_effect(now, id, run_seq, token) --
+-- Staged by an earlier commit of the run, certainly not done, and not asked for any more.
+update wakeful_effect set state = 'abandoned', reason = 'not asked for again', settled_at = {now}
+where id = :id and staged = 1 and state in ('staged', 'retrying')
+  and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
+
+-- open_staged_effect(now, id, run_seq, token, state, reason, tries, attempt) --
+-- Its turn has come: from staged to an intent, or held.
+update wakeful_effect set state = :state, reason = :reason, tries = :tries, attempt = :attempt, opened_at = {now}
+where id = :id and state = 'staged'
+  and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
+returning id, opened_at
+
+-- release_deliveries(now, run_seq) --
+update wakeful_delivery set state = 'pending', reason = null, due_at = {now} where run_seq = :run_seq and state = 'held'
+returning channel
+
+-- discard_deliveries(now, run_seq, reason) --
+update wakeful_delivery set state = 'discarded', reason = :reason, settled_at = {now}
+where run_seq = :run_seq and state = 'held'
+
+-- abandon_staged(now, root, run_seq, reason) --
+-- Never begun, and not to be begun.
+update wakeful_effect set state = 'abandoned', reason = :reason, settled_at = {now}
+where root = :root and run_seq = :run_seq and state = 'staged'
+
+-- load_sent(root) --
+-- What was committed for the family of a run: a further run of it sends none of that again.
+select :root, delivery.id from wakeful_delivery delivery
+where delivery.run_seq in (select seq from wakeful_run where id = :root or (root = :root and id <> root))
+  and delivery.state in ('pending', 'delivered', 'dead')
+
+-- take_lane(app, channel, process) --
+-- A lane that nobody has, or that this process has without knowing it: the answer was lost.
+insert into wakeful_lane (app, channel, owner, token) values (:app, :channel, :process, 1)
+on conflict (app, channel) do update set owner = excluded.owner, token = wakeful_lane.token + 1
+where wakeful_lane.owner is null or wakeful_lane.owner = excluded.owner
+returning token
+
+-- keep_lane(app, channel, process, token) --
+select token from wakeful_lane
+where app = :app and channel = :channel and owner = :process and token = :token {for_update}
+
+-- leave_lane(app, channel, token) --
+update wakeful_lane set owner = null where app = :app and channel = :channel and token = :token
+
+-- free_lanes(process) --
+-- The lanes of a process that died or left.
+update wakeful_lane set owner = null where owner = :process
+
+-- next_deliveries(now, app, channel, most) --
+-- In the order of their commits, with how long each must still wait.
+select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
+  run.agent, run.id, delivery.due_at - {now},
+  (select envelope from wakeful_event event where event.seq = run.event_seq)
+from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
+where delivery.app = :app and delivery.channel = :channel and delivery.state = 'pending'
+order by delivery.seq limit :most
+
+-- first_delivery(now, app, channel) --
+-- Is there anything at all? Taking the lane is a write, and those would wake other processes for nothing.
+select due_at - {now} from wakeful_delivery where app = :app and channel = :channel and state = 'pending' order by seq limit 1
+
+-- save_delivery(now, seq, state, tries, delay, error, reason) --
+update wakeful_delivery
+set state = :state, tries = :tries, due_at = {now} + :delay, error = :error, reason = :reason,
+    settled_at = case when cast(:state as text) <> 'pending' then {now} end
+where seq = :seq and state = 'pending'
+
+-- find_deliveries(root, id) --
+select delivery.seq, delivery.state from wakeful_delivery delivery
+where delivery.id = :id
+  and delivery.run_seq in (select seq from wakeful_run where id = :root or (root = :root and id <> root))
+order by delivery.seq desc
+
+-- redo_delivery(now, seq, state, reason) --
+update wakeful_delivery
+set state = :state, reason = :reason, tries = 0, due_at = {now},
+    settled_at = case when cast(:state as text) <> 'pending' then {now} end
+where seq = :seq and state = 'dead'
+returning seq
+
+-- take_state(app, agent) --
+-- The state of an agent, locked until the claim of the run that gets it is committed.
+insert into wakeful_state (app, agent, key) values (:app, :agent, '')
+on conflict (app, agent, key) do update set agent = excluded.agent
+returning value, version, holder
+
+-- state_of_run(seq) --
+select state from wakeful_run where seq = :seq
+
+-- hold_state(app, agent, seq) --
+update wakeful_state set holder = :seq where app = :app and agent = :agent and key = ''
+
+-- save_state(now, app, agent, key, version, value, run_seq, token) --
+-- Compare and set. No row comes back when somebody else changed it, or the claim is lost.
+update wakeful_state
+set value = :value, version = version + 1, changed_at = {now},
+    changed_by = (select id from wakeful_run where seq = :run_seq)
+where app = :app and agent = :agent and key = :key and version = :version
+  and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
+returning agent
+
+-- release_state(now, app, agent, key, version, value, run) --
+-- As save_state, for a held output that a person lets out.
+update wakeful_state set value = :value, version = version + 1, changed_at = {now}, changed_by = :run
+where app = :app and agent = :agent and key = :key and version = :version
+returning agent
+
+-- change_state(now, app, agent, key, value, operator) --
+-- By a person. The version rises, so that a run that has read it is not saved over this.
+insert into wakeful_state (app, agent, key, value, version, changed_by, changed_at)
+values (:app, :agent, :key, :value, 1, :operator, {now})
+on conflict (app, agent, key) do update
+set value = excluded.value, version = wakeful_state.version + 1, changed_by = excluded.changed_by,
+    changed_at = excluded.changed_at
+returning version
 
 -- leave_run(now, seq, token, state, reason, delay, error, failed) --
 -- Give a run back: to be claimed again at once, or after a delay.
@@ -172,13 +347,13 @@ returning id
 
 -- load_effects(root) --
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
-  settled_by, note
+  settled_by, note, staged
 from wakeful_effect where root = :root order by position, seq
 
 -- find_effect(id) --
 select effect.root, effect.id, effect.action, effect.reference, effect.safety, effect.state, effect.arguments,
   effect.reason, effect.result, effect.error, effect.tries, effect.attempt, effect.position, effect.opened_at,
-  effect.settled_by, effect.note, run.id
+  effect.settled_by, effect.note, effect.staged, run.id
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
 
 -- settle_effect(now, id, state, result, operator, note) --
@@ -189,47 +364,70 @@ where id = :id and state = 'held'
 returning root
 
 -- release_held_runs(now, root) --
--- What is held of a family goes on once no effect of it is held any more.
+-- What is held of a family goes on once no effect of it is held any more. A held output has
+-- an outcome and is not committed: it waits on.
 update wakeful_run set state = 'ready', reason = 'a person settled what it was held for', due_at = {now}
-where (id = :root or (root = :root and id <> root)) and state = 'held'
+where (id = :root or (root = :root and id <> root)) and state = 'held' and (outcome is null or committed_at is not null)
   and not exists (select 1 from wakeful_effect effect where effect.root = :root and effect.state = 'held')
+returning app, agent, id, seq
 
 -- find_run_to_redo(id) --
-select seq, id, root, state, error from wakeful_run where id = :id {for_update}
+select seq, id, root, state, error, app, agent, reason, outcome is not null and committed_at is null
+from wakeful_run where id = :id {for_update}
 
 -- replay_run(now, seq, reason, data) --
--- As if it had never been tried, but for what is finished. The token rises, so that it is no first start.
+-- As if it had never been tried, but for what is finished. The token rises, so that it is no first start. One that was
+-- committed stays so, and only releases what is left, unless other data is given: then it is all done anew.
 update wakeful_run
 set state = 'ready', reason = :reason, due_at = {now}, token = token + 1, attempts = 0, crashes = 0, started_at = null,
-    finished_at = null, output = null, error = null, outcome = null, data = coalesce(:data, data)
+    finished_at = null, error = null, data = coalesce(:data, data), state_change = null,
+    output = case when committed_at is null or cast(:data as text) is not null then null else output end,
+    outcome = case when committed_at is null or cast(:data as text) is not null then null else outcome end,
+    committed_at = case when cast(:data as text) is not null then null else committed_at end
 where seq = :seq
 
 -- discard_run(now, seq, reason) --
 update wakeful_run set state = 'cancelled', reason = :reason, finished_at = {now} where seq = :seq
 
 -- clear_failed_steps(run_seq) --
-delete from wakeful_step where run_seq = :run_seq and state = 'failed'
+-- What comes back is kept with the remedy: no error is lost by a replay.
+delete from wakeful_step where run_seq = :run_seq and state = 'failed' returning run_seq, name, error
 
 -- clear_failed_effects(root) --
 -- Refused for good, or so it seemed: it was certainly not done, and may be tried again.
 update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed' where root = :root and state = 'failed'
+returning root, action, error
 
 -- count_family(root) --
-select count(*) from wakeful_run where root = :root
+-- How many there are beside the first: those are in an index of their own, and it is small.
+select cast(:root as text), count(*) from wakeful_run where root = :root and id <> root
 
 -- insert_again(now, id, seq, reason, data) --
 -- A further run of the same family: the same event, the same agent, the same effects.
 insert into wakeful_run (id, root, app, agent, event_seq, state, reason, due_at, created_at, data)
 select :id, root, app, agent, event_seq, 'ready', :reason, {now}, {now}, coalesce(:data, data)
 from wakeful_run where seq = :seq
-returning seq
+returning id, seq
 
 -- insert_remedy(now, run_seq, verb, operator, note, data, error) --
 insert into wakeful_remedy (run_seq, verb, operator, note, data, error, done_at)
 values (:run_seq, :verb, :operator, :note, :data, :error, {now})
 
+-- start_admission(event_seq, agent, run_id, reason) --
+-- A stored event is handed to an agent that did not get it, or did nothing with it. No row comes back for one that has it.
+insert into wakeful_admission (event_seq, agent, state, run_id, reason)
+values (:event_seq, :agent, 'started', :run_id, :reason)
+on conflict (event_seq, agent) do update
+set state = excluded.state, run_id = excluded.run_id, reason = excluded.reason
+where wakeful_admission.state in ('skipped', 'expired') and wakeful_admission.run_id is null
+returning event_seq
+
+-- accept_unmatched(seq) --
+-- Somebody takes it after all.
+update wakeful_event set state = 'accepted', reason = null where seq = :seq and state = 'unmatched'
+
 -- token_of_run(seq) --
-select seq, token, state from wakeful_run where seq = :seq
+select seq, token, state, committed_at from wakeful_run where seq = :seq
 
 -- insert_attempt(now, run_seq, token, process, outcome, error, started_at) --
 insert into wakeful_attempt (run_seq, token, process, outcome, error, started_at, ended_at)
@@ -251,6 +449,10 @@ set text = excluded.text, last_at = excluded.last_at,
     opened_at = case wakeful_alarm.state when 'resolved' then excluded.opened_at else wakeful_alarm.opened_at end,
     state = case wakeful_alarm.state when 'resolved' then 'open' else wakeful_alarm.state end
 returning key, count
+
+-- resolve_alarm(now, key) --
+-- What it was raised for is over.
+update wakeful_alarm set state = 'resolved', last_at = {now} where key = :key and state <> 'resolved'
 
 -- register_process(now, id, host, pid, lease) --
 insert into wakeful_process (id, host, pid, state, started_at, lease_until)

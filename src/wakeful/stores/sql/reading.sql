@@ -29,13 +29,35 @@ from wakeful_step where run_seq = :run_seq order by position, started_at
 -- list_remedies(run_seq) --
 select verb, operator, note, data, error, done_at from wakeful_remedy where run_seq = :run_seq order by seq
 
--- list_dead(agent, most) --
--- With how many effects of each are confirmed: a replay finds those and does not repeat them.
-select run.id, run.agent, run.error, run.reason, run.finished_at,
-  (select count(*) from wakeful_effect effect where effect.root = run.root and effect.state = 'confirmed')
+-- list_dead(agent) --
+-- Newest first. Of the error only what tells it from others: there may be very many, each with its traceback. The `+ 0`
+-- keeps the planner from walking all runs in order of their seq: what is dead has an index of its own.
+select run.id, run.agent, json_extract(run.error, '$.type'), substr(json_extract(run.error, '$.message'), 1, 1000),
+  run.reason, run.finished_at
 from wakeful_run run
 where run.state = 'dead' and (cast(:agent as text) is null or run.agent = :agent)
-order by run.seq desc limit :most
+order by run.seq + 0 desc
+
+-- confirmed_of_dead(agent) --
+-- What dead letters did outside before they died: a replay finds that and does not repeat it. Counted by whoever asks:
+-- grouped here, the planner would walk all runs in order of their id.
+select run.id, effect.action
+from wakeful_run run join wakeful_effect effect on effect.root = run.root
+where run.state = 'dead' and effect.state = 'confirmed' and (cast(:agent as text) is null or run.agent = :agent)
+
+-- list_events_to_feed(app, prefix, since, until, agent, after, most, whole) --
+-- Stored events whose type begins so, oldest first, and what the agent did with each; `whole` asks for the envelopes too.
+select event.seq, event.app, event.source, event.id, event.type, admission.state, admission.run_id,
+  case when cast(:whole as bigint) = 1 then event.envelope end
+from wakeful_event event
+left join wakeful_admission admission on admission.event_seq = event.seq and admission.agent = :agent
+where event.seq > :after and event.accepted_at >= :since and event.accepted_at < :until
+  and event.state <> 'quarantined' and substr(event.type, 1, length(cast(:prefix as text))) = :prefix
+  and (cast(:app as text) is null or event.app = :app)
+order by event.seq limit :most
+
+-- known_agents() --
+select distinct agent from wakeful_admission
 
 -- list_effects(root) --
 -- What a run did to the outside world; its replays and forks included.
@@ -58,6 +80,34 @@ select effect.id, effect.action, effect.safety, effect.state, effect.reason, eff
   effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where effect.id >= :id and effect.id < :upper order by effect.id limit 2
+
+-- list_deliveries(root) --
+-- What a run sent; its replays and forks included.
+select delivery.id, delivery.channel, delivery.state, delivery.reason, delivery.message, delivery.subject, delivery.error,
+  delivery.tries, delivery.due_at, delivery.created_at, delivery.settled_at, run.id, run.agent
+from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
+where run.id = :root or (run.root = :root and run.id <> run.root)
+order by delivery.seq
+
+-- page_of_deliveries(channel, state, after, most) --
+-- Newest first; `after` is the seq of the last one seen.
+select delivery.seq, delivery.id, delivery.channel, delivery.state, delivery.reason, delivery.message, delivery.subject,
+  delivery.error, delivery.tries, delivery.due_at, delivery.created_at, delivery.settled_at, run.id, run.agent
+from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
+where (cast(:channel as text) is null or delivery.channel = :channel)
+  and (cast(:state as text) is null or delivery.state = :state)
+  and (cast(:after as bigint) is null or delivery.seq < :after)
+order by delivery.seq desc limit :most
+
+-- count_deliveries() --
+select channel, state, count(*) from wakeful_delivery group by channel, state
+
+-- list_states(agent) --
+select app, agent, key, value, version, changed_by, changed_at from wakeful_state
+where (cast(:agent as text) is null or agent = :agent) order by app, agent, key
+
+-- apps_of_agent(agent) --
+select distinct app from wakeful_run where agent = :agent
 
 -- list_attempts(run_seq) --
 select token, process, outcome, error, started_at, ended_at from wakeful_attempt where run_seq = :run_seq order by token
@@ -93,8 +143,12 @@ where (cast(:state as text) is null or state = :state) order by last_at desc lim
 select agent, count(*) from wakeful_run where app = :app and state in ('ready', 'waiting') group by agent order by agent
 
 -- next_wake(app, now) --
--- When the next run that waits for time is due.
-select min(due_at) from wakeful_run where app = :app and state in ('ready', 'waiting') and due_at > {now}
+-- When the next run or delivery that waits for time is due.
+select min(due_at) from (
+  select due_at from wakeful_run where app = :app and state in ('ready', 'waiting') and due_at > {now}
+  union all
+  select due_at from wakeful_delivery where app = :app and state = 'pending' and due_at > {now}
+) as waiting
 
 -- count_runs() --
 select state, count(*) from wakeful_run group by state

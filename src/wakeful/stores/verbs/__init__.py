@@ -13,15 +13,21 @@ from typing import Any
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
+    ChangeState,
     ClaimRuns,
+    CloseRun,
+    CommitRun,
+    FeedEvents,
     FinishRun,
     ForgetRuns,
     LeaveRun,
     OpenEffect,
     RaiseAlarm,
     RecordOperation,
+    RedoDelivery,
     RedoRun,
     RegisterProcess,
+    ReleaseRun,
     RetireProcess,
     SaveEffect,
     SaveSteps,
@@ -29,14 +35,19 @@ from wakeful.stores.base import (
     SettleEffect,
     Transaction,
     TransactStep,
+    WorkLane,
 )
 from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.claim import claim_runs, forget_runs
+from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
+from wakeful.stores.verbs.feed import feed_events
+from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
 from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
 from wakeful.stores.verbs.redo import redo_runs
+from wakeful.stores.verbs.state import change_states
 
 Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 
@@ -50,8 +61,15 @@ VERBS: dict[type, Verb] = {
     SaveEffect: save_effects,
     SettleEffect: settle_effects,
     LeaveRun: leave_runs,
+    ChangeState: change_states,
+    CommitRun: commit_runs,
+    CloseRun: close_runs,
     FinishRun: finish_runs,
+    ReleaseRun: release_runs,
     RedoRun: redo_runs,
+    FeedEvents: feed_events,
+    RedoDelivery: redo_deliveries,
+    WorkLane: work_lanes,
     AcceptEvents: accept_events,
     RaiseAlarm: raise_alarms,
     RecordOperation: record_operations,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pydantic_core import from_json
+
 from wakeful.clock import Microseconds
-from wakeful.model import Claim, Step
-from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Transaction
+from wakeful.model import Claim, Outcome, StateRead, Step
+from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Row, Transaction
 from wakeful.stores.verbs.effects import effect_of
+from wakeful.stores.verbs.state import claim_serial
 
 # When to look again for a run that must go alone, and whose row another process is just holding.
 SOMEBODY_HAS_IT: Microseconds = 50_000
@@ -30,11 +33,20 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     dangerous = yield "solo_agents", [(now, app)]
     solo = sorted(agents & {row[0] for row in dangerous})
     alone = bool(solo) and request.solo()
+    states: dict[str, StateRead] = {}
     if alone:
         rows = yield "claim_solo", [(now, app, solo[0], process)]
+        if solo[0] in request.serial:
+            states[solo[0]] = yield from _state_of_solo(app, solo[0], rows)
     else:
-        rows = yield "claim_runs", [(now, app, agent, most, process) for agent, most in request.wanted]
+        free = [(now, app, agent, most, process) for agent, most in request.wanted if agent not in request.serial]
+        rows = (yield "claim_runs", free) if free else []
+        for agent in sorted(agents & request.serial):
+            found, states[agent] = yield from claim_serial(now, app, agent, process)
+            rows = [*rows, *found]
     claims = [_claim_of(row, process) for row in rows]
+    for claim in claims:
+        claim.state = states.get(claim.agent)
     claims.sort(key=lambda claim: claim.created_at)
     again = [claim for claim in claims if not claim.first_start]
     if again:
@@ -46,11 +58,18 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
         effects = yield "load_effects", [(root,) for root in sorted({claim.root for claim in related})]
         for claim in related:
             claim.effects = [effect_of(row) for row in effects if row[0] == claim.root]
+        sent = yield "load_sent", [(root,) for root in sorted({claim.root for claim in related})]
+        for claim in related:
+            claim.sent = frozenset(row[1] for row in sent if row[0] == claim.root)
     if alone:
         if claims:
             return Claimed(claims, [], None, solo_waiting=False)
         return Claimed([], request.wanted, SOMEBODY_HAS_IT, solo_waiting=True, alone=True)
-    short = [agent for agent, most in request.wanted if most > sum(claim.agent == agent for claim in claims)]
+    short = [
+        agent
+        for agent, most in request.wanted
+        if agent in request.serial or most > sum(claim.agent == agent for claim in claims)
+    ]
     waits = (yield "next_due", [(now, app, agent) for agent in short]) if short else []
     delays = [row[0] for row in waits if row[0] is not None]
     return Claimed(claims, request.wanted, min(delays) if delays else None, solo_waiting=bool(solo))
@@ -58,7 +77,7 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
 
 def _claim_of(row: Sequence[object], process: str) -> Claim:
     seq, identifier, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at = row[:11]
-    envelope, data = row[11:]
+    envelope, data, committed = row[11:]
     return Claim(
         seq,  # type: ignore[arg-type]  # columns of a row have no types
         identifier,  # type: ignore[arg-type]
@@ -75,7 +94,16 @@ def _claim_of(row: Sequence[object], process: str) -> Claim:
         expires_at,  # type: ignore[arg-type]
         envelope,  # type: ignore[arg-type]
         data,  # type: ignore[arg-type]
+        None if committed is None else Outcome(**from_json(committed)),  # type: ignore[arg-type]
     )
+
+
+def _state_of_solo(app: str, agent: str, rows: Sequence[Row]) -> Transaction[StateRead]:
+    """A run that was in flight in two processes that died has the state of its agent already."""
+    value, version, _ = (yield "take_state", [(app, agent)])[0]
+    if rows:
+        yield "hold_state", [(app, agent, rows[0][0])]
+    return StateRead(value, version)
 
 
 def forget_runs(now: int | None, requests: Sequence[ForgetRuns]) -> Transaction[list[int]]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from wakeful.errors import ClaimLost
 from wakeful.model import Decision, Effect
-from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction
+from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction, held_alarm
+from wakeful.stores.verbs.people import resolve_alarms
 from wakeful.stores.verbs.refusal import lost
 
 Opened = Effect | Decision | ClaimLost
@@ -32,8 +33,11 @@ def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction
         (number for number, result in enumerate(results) if result is None),
         key=lambda number: requests[number].effect.id,
     )
-    rows = [_new_row(now, requests[number]) for number in allowed]
+    rows = [_new_row(now, requests[number]) for number in allowed if not requests[number].effect.staged]
     inserted = {row[0]: row[1] for row in ((yield "insert_effect", rows) if rows else [])}
+    staged = [_staged_row(now, requests[number]) for number in allowed if requests[number].effect.staged]
+    if staged:
+        inserted |= {row[0]: row[1] for row in (yield "open_staged_effect", staged)}
     for number in allowed:
         effect = requests[number].effect
         if effect.id in inserted:
@@ -69,7 +73,8 @@ def settle_effects(now: int | None, requests: Sequence[SettleEffect]) -> Transac
     for one in requests:
         settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.operator, one.note)]
         if settled:
-            yield "release_held_runs", [(now, settled[0][0])]
+            released = yield "release_held_runs", [(now, settled[0][0])]
+            yield from resolve_alarms(now, [held_alarm(*row[:3]) for row in released])
         found = yield "find_effect", [(one.id,)]
         results.append(Settled(effect_of(found[0]), found[0][-1], first=bool(settled)) if found else None)
     return results
@@ -93,11 +98,18 @@ def effect_row(now: int | None, request: SaveEffect) -> tuple[object, ...]:
 
 def effect_of(row: Sequence[object]) -> Effect:
     """An effect out of a row of `find_effect` or `load_effects`."""
-    return Effect(*row[1:16])  # type: ignore[arg-type]  # columns of a row have no types
+    effect = Effect(*row[1:16])  # type: ignore[arg-type]  # columns of a row have no types
+    effect.staged = bool(row[16])
+    return effect
 
 
 def _owns(request: OpenEffect | SaveEffect, rows: Sequence[Sequence[object]]) -> bool:
     return bool(rows) and rows[0][1] == request.claim.token and rows[0][2] == "running"
+
+
+def _staged_row(now: int | None, request: OpenEffect) -> tuple[object, ...]:
+    claim, effect = request.claim, request.effect
+    return (now, effect.id, claim.seq, claim.token, effect.state, effect.reason, effect.tries, effect.attempt)
 
 
 def _new_row(now: int | None, request: OpenEffect) -> tuple[object, ...]:

@@ -17,6 +17,10 @@ def open_alarms(now: int | None, alarms: Sequence[Alarm]) -> Transaction[None]:
     yield "raise_alarm", [(now, alarm.key, alarm.app, alarm.text) for alarm in ordered]
 
 
+def resolve_alarms(now: int | None, keys: Sequence[str]) -> Transaction[None]:
+    yield "resolve_alarm", [(now, key) for key in sorted(keys)]
+
+
 def record_operations(now: int | None, requests: Sequence[RecordOperation]) -> Transaction[list[None]]:
     yield "insert_operation", [(now, one.app, one.operator, one.verb, one.target, one.detail) for one in requests]
     return [None] * len(requests)

@@ -17,6 +17,7 @@ def retire_processes(now: int | None, requests: Sequence[RetireProcess]) -> Tran
     results = []
     for request in requests:
         yield "retire_process", [(request.id,)]
+        yield "free_lanes", [(request.id,)]
         runs = yield "give_back_runs", [(now, request.id)]
         if runs:
             yield (
@@ -38,6 +39,7 @@ def bury_processes(now: int | None, requests: Sequence[BuryProcess]) -> Transact
         if not buried:
             results.setdefault(request.id, 0)
             continue
+        yield "free_lanes", [(request.id,)]
         runs = yield "take_back_runs", [(now, request.id)]
         if runs:
             yield (

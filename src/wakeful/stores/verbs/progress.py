@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from pydantic_core import to_json
 
 from wakeful.errors import ClaimLost
-from wakeful.model import WENT_WELL, Claim, Step
+from wakeful.model import VERIFIED, WENT_WELL, Claim, Step
 from wakeful.stores.base import Call, Count, FinishRun, LeaveRun, SaveSteps, SaveTransacted, Transaction, TransactStep
 from wakeful.stores.verbs.people import open_alarms
-from wakeful.stores.verbs.refusal import lost
+from wakeful.stores.verbs.refusal import lost, refused
 
 Nothing = ClaimLost | None
 
-DONE = to_json(WENT_WELL).decode()
+# How nearly every run ends, as it is stored.
+WELL = {outcome: to_json(outcome).decode() for outcome in (WENT_WELL, VERIFIED)}
 
 
 def step_row(claim: Claim, step: Step) -> tuple[object, ...]:
@@ -83,20 +84,20 @@ def save_transacted(now: int | None, requests: Sequence[SaveTransacted]) -> Tran
 
 
 def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[list[Nothing]]:
-    well = [request for request in requests if request.outcome is WENT_WELL]
-    refused = (yield from _finish_well(now, well)) if well else {}
+    well = [request for request in requests if request.outcome in WELL]
+    gone = (yield from _finish_well(now, well)) if well else {}
     if len(well) < len(requests):
-        refused |= yield from _finish_otherwise(now, [one for one in requests if one.outcome is not WENT_WELL])
-    return [refused.get((request.claim.seq, request.claim.token)) for request in requests]
+        gone |= yield from _finish_otherwise(now, [one for one in requests if one.outcome not in WELL])
+    return [gone.get((request.claim.seq, request.claim.token)) for request in requests]
 
 
 def _finish_well(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[tuple[int, int], ClaimLost]]:
     """How nearly every run ends: nothing but its output is stored, and nothing needs to come back."""
-    rows = [(now, one.claim.seq, one.claim.token, one.output, DONE) for one in requests]
+    rows = [(now, one.claim.seq, one.claim.token, one.output, WELL[one.outcome]) for one in requests]
     rows.sort(key=lambda row: row[1])
     if (yield Count("finish_well", rows)) == len(rows):
         return {}
-    return (yield from _refused([request.claim for request in requests], []))
+    return (yield from refused([request.claim for request in requests], []))
 
 
 def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[tuple[int, int], ClaimLost]]:
@@ -118,8 +119,8 @@ def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transac
             for request in ordered
         ],
     )
-    refused = yield from _refused([request.claim for request in requests], finished)
-    ended = [request for request in requests if (request.claim.seq, request.claim.token) not in refused]
+    gone = yield from refused([request.claim for request in requests], finished)
+    ended = [request for request in requests if (request.claim.seq, request.claim.token) not in gone]
     attempts = [
         (now, one.claim.seq, one.claim.token, one.claim.process, one.state, one.error, one.claim.claimed_at)
         for one in ended
@@ -149,7 +150,7 @@ def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transac
     alarms = [request.alarm for request in ended if request.alarm is not None and request.claim.seq in just_now]
     if alarms:
         yield from open_alarms(now, alarms)
-    return refused
+    return gone
 
 
 def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[list[Nothing]]:
@@ -176,36 +177,21 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
             for request in ordered
         ],
     )
-    refused = yield from _refused([request.claim for request in requests], left)
+    gone = yield from refused([request.claim for request in requests], left)
     attempts = [
         (now, one.claim.seq, one.claim.token, one.claim.process, one.outcome, one.error, one.claim.claimed_at)
         for one in requests
-        if (one.claim.seq, one.claim.token) not in refused
+        if (one.claim.seq, one.claim.token) not in gone
     ]
     if attempts:
         yield "insert_attempt", attempts
     just_now = {row[0] for row in left}
     held = [(now, request.claim.root) for request in requests if request.state == "held"]
-    if held:  # a person may have settled it already, in the moment since it was stored as held
-        yield "release_held_runs", held
+    if (
+        held
+    ):  # a person may have settled it already, in the moment since it was stored as held: then nobody need hear of it
+        just_now -= {row[3] for row in (yield "release_held_runs", held)}
     alarms = [request.alarm for request in requests if request.alarm is not None and request.claim.seq in just_now]
     if alarms:
         yield from open_alarms(now, alarms)
-    return [refused.get((request.claim.seq, request.claim.token)) for request in requests]
-
-
-def _refused(claims: list[Claim], written: list[tuple[int]]) -> Transaction[dict[tuple[int, int], ClaimLost]]:
-    """Whose write was refused. A run that nobody runs any more but that still has our token was moved by ourselves:
-    the answer to that COMMIT was lost, and this is its repetition.
-    """
-    if len(written) == len(claims):
-        return {}
-    kept = {row[0] for row in written}
-    missing = [claim for claim in claims if claim.seq not in kept]
-    rows = yield "token_of_run", [(claim.seq,) for claim in missing]
-    found = {row[0]: (row[1], row[2]) for row in rows}
-    return {
-        (claim.seq, claim.token): lost(claim)
-        for claim in missing
-        if found.get(claim.seq, (None, None))[0] != claim.token or found[claim.seq][1] == "running"
-    }
+    return [gone.get((request.claim.seq, request.claim.token)) for request in requests]

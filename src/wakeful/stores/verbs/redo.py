@@ -1,47 +1,156 @@
-"""What a person does to a run that was over. Who did it, why, and what it had ended with stays beside it."""
+"""What a person does to runs that were over. Who did it, why, and what each had ended with stays beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from wakeful.stores.base import Redone, RedoRun, Transaction
+from pydantic_core import from_json, to_json
+
+from wakeful.model import RunState
+from wakeful.stores.base import Redone, RedoRun, Row, Transaction, held_alarm
+from wakeful.stores.verbs.people import resolve_alarms
 
 OVER = frozenset({"dead", "denied", "cancelled"})
 
+Errors = dict[Any, list[dict[str, Any]]]
+
+
+class Found(NamedTuple):
+    """A run as it is before anything is done to it."""
+
+    seq: int
+    id: str
+    root: str
+    state: RunState
+    error: str | None
+    app: str
+    agent: str
+    reason: str | None
+    holds_output: bool  # if it is held: for what it would put out, and not for an effect
+
+
+Asked = list[tuple[RedoRun, Found]]
+
 
 def redo_runs(now: int | None, requests: Sequence[RedoRun]) -> Transaction[list[Redone | None]]:
-    """1. What is it now? 2. Write the remedy down. 3. Make it ready again: finished steps and confirmed effects stay, what
-    failed is forgotten. Or a new run of the same family, or the end of it.
+    """1. What are they now? 2. Sort them by what is asked; of two people who ask for the same, the first is heard. 3. Discard,
+    make ready again, or start further ones of the same families. Each step is one query for all of them.
     """
-    results: list[Redone | None] = []
-    for request in requests:
-        found = yield "find_run_to_redo", [(request.id,)]
-        if not found:
-            results.append(None)
+    rows = yield "find_run_to_redo", [(one,) for one in sorted({request.id for request in requests})]
+    found = {row[1]: Found(*row) for row in rows}
+    states: dict[str, RunState] = {run.id: run.state for run in found.values()}
+    results: list[Redone | None] = [None] * len(requests)
+    discards: Asked = []
+    replays: Asked = []
+    agains: Asked = []
+    further: list[int] = []
+    for number, request in enumerate(requests):
+        run = found.get(request.id)
+        if run is None:
             continue
-        seq, identifier, root, state, error = found[0]
-        if refused := _refusal(request, state):
-            results.append(Redone(identifier, state, refused))
-        elif request.discard:
-            yield "insert_remedy", [(now, seq, "discard", request.operator, request.note, None, error)]
-            yield "discard_run", [(now, seq, _reason("discarded", request))]
-            results.append(Redone(identifier, state))
-        elif state in OVER:
-            yield "insert_remedy", [(now, seq, "replay", request.operator, request.note, request.data, error)]
-            yield "replay_run", [(now, seq, _reason("replayed", request), request.data)]
-            yield "clear_failed_steps", [(seq,)]
-            yield "clear_failed_effects", [(root,)]
-            results.append(Redone(identifier, state))
+        state = states[run.id]
+        refused = _refusal(request, state, holds_output=run.holds_output)
+        results[number] = Redone(run.id, state, refused)
+        if refused is not None:
+            continue
+        if request.discard:
+            discards.append((request, run))
+            states[run.id] = "cancelled"
+        elif state != "done":
+            replays.append((request, run))
+            states[run.id] = "ready"
         else:
-            count = (yield "count_family", [(root,)])[0][0]
-            again = f"{root}.{count}"
-            made = yield "insert_again", [(now, again, seq, _reason("done again", request), request.data)]
-            yield "insert_remedy", [(now, made[0][0], "again", request.operator, request.note, request.data, None)]
-            results.append(Redone(again, state))
+            agains.append((request, run))
+            further.append(number)
+    if discards:
+        yield from _discard(now, discards)
+    if replays:
+        yield from _replay(now, replays)
+    if agains:
+        names = yield from _begin_again(now, agains)
+        for number, name in zip(further, names, strict=True):
+            results[number] = Redone(name, "done")
     return results
 
 
-def _refusal(request: RedoRun, state: str) -> str | None:
+def _discard(now: int | None, asked: Asked) -> Transaction[None]:
+    """Nothing more of it happens: what it staged and has not begun is given up with it."""
+    yield from _drop_outgoing(now, asked, "discarded")
+    remedies = [(now, run.seq, "discard", one.operator, one.note, None, _ended_with(run)) for one, run in asked]
+    yield "insert_remedy", remedies
+    yield "discard_run", [(now, run.seq, _reason("discarded", one)) for one, run in asked]
+
+
+def _replay(now: int | None, asked: Asked) -> Transaction[None]:
+    """Finished steps and confirmed effects stay. What failed is forgotten by the run, and kept with the remedy. Where the
+    handler runs again after it had said what shall go (a held output, other data), that is dropped: it says it anew.
+    """
+    anew = [(one, run) for one, run in asked if run.state == "held" or one.data is not None]
+    if anew:
+        yield from _drop_outgoing(now, anew, "replayed")
+    ordered = sorted(asked, key=lambda pair: pair[1].seq)
+    steps = _by_owner((yield "clear_failed_steps", [(run.seq,) for _, run in ordered]), "name")
+    roots = sorted({run.root for _, run in ordered})
+    effects = _by_owner((yield "clear_failed_effects", [(root,) for root in roots]), "action")
+    remedies = []
+    for one, run in ordered:
+        error = _with_errors(_ended_with(run), steps.get(run.seq), effects.pop(run.root, None))
+        remedies.append((now, run.seq, "replay", one.operator, one.note, one.data, error))
+    yield "insert_remedy", remedies
+    yield "replay_run", [(now, run.seq, _reason("replayed", one), one.data) for one, run in ordered]
+
+
+def _drop_outgoing(now: int | None, asked: Asked, word: str) -> Transaction[None]:
+    yield "discard_deliveries", [(now, run.seq, _reason(word, one)) for one, run in asked]
+    yield "abandon_staged", [(now, run.root, run.seq, _reason(word, one)) for one, run in asked]
+    yield from resolve_alarms(now, [held_alarm(run.app, run.agent, run.id) for _, run in asked if run.state == "held"])
+
+
+def _begin_again(now: int | None, asked: Asked) -> Transaction[list[str]]:
+    roots = sorted({run.root for _, run in asked})
+    counts = {row[0]: row[1] for row in (yield "count_family", [(root,) for root in roots])}
+    names, rows = [], []
+    for one, run in asked:
+        counts[run.root] += 1
+        names.append(f"{run.root}.{counts[run.root]}")
+        rows.append((now, names[-1], run.seq, _reason("done again", one), one.data))
+    made = {row[0]: row[1] for row in (yield "insert_again", rows)}
+    remedies = [
+        (now, made[name], "again", one.operator, one.note, one.data, None)
+        for name, (one, _) in zip(names, asked, strict=True)
+    ]
+    yield "insert_remedy", remedies
+    return names
+
+
+def _ended_with(run: Found) -> str | None:
+    """The error of a run that failed, or what a held one was held for."""
+    return to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else run.error
+
+
+def _by_owner(rows: Sequence[Row], what: str) -> Errors:
+    errors: Errors = {}
+    for owner, name, error in rows:
+        errors.setdefault(owner, []).append({what: name, "error": None if error is None else from_json(error)})
+    return errors
+
+
+def _with_errors(
+    error: str | None, steps: list[dict[str, Any]] | None, effects: list[dict[str, Any]] | None
+) -> str | None:
+    """What a run ended with, and the errors of its steps and effects that the replay clears away."""
+    if not steps and not effects:
+        return error
+    whole = {} if error is None else from_json(error)
+    whole |= {"steps": steps} if steps else {}
+    whole |= {"effects": effects} if effects else {}
+    return to_json(whole).decode()
+
+
+def _refusal(request: RedoRun, state: str, *, holds_output: bool) -> str | None:
+    if state == "held":
+        return None if holds_output else "is held for an effect: `wakeful effects` shows it, and how to settle it"
     if request.discard:
         return None if state == "dead" else f"is {state}: only a dead letter can be discarded"
     if state in OVER or (state == "done" and request.again):

@@ -1,0 +1,163 @@
+"""The part of the OpenAPI document about effects, dead letters and redoing."""
+
+from __future__ import annotations
+
+from wakeful.api.change import NOTE_LIMIT
+from wakeful.api.effects import EFFECT_STATES
+from wakeful.api.redo import SLICE
+from wakeful.api.schema import (
+    Json,
+    after,
+    answer,
+    change,
+    limit,
+    listing,
+    object_of,
+    one,
+    one_of,
+    page,
+    problems,
+    query,
+    reference,
+)
+from wakeful.redo import MANY
+
+
+def effect_paths() -> Json:
+    note: Json = {"note": {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT, "description": "Why"}}
+    result: Json = {"result": {"description": "What the call would have returned"}}
+    words: dict[str, tuple[str, Json]] = {
+        "confirm": ("It was done: the run goes on as if the call had returned", note | result),
+        "repeat": ("It was not done: call again, under the same operation id", note),
+        "abandon": ("It shall not be done: the handler is told so", note),
+    }
+    listing = {
+        "operationId": "list_effects",
+        "summary": "List what runs did to the outside world, newest first",
+        "parameters": [query("state", one_of(EFFECT_STATES), "Only effects in this state"), limit(), after()],
+        "responses": {
+            "200": answer("A page of effects", page("effects", "Effect")),
+            **problems("400", "401", "421", "503"),
+        },
+    }
+    paths = {
+        "/v1/effects": {"get": listing},
+        "/v1/effects/{id}": one("get_effect", "One effect, by its id or its beginning", "id", "Effect"),
+    }
+    for verb, (summary, fields) in words.items():
+        paths[f"/v1/effects/{{id}}/{verb}"] = change(
+            f"{verb}_effect", summary, fields, "Settled", "404", "409", parameter="id"
+        )
+    return paths
+
+
+def redo_paths() -> Json:
+    text = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
+    flag = {"type": "boolean", "default": False}
+    note = {"note": {**text, "description": "Why"}}
+    data = {"data": {"description": "Handed to the handler instead of the event's own data"}}
+    again = {"again": {**flag, "description": "Also a run that is done, as a new one of its family"}}
+    moment = {**text, "description": "RFC 3339, a date, or how long ago, like 2h"}
+    chosen: Json = {
+        "agent": {**text, "description": "Dead letters of this agent"},
+        "error": {**text, "description": "Dead letters whose error contains this"},
+        "all": {**flag, "description": "All dead letters"},
+        "until": {**moment, "description": "Only what had died before then: the until of the first answer"},
+    }
+    events: Json = {"type": text, "from": moment, "to": moment, "agent": text}
+    many: Json = {
+        "filter": {**object_of(chosen), "type": ["object", "null"], "additionalProperties": False},
+        "events": {
+            **object_of(events, "type", "from", "agent"),
+            "type": ["object", "null"],
+            "additionalProperties": False,
+        },
+        "plan": {**flag, "description": "Only say what would be done"},
+        "yes": {**flag, "description": f"Also when there are more than {MANY:,}"},
+        "rate": {"type": ["string", "number", "null"], "description": "So many a second, like 20/s, or max"},
+        **note,
+    }
+    return {
+        "/v1/dead": {
+            "get": {
+                "operationId": "list_dead",
+                "summary": "Dead letters, grouped by agent and error",
+                "parameters": [
+                    query("agent", {"type": "string"}, "Only of this agent"),
+                    query("error", {"type": "string"}, "Only those whose error contains this"),
+                ],
+                "responses": {
+                    "200": answer("The groups", listing("groups", reference("DeadGroup"))),
+                    **problems("400", "401", "421", "503"),
+                },
+            }
+        },
+        "/v1/runs/{id}/replay": change(
+            "replay_run",
+            "Let a run that is over go on",
+            again | data | note,
+            "RedoneRun",
+            "404",
+            "409",
+            "422",
+            parameter="id",
+        ),
+        "/v1/runs/{id}/discard": change(
+            "discard_run", "Give up on a dead letter for good", note, "RedoneRun", "404", "409", parameter="id"
+        ),
+        "/v1/replay": change(
+            "replay",
+            f"Replay many dead letters, or hand stored events to an agent: up to {SLICE:,} in one request",
+            many,
+            "Redone",
+            "404",
+            "409",
+        ),
+    }
+
+
+def redo_schemas() -> Json:
+    text, count, nullable = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": ["string", "null"]}
+    effect: Json = {
+        "id": text,
+        "action": text,
+        "safety": text,
+        "state": one_of(EFFECT_STATES),
+        "reason": nullable,
+        "run": text,
+        "agent": text,
+        "settled_by": nullable,
+        "note": nullable,
+    }
+    group: Json = {
+        "agent": text,
+        "error": text,
+        "count": count,
+        "last_at": nullable,
+        "confirmed_effects": count,
+        "runs": {"type": "array", "items": text},
+    }
+    plan: Json = {
+        "count": {**count, "description": "plan of a filter: how many dead letters"},
+        "groups": {"type": "array", "items": reference("DeadGroup")},
+        "confirmed_effects": {**count, "description": "How many would be found and not repeated"},
+        "confirmed_actions": {"type": "object", "additionalProperties": count, "description": "Of which actions"},
+        "events": {**count, "description": "plan of events: how many are like that"},
+        "new": {**count, "description": "How many of them the agent has not had"},
+    }
+    done: Json = {
+        "redone": {**count, "description": "How many this request did"},
+        "left": {**count, "description": "How many are left: send the same again until it is 0"},
+        "already_had": count,
+        "denied": count,
+        "until": {**text, "description": "Give this as filter.until of the next request"},
+        "from": text,
+        "to": text,
+    }
+    return {
+        "Effect": object_of(effect, *effect),
+        "Settled": object_of({"id": text, "state": text, "run": text, "first": {"const": True}}, "id", "state", "run"),
+        "DeadGroup": object_of(group, *group),
+        "RedoneRun": object_of({"run": text, "was": text, "confirmed_effects": count}, "run", "was"),
+        "Redone": object_of(plan | done),
+    }

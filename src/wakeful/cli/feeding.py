@@ -1,0 +1,98 @@
+"""`wakeful replay --events`: stored events for an agent that did not get them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING
+
+from wakeful.cli.arguments import UsageError, operator_of
+from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
+from wakeful.cli.opening import reading
+from wakeful.cli.terminal import now, plain, print_json, say
+from wakeful.declared import Declared
+from wakeful.errors import NotFound, did_you_mean
+from wakeful.feeding import Feeding, FeedPlan, feed_events, plan_feed, read_window
+from wakeful.pace import Pace, Progress, shown_rate
+from wakeful.stores.reading import Reader
+from wakeful.stores.store import DatabaseStore
+
+if TYPE_CHECKING:
+    from wakeful.app import App
+
+
+def feed(arguments: argparse.Namespace) -> int:
+    refuse_other_choices(arguments)
+    app: App | None = arguments.app
+    if app is not None:
+        Declared(app).refuse_unknown(arguments.agent)
+    feeding, plan, agents = asyncio.run(_plan_feed(arguments, None if app is None else app.name))
+    if plan.events == 0:
+        message = f"no stored event is like that: {feeding.shown()}; see `wakeful events --type {plain(feeding.type)}`"
+        raise NotFound(message)
+    if app is None and arguments.agent not in agents:
+        say(
+            f'no agent "{plain(arguments.agent)}" ever had to do with an event here.{did_you_mean(arguments.agent, agents)} '
+            "If it is new, its runs wait for a worker that has it; --app APP checks its name"
+        )
+    words = f"{number(plan.events, 'event')} ({feeding.shown()}), {plan.had:,} of them agent {plain(feeding.agent)} already had"
+    if plan.denied:
+        words += f", {plan.denied:,} were denied to it"
+    if arguments.plan:
+        if arguments.json:
+            shown = f"would hand {number(plan.new, 'event')} to agent {feeding.agent} {shown_rate(arguments.rate)}"
+            print_json({"plan": shown, **plan.to_json()})
+        else:
+            print(f"would hand over {plan.new:,} {shown_rate(arguments.rate)}: {words}")
+        return 0
+    refuse_many(arguments, plan.new, "events")
+    done, stopped = _feed(arguments, app, feeding, plan)
+    if arguments.json:
+        print_json({"redone": done, "of": plan.new, "already_had": plan.had, "denied": plan.denied, "stopped": stopped})
+    else:
+        print(f"{done:,} of {plan.new:,} are ready for agent {plain(feeding.agent)}: {words}")
+    return said_stop(stopped=stopped)
+
+
+def refuse_other_choices(arguments: argparse.Namespace) -> None:
+    if arguments.agent is None or arguments.since is None:
+        missing = "--agent NAME" if arguments.agent is None else "--from TIME"
+        message = f"--events needs {missing}, like: wakeful replay --events ticket.created --from 2d --agent triage"
+        raise UsageError(message)
+    given = {"RUN": arguments.run, "--again": arguments.again, "--error": arguments.error, "--all": arguments.all}
+    given["--data"] = arguments.data
+    for name, one in given.items():
+        if one:
+            message = f"--events takes no {name}: it is for events, not for runs"
+            raise UsageError(message)
+
+
+async def _plan_feed(arguments: argparse.Namespace, app: str | None) -> tuple[Feeding, FeedPlan, list[str]]:
+    async with reading(arguments.url) as reader:
+        try:
+            since, until = read_window(arguments.since, arguments.until, now=await reader.time())
+            feeding = Feeding(arguments.events, since, until, arguments.agent, app)
+            plan = await plan_feed(reader, feeding)
+        except ValueError as error:
+            hint = "" if app is not None or "apps" not in str(error) else " with --app APP"
+            raise UsageError(f"replay: {error}{hint}") from None
+        return feeding, plan, await reader.known_agents()
+
+
+def _feed(arguments: argparse.Namespace, app: App | None, feeding: Feeding, plan: FeedPlan) -> tuple[int, bool]:
+    judge = None if app is None else Declared(app).judge(feeding.agent, now=now())
+
+    async def work(store: DatabaseStore, pace: Pace, progress: Progress) -> int:
+        return await feed_events(
+            store,
+            Reader(store.database),
+            feeding,
+            plan,
+            operator=operator_of(arguments),
+            note=arguments.note,
+            judge=judge,
+            pace=pace,
+            progress=progress,
+        )
+
+    return carry_out(arguments, work)

@@ -1,0 +1,52 @@
+"""What the code of an app says of its agents, for those who change things by hand: who there is, and what fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from wakeful.clock import Microseconds
+from wakeful.errors import NotFound, did_you_mean
+from wakeful.execution.data import read_data
+from wakeful.intake.cloudevents import from_envelope
+from wakeful.model import Decision
+from wakeful.policy.decide import AdmissionFacts, decide
+from wakeful.stores.base import StoredEvent
+
+if TYPE_CHECKING:
+    from wakeful.app import App
+
+
+class Declared:
+    """What the code of an app says of its agents: who there is, what each takes, and what policy allows."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    @property
+    def name(self) -> str:
+        return self._app.name
+
+    def refuse_unknown(self, agent: str) -> None:
+        if agent not in self._app.agents:
+            message = f'app {self._app.name} has no agent "{agent}".{did_you_mean(agent, self._app.agents)}'
+            raise NotFound(message)
+
+    def refuse_misfit(self, agent: str, data: Any) -> bool:
+        """Raises InvalidData for edited data that the agent cannot take; False if there is no such agent to ask."""
+        declared = self._app.agents.get(agent)
+        if declared is None:
+            return False
+        read_data(data, declared, what="the edited data")
+        return True
+
+    def judge(self, agent: str, *, now: Microseconds) -> Callable[[StoredEvent], Decision]:
+        """Policy's answer about an event that was stored before."""
+        declared = self._app.agents.get(agent)
+        owner = None if declared is None else declared.options.owner
+
+        def ask(event: StoredEvent) -> Decision:
+            facts = AdmissionFacts(self._app.name, agent, owner, from_envelope(event.envelope or "{}"), now)
+            return decide(facts, self._app.rules)
+
+        return ask

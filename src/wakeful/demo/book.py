@@ -1,0 +1,49 @@
+"""The bank's book: what it was asked and what it booked, counted where neither the worker nor the store can touch it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from wakeful.demo.lines import Lines
+
+
+@dataclass(slots=True)
+class Page:
+    """What the book says about one refund."""
+
+    asked: int = 0
+    booked: int = 0
+    known: int = 0
+    looked: int = 0
+    unheard: int = 0
+
+
+class Book:
+    """Reads the bank's book as it grows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines = Lines(path)
+        self._pages: dict[str, Page] = {}
+
+    def read(self) -> None:
+        """Take in the lines that were added since the last time."""
+        for entry in self._lines.added():
+            page = self._pages.setdefault(entry["reference"], Page())
+            setattr(page, entry["what"], getattr(page, entry["what"]) + 1)
+
+    def page(self, reference: str) -> Page:
+        """What there is about a refund, be it nothing."""
+        return self._pages.get(reference, Page())
+
+    def references(self) -> set[str]:
+        return set(self._pages)
+
+    def total(self) -> Page:
+        """All of it, summed up."""
+        total = Page()
+        for page in self._pages.values():
+            for name in Page.__slots__:
+                setattr(total, name, getattr(total, name) + getattr(page, name))
+        return total

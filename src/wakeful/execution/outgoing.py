@@ -1,0 +1,22 @@
+"""What a run wants to let out when it commits: messages it sent, effects it staged. Nothing of it leaves before.
+
+Collected in memory, and anew by every attempt: an attempt that fails has let out nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wakeful.model import Delivery, Effect
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """In the order of the calls. `objections` says why a person must look at it first."""
+
+    deliveries: list[Delivery] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    objections: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.deliveries or self.effects or self.objections)

@@ -1,0 +1,92 @@
+"""What an agent keeps from run to run: read at the first attempt, changed by the handler, saved with the run's commit.
+
+What the first attempt read is recorded with its first checkpoint, so that a resumed one goes on with the same; when the
+run commits, the state must still have the version that was read, or the run is done again with the new one.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json
+
+from wakeful.errors import InvalidState
+from wakeful.model import StateRead
+from wakeful.stores.base import StateChange
+from wakeful.values import to_text
+
+if TYPE_CHECKING:
+    from wakeful.execution.run import Run
+
+FACT = "state"
+KEY = ""  # one state per agent
+
+
+class AgentState:
+    """One run's copy of its agent's state."""
+
+    def __init__(self, run: Run, model: Any, found: StateRead | None) -> None:
+        read = found or StateRead(None, 0)
+        recorded = run.fact(FACT, to_json({"value": read.value, "version": read.version}).decode())
+        stored = from_json(recorded)
+        read = StateRead(stored["value"], stored["version"])
+        self._agent = run.agent
+        self._model = model
+        self._read = read
+        self._value: Any = None
+        self._before: str | None = None
+
+    @property
+    def value(self) -> Any:
+        if self._before is None:
+            self.value = self._load()
+            self._before = self._text()
+        return self._value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        if self._before is None:
+            self._before = self._read.value or ""
+        self._value = value
+
+    def change(self, app: str, agent: str) -> StateChange | None:
+        """What is to be saved, unless it is as it was."""
+        if self._before is None:
+            return None
+        text = self._text()
+        return None if text == self._before else StateChange(app, agent, KEY, self._read.version, text)
+
+    def _load(self) -> Any:
+        if self._read.value is None:
+            return self._model()
+        try:
+            return reader(self._model).validate_json(self._read.value)
+        except ValidationError as error:
+            message = (
+                f"the stored state of agent {self._agent} does not fit {self._model.__name__} ({first_words(error)}): "
+                f"`wakeful state show {self._agent}` shows it, `state set` and `state clear` change it"
+            )
+            raise InvalidState(message) from None
+
+    def _text(self) -> str:
+        """As it is stored, and only if it can be read again: a model may have been changed into something that it is not."""
+        text = to_text(self._value, what=f"the state of agent {self._agent}")
+        try:
+            reader(self._model).validate_json(text)
+        except ValidationError as error:
+            message = f"agent {self._agent} set a state that does not fit {self._model.__name__} ({first_words(error)})"
+            raise InvalidState(message) from None
+        return text
+
+
+@cache
+def reader(model: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(model)
+
+
+def first_words(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else first["msg"]

@@ -1,0 +1,166 @@
+"""Stored events for an agent that did not get them when they came: which ones, and then handing them over at a pace.
+
+One that the agent has is passed over. So whoever stops in between asks for the same again, and it goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from wakeful.clock import Microseconds, read_moment, to_text
+from wakeful.intake.route import WILDCARD, type_matcher
+from wakeful.model import Decision, run_id
+from wakeful.pace import BATCH, Pace, Progress, nobody_looks
+from wakeful.stores.base import FeedEvents, RecordOperation, StoredEvent
+
+
+class Reading(Protocol):
+    """What is stored."""
+
+    async def events_to_feed(
+        self,
+        agent: str,
+        prefix: str,
+        /,
+        *,
+        app: str | None,
+        since: Microseconds,
+        until: Microseconds,
+        after: int,
+        most: int,
+        whole: bool,
+    ) -> list[StoredEvent]: ...
+
+
+class Feeder(Protocol):
+    """Where they are handed over."""
+
+    async def feed(self, request: FeedEvents, /) -> int: ...
+
+    async def record_operation(self, request: RecordOperation, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Feeding:
+    """Stored events of a type (or a pattern of types), accepted from `since` until before `until`, for an agent."""
+
+    type: str
+    since: Microseconds
+    until: Microseconds
+    agent: str
+    app: str | None = None
+
+    def shown(self) -> str:
+        return f"{self.type} from {to_text(self.since)} until {to_text(self.until)}"
+
+
+@dataclass(slots=True)
+class FeedPlan:
+    """What feeding would do: so many events, of which the agent has some already, and was denied others."""
+
+    events: int = 0
+    had: int = 0
+    denied: int = 0
+    apps: set[str] = field(default_factory=set)
+
+    @property
+    def new(self) -> int:
+        return self.events - self.had - self.denied
+
+    def to_json(self) -> dict[str, Any]:
+        return {"events": self.events, "new": self.new, "already_had": self.had, "denied": self.denied}
+
+
+def read_window(since: str, until: str | None, *, now: Microseconds) -> tuple[Microseconds, Microseconds]:
+    """From and to, read. ValueError tells what was understood when they are the wrong way round."""
+    first = read_moment(since, now=now)
+    last = now if until is None else read_moment(until, now=now)
+    if first >= last:
+        message = f"from {since!r} ({to_text(first)}) is not before to {until or 'now'!r} ({to_text(last)})"
+        raise ValueError(message)
+    return first, last
+
+
+def has(event: StoredEvent) -> bool:
+    """Did the agent get this event? One that it did nothing with, because of a condition or too late, can be fed to it."""
+    return event.admission is not None and (event.admission not in {"skipped", "expired"} or event.run_id is not None)
+
+
+async def stored_events(reader: Reading, feeding: Feeding, *, whole: bool) -> AsyncIterator[list[StoredEvent]]:
+    """Page by page, oldest first."""
+    fits = type_matcher(feeding.type)
+    prefix, after = feeding.type.partition(WILDCARD)[0], 0
+    while True:
+        page = await reader.events_to_feed(
+            feeding.agent,
+            prefix,
+            app=feeding.app,
+            since=feeding.since,
+            until=feeding.until,
+            after=after,
+            most=BATCH,
+            whole=whole,
+        )
+        yield [event for event in page if fits(event.type)]
+        if len(page) < BATCH:
+            return
+        after = page[-1].seq
+
+
+async def plan_feed(reader: Reading, feeding: Feeding) -> FeedPlan:
+    """How many there are. ValueError when they are of several apps: an agent belongs to one."""
+    plan = FeedPlan()
+    async for page in stored_events(reader, feeding, whole=False):
+        plan.events += len(page)
+        plan.denied += sum(event.admission == "denied" for event in page)
+        plan.had += sum(has(event) and event.admission != "denied" for event in page)
+        plan.apps |= {event.app for event in page}
+    if len(plan.apps) > 1:
+        message = f"events like that belong to the apps {' and '.join(sorted(plan.apps))}: say which one is meant"
+        raise ValueError(message)
+    return plan
+
+
+async def feed_events(
+    store: Feeder,
+    reader: Reading,
+    feeding: Feeding,
+    plan: FeedPlan,
+    *,
+    operator: str,
+    note: str | None = None,
+    judge: Callable[[StoredEvent], Decision] | None = None,
+    most: int | None = None,
+    pace: Pace | None = None,
+    progress: Progress = nobody_looks,
+) -> int:
+    """Hand them over, the oldest first; returns how many runs that made. `judge` is policy, where it is known: what it does
+    not allow is written down as denied.
+    """
+    pace = pace or Pace()
+    most = plan.new if most is None else most
+    reason = f"replayed by {operator}" + (f": {note}" if note else "")
+    done = seen = 0
+    async for page in stored_events(reader, feeding, whole=judge is not None):
+        for batch in pace.batches([event for event in page if not has(event)]):
+            chosen = batch[: most - seen]
+            if not chosen or not await pace.turn(seen):
+                break
+            request = FeedEvents(chosen[0].app, feeding.agent, reason, [])
+            for event in chosen:
+                decision = None if judge is None else judge(event)
+                if decision is None or decision.answer == "allow":
+                    request.runs.append((event.seq, run_id(event.app, feeding.agent, event.source, event.id)))
+                else:
+                    request.denied.append((event.seq, decision))
+            done += await store.feed(request)
+            seen += len(chosen)
+            progress(seen, plan.new)
+        if seen >= most or pace.stopped:
+            break
+    detail = f"{done} of {plan.new} events, {feeding.shown()}" + (f": {note}" if note else "")
+    app = next(iter(plan.apps), None)
+    await store.record_operation(RecordOperation(operator, "replay", app, feeding.agent, detail))
+    return done

@@ -1,0 +1,97 @@
+"""`file("reports.jsonl")`: one line of JSON for each message, at the end of a file.
+
+    open ─► lock ─► is the last line whole? ─► one write ─► fsync ─► close
+
+Each batch opens the file anew, so that it may be moved away at any time. The lock is for other workers that write to the
+same file. A crash in the middle of a write leaves half a line; the next batch then begins on a new one, and the messages
+of the half come again. Readers leave out what is not JSON, and what has an id that they have seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wakeful.errors import ConfigError, Transient
+from wakeful.execution.call import in_thread
+from wakeful.output.channels.base import Channel, Message
+from wakeful.output.channels.record import to_record
+
+
+class File(Channel):
+    """Appends messages to a file, durably."""
+
+    most = 200
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+            message = f'file({path!r}): name a file, like file("reports.jsonl")'
+            raise ConfigError(message)
+        self.path = Path(path).expanduser()
+
+    async def deliver(self, messages: Sequence[Message]) -> None:
+        lines = b"".join(to_record(message) + b"\n" for message in messages)
+        await in_thread(self._append, (lines,), {})
+
+    def _append(self, lines: bytes) -> None:
+        """Whatever is wrong with the file, somebody can put it right while the messages wait: it is never for good."""
+        try:
+            append(self.path, lines)
+        except FileNotFoundError:
+            message = f"file {self.path}: the folder {self.path.parent} does not exist: create it"
+            raise Transient(message) from None
+        except PermissionError:
+            message = f"file {self.path}: not writable for the user of this process: change its owner or its mode"
+            raise Transient(message) from None
+        except IsADirectoryError:
+            message = f"file {self.path}: there is a folder of that name: move it away"
+            raise Transient(message) from None
+        except OSError as error:
+            message = f"file {self.path}: {error.strerror or error}"
+            raise Transient(message) from error
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "file", "path": str(self.path)}
+
+    def __repr__(self) -> str:
+        return f'file("{self.path}")'
+
+
+def file(path: str | os.PathLike[str]) -> File:
+    """One line of JSON per message, appended to this file. Its folder must be there."""
+    return File(path)
+
+
+def append(path: Path, lines: bytes) -> None:
+    """Put whole lines at the end of a file, on a line of their own, and on disk."""
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            message = "it is a device or a pipe, and not a regular file: move it away"
+            raise OSError(message)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            lines = b"\n" + lines
+        rest = memoryview(lines)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if size == 0:  # a new file: its name must be on disk too
+        with contextlib.suppress(PermissionError):  # a folder that this user may write but not read
+            _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

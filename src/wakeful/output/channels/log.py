@@ -1,0 +1,52 @@
+"""`log()`: a line in the log for each message. For a first look, and where a log collector is the way to people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+from wakeful.clock import to_text
+from wakeful.errors import ConfigError, did_you_mean
+from wakeful.output.channels.base import Channel, Message
+
+Level = Literal["debug", "info", "warning", "error"]
+
+
+class Log(Channel):
+    """Writes messages to the process's own log."""
+
+    most = 200
+
+    def __init__(self, level: Level = "info") -> None:
+        if level not in get_args(Level):
+            message = f'log(): no level "{level}".{did_you_mean(str(level), get_args(Level))}'
+            raise ConfigError(message)
+        self.level = level
+
+    async def deliver(self, messages: Sequence[Message]) -> None:
+        import structlog
+
+        say = getattr(structlog.get_logger("wakeful"), self.level)
+        for message in messages:
+            say(
+                "message",
+                channel=message.channel,
+                subject=message.subject,
+                body=message.body,
+                id=message.id,
+                app=message.app,
+                agent=message.agent,
+                run=message.run,
+                committed_at=to_text(message.committed_at),
+            )
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "log", "level": self.level}
+
+    def __repr__(self) -> str:
+        return f'log(level="{self.level}")'
+
+
+def log(*, level: Level = "info") -> Log:
+    """A structured log line per message, at this level."""
+    return Log(level)

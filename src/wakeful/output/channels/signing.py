@@ -1,0 +1,48 @@
+"""Signatures by Standard Webhooks (https://www.standardwebhooks.com): the other side knows who sent it, what, and when.
+
+webhook-id          the message's id: the same at every try
+webhook-timestamp   the second of this try: an old request that somebody kept is worth nothing later
+webhook-signature   "v1," + base64(HMAC-SHA256(key, id "." timestamp "." body)), one for each key, with spaces between
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Sequence
+
+from wakeful.errors import ConfigError
+
+PREFIX = "whsec_"
+ASYMMETRIC = ("whsk_", "whpk_")
+
+
+def read_key(secret: str, *, needed_by: str) -> bytes:
+    """The key of a secret: the base64 after `whsec_`, or the bytes of any other text. Errors do not repeat it."""
+    if secret.startswith(ASYMMETRIC):
+        message = f"{needed_by}: this is a key for asymmetric signatures; give the shared secret, {PREFIX}…"
+        raise ConfigError(message)
+    if not secret.startswith(PREFIX):
+        key = secret.encode()
+    else:
+        try:
+            key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
+        except (binascii.Error, ValueError):
+            message = f"{needed_by}: what follows {PREFIX} in the secret is not base64: copy it again, whole"
+            raise ConfigError(message) from None
+    if not key:
+        message = f"{needed_by}: the secret is empty, and anybody could sign with it"
+        raise ConfigError(message)
+    return key
+
+
+def sign(keys: Sequence[bytes], identifier: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The headers that go with a body. Several keys are for the time of a change: the other side needs to know one."""
+    content = f"{identifier}.{timestamp}.".encode() + body
+    headers = {"webhook-id": identifier, "webhook-timestamp": str(timestamp)}
+    if keys:
+        digests = [hmac.new(key, content, hashlib.sha256).digest() for key in keys]
+        headers["webhook-signature"] = " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+    return headers

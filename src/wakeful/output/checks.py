@@ -1,0 +1,49 @@
+"""Checks of what a run returned, before anything of it leaves: first its type, then the agent's own checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from wakeful.errors import words_of
+from wakeful.execution.call import call
+from wakeful.execution.options import name_of
+
+SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The output as its type reads it, and why it must not leave, if so."""
+
+    output: Any
+    verification: Literal["passed", "failed", "none"] = "none"
+    objection: str | None = None
+
+
+async def check_output(
+    output: Any, returns: TypeAdapter[Any] | None, checks: Sequence[Callable[[Any], Any]]
+) -> Verdict:
+    """The first thing that is wrong decides: a check need not cope with what is not even of the right type."""
+    if returns is None and not checks:
+        return Verdict(output)
+    if returns is not None:
+        try:
+            output = returns.validate_python(output)
+        except ValidationError as error:
+            lines = [
+                f"{'.'.join(str(part) for part in one['loc']) or 'output'}: {one['msg']}"
+                for one in error.errors(include_url=False, include_input=False)[:SHOWN]
+            ]
+            return Verdict(output, "failed", "the output does not fit its return type: " + "; ".join(lines))
+    for check in checks:
+        try:
+            answer = await call(check, (output,), {}, what=f"check {name_of(check)}")
+        except Exception as error:
+            return Verdict(output, "failed", f"check {name_of(check)}: {type(error).__name__}: {words_of(error)}")
+        if answer is False or isinstance(answer, str):
+            return Verdict(output, "failed", f"check {name_of(check)}: {answer or 'did not pass'}")
+    return Verdict(output, "passed")

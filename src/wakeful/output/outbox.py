@@ -1,0 +1,234 @@
+"""The outbox: what runs committed goes to its channels.
+
+    a run's commit ──► deliveries ──► lane (one for each channel) ──► channel ──► delivered
+                                        │  ▲
+                                        │  └── not now: again after a wait, and those behind it wait too
+                                        └───── never: a dead letter, and the next one goes
+
+One process at a time has a channel's lane, so that messages arrive in the order of their commits; each lane is a service
+of its own, so that one in trouble blocks no other. What was delivered is stored together with taking the next. A crash
+between delivering and storing that lets a message go out twice, under the same id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from random import Random
+from typing import Protocol
+
+from pydantic_core import from_json, to_json
+
+from wakeful.clock import Microseconds, seconds
+from wakeful.errors import ClaimLost, describe, words_of
+from wakeful.execution.call import within_lease
+from wakeful.execution.retry import Again, decide, signature
+from wakeful.model import Delivery, digest
+from wakeful.output.channels.base import Channel, Message, Surroundings
+from wakeful.service import Service
+from wakeful.stores.base import Alarm, Delivered, Lane, WorkLane
+
+SOMEBODY_HAS_IT = 5.0  # they deliver ours too; but should they die, somebody must look
+
+
+class LaneStore(Protocol):
+    """What the outbox needs of the store."""
+
+    async def first_delivery(self, app: str, channel: str) -> Microseconds | None: ...
+
+    async def work_lane(self, request: WorkLane) -> Lane: ...
+
+
+class ChannelLane(Service):
+    """Carries the messages of one channel, in order."""
+
+    def __init__(
+        self,
+        app: str,
+        name: str,
+        channel: Channel,
+        store: LaneStore,
+        process: Callable[[], str],
+        *,
+        chance: Random,
+        lease_left: Callable[[], float],
+        time_passes: bool = True,
+    ) -> None:
+        self.name = f"outbox {name}"
+        super().__init__()
+        self._app = app
+        self._channel_name = name
+        self.channel = channel
+        self._store = store
+        self._process = process
+        self._chance = chance
+        self._lease_left = lease_left
+        self._time_passes = time_passes  # under a virtual clock it does not: whoever moves that says when to look
+        self._one_at_a_time = asyncio.Lock()
+        self._token: int | None = None
+        self._unsaved: list[Delivered] = []
+        self._stopping = False
+        self.delivered = 0
+
+    async def run_once(self) -> float | None:
+        """Deliver until nothing is due. What was delivered and could not be stored yet is stored first."""
+        async with self._one_at_a_time:
+            if self._token is None:
+                wait = await self._store.first_delivery(self._app, self._channel_name)
+                if wait is None or wait > 0:
+                    return self._rest(wait)
+            while True:
+                lane = await self._work()
+                if lane.busy:
+                    return SOMEBODY_HAS_IT if self._time_passes else None
+                if not lane.deliveries and not lane.lost:
+                    return self._rest(lane.next_due)
+                self._unsaved = await self._deliver(lane.deliveries)
+
+    def _rest(self, wait: Microseconds | None) -> float | None:
+        return None if wait is None or not self._time_passes else max(0.001, seconds(wait))
+
+    async def finish(self, grace: float) -> None:
+        """Take nothing more; let what is under way end within `grace` seconds, and stop."""
+        self._stopping = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace), self._one_at_a_time:
+                pass
+        await self.stop()
+
+    async def _work(self) -> Lane:
+        most = 0 if self._stopping else self.channel.most
+        request = WorkLane(self._app, self._channel_name, self._process(), most, self._token, self._unsaved)
+        try:
+            lane = await self._store.work_lane(request)
+        except ClaimLost:  # this process was declared dead: somebody else has the lane, and delivers all of it again
+            self._token, self._unsaved = None, []
+            raise
+        self._token, self._unsaved = lane.token, []
+        return lane
+
+    async def _deliver(self, deliveries: Sequence[Delivery]) -> list[Delivered]:
+        """All at once; if that fails and there are several, one by one up to the first that must wait."""
+        if not deliveries:
+            return []
+        error = await self._hand_over(deliveries)
+        if error is None:
+            return [Delivered(one.seq, "delivered", one.tries + 1) for one in deliveries]
+        if len(deliveries) == 1:
+            return [self._after(deliveries[0], error)]
+        results: list[Delivered] = []
+        for one in deliveries:
+            error = await self._hand_over([one])
+            results.append(Delivered(one.seq, "delivered", one.tries + 1) if error is None else self._after(one, error))
+            if results[-1].state == "pending":
+                break
+        return results
+
+    async def _hand_over(self, deliveries: Sequence[Delivery]) -> Exception | None:
+        messages = [
+            Message(
+                one.id,
+                self._channel_name,
+                from_json(one.message),
+                one.subject,
+                self._app,
+                one.agent,
+                one.run,
+                one.committed_at,
+                one.tries + 1,
+                one.envelope,
+            )
+            for one in deliveries
+        ]
+        try:
+            made = self.channel.deliver(messages)
+            await within_lease(made, self.channel.timeout, self._lease_left, what=f"channel {self._channel_name}")
+        except Exception as error:
+            return error
+        self.delivered += len(deliveries)
+        return None
+
+    def _after(self, delivery: Delivery, error: Exception) -> Delivered:
+        channel, tries = self.channel, delivery.tries + 1
+        decision = decide(
+            error, failures=tries, attempts=channel.attempts, backoff=channel.backoff, chance=self._chance
+        )
+        words = f"{type(error).__name__}: {words_of(error)}"
+        described = to_json(describe(error)).decode()
+        if isinstance(decision, Again):
+            counted = tries if decision.counts else delivery.tries
+            self.log.warning("a delivery failed; trying again", delivery=delivery.id, error=words)
+            return Delivered(delivery.seq, "pending", counted, decision.delay, described, decision.reason)
+        self.log.error("dead letter: a delivery is given up until a person acts", delivery=delivery.id, error=words)
+        kind = signature(type(error).__name__, words_of(error))
+        text = f"channel {self._channel_name}: delivery {delivery.id} is a dead letter ({kind}); {decision.reason}"
+        key = f"delivery/{self._app}/{self._channel_name}/{digest(kind, size=5)}"
+        alarm = Alarm(self._app, key, text)
+        return Delivered(delivery.seq, "dead", tries, error=described, reason=decision.reason, alarm=alarm)
+
+
+class Courier:
+    """The lanes of an app in this process."""
+
+    def __init__(
+        self,
+        app: str,
+        channels: Mapping[str, Channel],
+        store: LaneStore,
+        process: Callable[[], str],
+        around: Surroundings,
+        *,
+        chance: Random,
+        lease_left: Callable[[], float],
+        time_passes: bool = True,
+    ) -> None:
+        self._around = around
+        self._lanes = {
+            name: ChannelLane(
+                app, name, channel, store, process, chance=chance, lease_left=lease_left, time_passes=time_passes
+            )
+            for name, channel in channels.items()
+        }
+        self._started = False
+
+    async def start(self) -> None:
+        for lane in self._lanes.values():
+            await lane.channel.open(self._around)
+        self._started = True
+        for lane in self._lanes.values():
+            await lane.start()
+
+    async def stop(self, grace: float = 0.0) -> None:
+        """Let what is under way end within `grace` seconds. The rest is delivered by whoever comes next."""
+        if not self._started:
+            return
+        self._started = False
+        await asyncio.gather(*(lane.finish(grace) for lane in self._lanes.values()))
+        for lane in self._lanes.values():
+            await lane.channel.close()
+
+    async def die(self) -> None:
+        """Carry nothing more and give nothing back, as if the process were gone. For tests."""
+        if self._started:
+            self._started = False
+            for lane in self._lanes.values():
+                await lane.stop()
+                await lane.channel.close()
+
+    def wake(self, channels: Collection[str] | None = None) -> None:
+        """There may be something to deliver: to these channels, or to any."""
+        for name in self._lanes if channels is None else channels:
+            if name in self._lanes:
+                self._lanes[name].wake()
+
+    @property
+    def delivered(self) -> int:
+        """How many messages went out, all in all."""
+        return sum(lane.delivered for lane in self._lanes.values())
+
+    async def drain(self) -> int:
+        """Deliver all that is due; returns how many messages went out."""
+        before = self.delivered
+        await asyncio.gather(*(lane.run_once() for lane in self._lanes.values()))
+        return self.delivered - before

@@ -1,0 +1,69 @@
+"""How fast a long piece of work goes, and how it is stopped: between two batches, never inside one."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+BATCH = 1_000
+BATCHES_A_SECOND = 10
+
+Progress = Callable[[int, int], None]
+T = TypeVar("T")
+
+
+def nobody_looks(_done: int, _of: int) -> None:
+    """The progress of something that nobody watches."""
+
+
+class Pace:
+    """So many a second, in batches; None is as fast as the store takes them. `stop` ends it between two batches."""
+
+    def __init__(self, rate: float | None = None, stop: asyncio.Event | None = None) -> None:
+        self._rate = rate
+        self._stop = stop or asyncio.Event()
+        self._began: float | None = None
+        self.batch = BATCH if rate is None else min(BATCH, max(1, round(rate / BATCHES_A_SECOND)))
+
+    @property
+    def stopped(self) -> bool:
+        return self._stop.is_set()
+
+    def batches(self, things: Sequence[T]) -> Iterator[Sequence[T]]:
+        for start in range(0, len(things), self.batch):
+            yield things[start : start + self.batch]
+
+    async def turn(self, done: int) -> bool:
+        """Wait until the next batch may go, after so many; False once it shall stop."""
+        now = asyncio.get_running_loop().time()
+        if self._began is None:
+            self._began = now
+        wait = 0.0 if self._rate is None else self._began + done / self._rate - now
+        if wait > 0:
+            try:
+                await asyncio.wait_for(self._stop.wait(), wait)
+            except TimeoutError:
+                return True
+        return not self.stopped
+
+
+def read_rate(text: str) -> float | None:
+    """`20/s`, `600/m`, a plain number for so many a second, or `max`. ValueError for anything else."""
+    if text == "max":
+        return None
+    number, _, unit = text.partition("/")
+    seconds = {"": 1, "s": 1, "m": 60, "h": 3600}.get(unit)
+    try:
+        value = float(number)
+    except ValueError:
+        value = 0.0
+    if seconds is None or not (0 < value < math.inf):
+        message = f"{text!r} is no rate: write 20/s, 600/m, 1000/h or max"
+        raise ValueError(message)
+    return value / seconds
+
+
+def shown_rate(rate: float | None) -> str:
+    return "as fast as the store" if rate is None else f"at {rate:g}/s"

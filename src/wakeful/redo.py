@@ -1,0 +1,188 @@
+"""Redoing: which ones, what it would mean, and then doing it at a pace. The command line and the HTTP API share this.
+
+dead letters    replayed or discarded. What was replayed is no dead letter any more, so whoever stops in between asks for
+                the same again, and it goes on where it stopped
+held effects    settled by a person's word. The first one stands
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from wakeful.clock import Microseconds
+from wakeful.execution.retry import signature
+from wakeful.pace import Pace, Progress, nobody_looks
+from wakeful.stores.base import RecordOperation, Redone, RedoRun, Settled, SettleEffect
+
+MANY = 10_000
+SHOWN_RUNS = 20
+
+Letter = dict[str, Any]
+
+
+class Reading(Protocol):
+    """What is asked before anything is done."""
+
+    async def dead(self, *, agent: str | None = None) -> list[Letter]: ...
+
+
+class Redoing(Protocol):
+    """Where it is done."""
+
+    async def redo(self, request: RedoRun, /) -> Redone | None: ...
+
+    async def redo_all(self, requests: Sequence[RedoRun], /) -> list[Redone | None]: ...
+
+    async def settle_effect(self, request: SettleEffect, /) -> Settled | None: ...
+
+    async def record_operation(self, request: RecordOperation, /) -> None: ...
+
+
+# dead letters
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which dead letters: of an agent, with a text in their error, given up before some time; all, if nothing is said."""
+
+    agent: str | None = None
+    error: str | None = None
+    until: Microseconds | None = None
+
+    def takes(self, letter: Letter) -> bool:
+        error = letter["error"]
+        words = f"{error['type']}: {error['message']}".lower()
+        return (self.error is None or self.error.lower() in words) and (
+            self.until is None or letter["finished"] < self.until
+        )
+
+
+@dataclass(slots=True)
+class Group:
+    """Dead letters of one agent that failed alike, newest first."""
+
+    agent: str
+    signature: str
+    letters: list[Letter]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "agent": self.agent,
+            "error": self.signature,
+            "count": len(self.letters),
+            "last_at": self.letters[0]["finished_at"],
+            "confirmed_effects": sum(confirmed_of(self.letters).values()),
+            "runs": [letter["id"] for letter in self.letters[:SHOWN_RUNS]],
+        }
+
+
+@dataclass(slots=True)
+class Plan:
+    """Dead letters, newest first, and what redoing them would mean."""
+
+    letters: list[Letter]
+    groups: list[Group] = field(init=False)
+    confirmed: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.groups = grouped(self.letters)
+        self.confirmed = confirmed_of(self.letters)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "count": len(self.letters),
+            "confirmed_effects": sum(self.confirmed.values()),
+            "confirmed_actions": self.confirmed,
+            "groups": [group.to_json() for group in self.groups],
+        }
+
+
+def confirmed_of(letters: Sequence[Letter]) -> dict[str, int]:
+    """Which actions a replay would find confirmed and not repeat, and how often; the most frequent first."""
+    counts: Counter[str] = Counter()
+    for letter in letters:
+        counts.update(letter["confirmed"])
+    return dict(counts.most_common())
+
+
+def grouped(letters: Sequence[Letter]) -> list[Group]:
+    found: dict[tuple[str, str], Group] = {}
+    for letter in letters:
+        kind = signature(letter["error"]["type"], letter["error"]["message"])
+        found.setdefault((letter["agent"], kind), Group(letter["agent"], kind, [])).letters.append(letter)
+    return sorted(found.values(), key=lambda group: -len(group.letters))
+
+
+async def plan_redo(reader: Reading, choice: Choice) -> Plan:
+    """What there is, and what redoing it would mean."""
+    return Plan([letter for letter in await reader.dead(agent=choice.agent) if choice.takes(letter)])
+
+
+async def redo_run(store: Redoing, request: RedoRun) -> Redone | None:
+    """One run, and a note of who did it."""
+    redone = await store.redo(request)
+    if redone is not None and redone.refused is None:
+        verb = "discard" if request.discard else "replay"
+        await store.record_operation(RecordOperation(request.operator, verb, None, redone.run, request.note))
+    return redone
+
+
+async def redo_letters(
+    store: Redoing,
+    letters: Sequence[Letter],
+    *,
+    operator: str,
+    note: str | None = None,
+    discard: bool = False,
+    pace: Pace | None = None,
+    progress: Progress = nobody_looks,
+) -> int:
+    """Replay or discard them, the oldest first; returns how many. One that somebody else took meanwhile is passed over."""
+    pace = pace or Pace()
+    done = seen = 0
+    for batch in pace.batches(letters[::-1]):
+        if not await pace.turn(seen):
+            break
+        requests = [RedoRun(letter["id"], operator, note, discard=discard) for letter in batch]
+        redone = await store.redo_all(requests)
+        done += sum(one is not None and one.refused is None for one in redone)
+        seen += len(batch)
+        progress(seen, len(letters))
+    verb = "discard" if discard else "replay"
+    detail = f"{done} of {len(letters)}" + (f": {note}" if note else "")
+    agents = sorted({letter["agent"] for letter in letters})
+    await store.record_operation(RecordOperation(operator, verb, None, ", ".join(agents)[:200], detail))
+    return done
+
+
+# held effects
+
+ANSWERS: dict[str, Literal["confirmed", "retrying", "abandoned"]] = {
+    "confirm": "confirmed",
+    "repeat": "retrying",
+    "abandon": "abandoned",
+}
+
+
+async def settle(
+    store: Redoing, effect: str, verb: str, *, operator: str, note: str | None = None, result: str | None = None
+) -> Settled | None:
+    """A person's word about a held effect, and a note of who gave it. None when there is no such effect."""
+    settled = await store.settle_effect(SettleEffect(effect, ANSWERS[verb], operator, note, result))
+    if settled is not None and settled.first:
+        detail = f"{verb}: {note}" if note else verb
+        await store.record_operation(RecordOperation(operator, "effects", None, effect, detail))
+    return settled
+
+
+def which_stands(settled: Settled, verb: str) -> str:
+    """What somebody is told whose answer came second."""
+    effect = settled.effect
+    if effect.settled_by is not None:
+        words = f"{effect.settled_by} settled it before: {effect.state}" + (f" ({effect.note})" if effect.note else "")
+    else:
+        words = f"it is {effect.state} and waits for nobody"
+    return f"{effect.action} {effect.id}: {words}. Nothing was changed by this {verb}"

@@ -1,0 +1,56 @@
+"""Secrets: named in the code, kept in the environment, and read only at the moment they are used.
+
+http(url, secret=env("HOOK_SECRET"))      declared: nothing is read, nothing can be shown
+channel.open()                            read once, so that a missing one is heard of at the start
+channel.deliver(...)                      read again, and used
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from wakeful.errors import ConfigError
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Env:
+    """A secret in an environment variable. It shows the variable's name, never what is in it."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME(self.name):
+            # What was given may be the secret itself: it is not repeated.
+            message = (
+                'env(…) takes the name of a variable (letters, digits, "_"), like env("GITHUB_SECRET"), not its value'
+            )
+            raise ConfigError(message)
+
+    def reveal(self, needed_by: str | None = None) -> str:
+        """What is in the variable now; `needed_by` says in the error who asked. An empty variable counts as not set."""
+        value = os.environ.get(self.name)
+        if not value:
+            who = f"{needed_by}: " if needed_by else ""
+            message = f"{who}the environment variable {self.name} is not set: set it where this process is started"
+            raise ConfigError(message)
+        return value
+
+    def __repr__(self) -> str:
+        return f'env("{self.name}")'
+
+
+Secret = str | Env
+
+
+def env(name: str) -> Env:
+    """A secret that is read from the environment when it is needed."""
+    return Env(name)
+
+
+def reveal(secret: Secret, *, needed_by: str) -> str:
+    """A secret's value, whether it was written into the code or named there."""
+    return secret.reveal(needed_by) if isinstance(secret, Env) else secret

@@ -1,0 +1,181 @@
+"""The commit of a run: what it returned, sent, staged and would keep is stored together, or held together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from wakeful.errors import ClaimLost, StateChanged
+from wakeful.model import Claim
+from wakeful.stores.base import CloseRun, CommitRun, Count, Redone, ReleaseRun, StateChange, Transaction, held_alarm
+from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+from wakeful.stores.verbs.refusal import refused
+
+Refusal = ClaimLost | StateChanged | None
+Place = tuple[int, int]
+
+
+def commit_runs(now: int | None, requests: Sequence[CommitRun]) -> Transaction[list[Refusal]]:
+    """1. Compare and set the states; who loses there stores nothing. 2. The deliveries and staged effects, each fenced by
+    its run's token. 3. The runs themselves: done, or still running, or held. Who has lost its claim wrote nothing in any
+    of these, because a running run with its token was asked for every time.
+    """
+    results: dict[Place, Refusal] = {}
+    yield from _save_states(now, requests, results)
+    going = sorted((one for one in requests if _place(one.claim) not in results), key=lambda one: one.claim.seq)
+    deliveries = [_delivery_row(now, one, delivery) for one in going for delivery in one.deliveries]
+    if deliveries:
+        yield Count("insert_delivery", deliveries)
+    effects = sorted(_staged_row(now, one, number) for one in going for number in range(len(one.effects)))
+    if effects:
+        yield Count("stage_effect", effects)
+    dropped = [(now, effect, one.claim.seq, one.claim.token) for one in going for effect in sorted(one.dropped)]
+    if dropped:
+        yield "drop_effect", dropped
+    yield from _move_runs(now, going, results)
+    alarms = [one.alarm for one in going if one.alarm is not None and results.get(_place(one.claim)) is None]
+    if alarms:
+        yield from open_alarms(now, alarms)
+    return [results.get(_place(one.claim)) for one in requests]
+
+
+def _save_states(now: int | None, requests: Sequence[CommitRun], results: dict[Place, Refusal]) -> Transaction[None]:
+    for request in requests:
+        change = request.state
+        if change is None or request.then == "held":
+            continue
+        claim = request.claim
+        row = (now, change.app, change.agent, change.key, change.version, change.value, claim.seq, claim.token)
+        if not (yield "save_state", [row]):
+            found = yield "token_of_run", [(claim.seq,)]
+            # One that is committed already is a repetition, after an answer was lost: it saved its state then.
+            if found and tuple(found[0][1:4]) == (claim.token, "running", None):
+                results[_place(claim)] = changed(change)
+
+
+def _move_runs(now: int | None, going: Sequence[CommitRun], results: dict[Place, Refusal]) -> Transaction[None]:
+    done = [one for one in going if one.then == "done"]
+    if done:
+        rows = [(now, one.claim.seq, one.claim.token, one.output, to_json(one.outcome).decode()) for one in done]
+        if (yield Count("finish_well", rows)) < len(rows):
+            results |= yield from refused([one.claim for one in done], [])
+    staying = [one for one in going if one.then == "running"]
+    if staying:
+        rows = [(now, one.claim.seq, one.claim.token, one.output, to_json(one.outcome).decode()) for one in staying]
+        moved = {row[0] for row in (yield "commit_run", rows)}
+        for one in staying:
+            if one.claim.seq not in moved:
+                results |= yield from refused([one.claim], [])
+    held = [one for one in going if one.then == "held"]
+    if held:
+        moved = yield "hold_output", [_held_row(one) for one in held]
+        results |= yield from refused([one.claim for one in held], moved)
+        stored = [one for one in held if results.get(_place(one.claim)) is None]
+        if stored:
+            attempts = [
+                (now, one.claim.seq, one.claim.token, one.claim.process, "held", None, one.claim.claimed_at)
+                for one in stored
+            ]
+            yield "insert_attempt", attempts
+
+
+def close_runs(now: int | None, requests: Sequence[CloseRun]) -> Transaction[list[ClaimLost | None]]:
+    ordered = sorted(requests, key=lambda request: request.claim.seq)
+    rows = [(now, one.claim.seq, one.claim.token, to_json(one.outcome).decode()) for one in ordered]
+    closed = yield "close_run", rows
+    lost = yield from refused([one.claim for one in ordered], closed)
+    return [lost.get(_place(request.claim)) for request in requests]
+
+
+def release_runs(now: int | None, requests: Sequence[ReleaseRun]) -> Transaction[list[Redone | None]]:
+    """A person's word instead of the checks': deliveries may go, the state is saved, and the run releases what it staged."""
+    results: list[Redone | None] = []
+    for request in requests:
+        found = yield "find_held_output", [(request.id,)]
+        if not found:
+            results.append(None)
+            continue
+        seq, identifier, _, app, agent, state, outcome, change = found[0]
+        if state != "held" or outcome is None:
+            words = (
+                "is held for an effect: `wakeful effects list` shows it, and how to settle it"
+                if state == "held"
+                else f"is {state}: only a held output can be released"
+            )
+            results.append(Redone(identifier, state, words))
+            continue
+        if change is not None:
+            given = from_json(change)
+            row = (now, app, agent, given["key"], given["version"], given["value"], identifier)
+            if not (yield "release_state", [row]):
+                words = f"would save a state that agent {agent} has changed since: `wakeful replay {identifier}` does it again"
+                results.append(Redone(identifier, state, words))
+                continue
+        reason = f"released by {request.operator}" + (f": {request.note}" if request.note else "")
+        told = to_json({**from_json(outcome), "commit": "committed"}).decode()
+        yield "insert_remedy", [(now, seq, "release", request.operator, request.note, None, None)]
+        yield "release_deliveries", [(now, seq)]
+        yield "release_output", [(now, seq, reason, told)]
+        yield from resolve_alarms(now, [held_alarm(app, agent, identifier)])
+        results.append(Redone(identifier, state))
+    return results
+
+
+def changed(change: StateChange) -> StateChanged:
+    return StateChanged(
+        f"the state of agent {change.agent} was changed since this run read it (version {change.version}): "
+        "it is done again with the new one"
+    )
+
+
+def _place(claim: Claim) -> Place:
+    return claim.seq, claim.token
+
+
+def _delivery_row(now: int | None, request: CommitRun, delivery: Any) -> tuple[object, ...]:
+    claim = request.claim
+    state = "held" if request.then == "held" else "pending"
+    return (
+        now,
+        delivery.id,
+        claim.seq,
+        claim.token,
+        request.app,
+        delivery.channel,
+        state,
+        delivery.message,
+        delivery.subject,
+        delivery.position,
+    )
+
+
+def _staged_row(now: int | None, request: CommitRun, number: int) -> tuple[Any, ...]:
+    claim, effect = request.claim, request.effects[number]
+    return (
+        now,
+        effect.id,
+        claim.root,
+        claim.seq,
+        claim.token,
+        request.app,
+        claim.agent,
+        effect.action,
+        effect.reference,
+        effect.safety,
+        effect.arguments,
+        effect.attempt,
+        effect.position,
+    )
+
+
+def _held_row(request: CommitRun) -> tuple[object, ...]:
+    change = request.state
+    kept = (
+        None
+        if change is None
+        else to_json({"key": change.key, "version": change.version, "value": change.value}).decode()
+    )
+    outcome = to_json(request.outcome).decode()
+    return (request.claim.seq, request.claim.token, request.output, outcome, request.reason, kept)

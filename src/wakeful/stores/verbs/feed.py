@@ -1,0 +1,34 @@
+"""feed: stored events are handed to an agent that did not get them when they came, under the same identity as if it had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.stores.base import FeedEvents, Transaction
+
+
+def feed_events(now: int | None, requests: Sequence[FeedEvents]) -> Transaction[list[int]]:
+    """1. Admit them; those that come back are new to the agent. 2. Give each of these a run. 3. What nobody had taken is
+    taken now. 4. Write down what policy does not allow.
+    """
+    results: list[int] = []
+    for request in requests:
+        app, agent = request.app, request.agent
+        runs = dict(sorted(request.runs))
+        admitted = yield "start_admission", [(seq, agent, run, request.reason) for seq, run in runs.items()]
+        new = sorted(row[0] for row in admitted)
+        # No end to its life: whoever feeds an event that has expired since wants it handled even so.
+        yield "insert_run", [(now, runs[seq], runs[seq], app, agent, seq, None) for seq in new]
+        yield "accept_unmatched", [(seq,) for seq in new]
+        if request.denied:
+            denied = [
+                (seq, agent, "denied", None, f"{decision.rule}: {decision.reason}") for seq, decision in request.denied
+            ]
+            yield "insert_admission", denied
+            decisions = [
+                (now, seq, None, agent, decision.answer, decision.rule, decision.version, decision.reason)
+                for seq, decision in request.denied
+            ]
+            yield "insert_decision", decisions
+        results.append(len(new))
+    return results

@@ -1,0 +1,77 @@
+"""The outbox: one process at a time has a channel's lane, and stores what became of a batch together with taking the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.model import Delivery
+from wakeful.stores.base import Lane, RedoDelivery, Row, Transaction, WorkLane
+from wakeful.stores.verbs.people import open_alarms
+
+
+def work_lanes(now: int | None, requests: Sequence[WorkLane]) -> Transaction[list[Lane]]:
+    lanes: dict[int, Lane] = {}
+    for number in sorted(range(len(requests)), key=lambda one: (requests[one].app, requests[one].channel)):
+        lanes[number] = yield from _work(now, requests[number])
+    return [lanes[number] for number in range(len(requests))]
+
+
+def _work(now: int | None, request: WorkLane) -> Transaction[Lane]:
+    """1. Is the lane ours? Its row is locked from here on, so nobody can take it while there is something left that only we
+    have seen. 2. What became of the last ones. 3. The next ones that are due; the first one that must wait lets all those
+    behind it wait. 4. Nothing: the lane is free.
+    """
+    app, channel = request.app, request.channel
+    if request.token is None:
+        rows = yield "take_lane", [(app, channel, request.process)]
+    else:
+        rows = yield "keep_lane", [(app, channel, request.process, request.token)]
+    if not rows:
+        return Lane(busy=request.token is None, lost=request.token is not None)
+    token = rows[0][0]
+    if request.results:
+        saved = [(now, one.seq, one.state, one.tries, one.delay, one.error, one.reason) for one in request.results]
+        yield "save_delivery", saved
+        alarms = [one.alarm for one in request.results if one.alarm is not None]
+        if alarms:
+            yield from open_alarms(now, alarms)
+    waiting = yield "next_deliveries", [(now, app, channel, request.most)]
+    due: list[Delivery] = []
+    for row in waiting:
+        if row[8] > 0:
+            break
+        due.append(_delivery_of(row, channel))
+    if due:
+        return Lane(token, due)
+    yield "leave_lane", [(app, channel, token)]
+    return Lane(next_due=waiting[0][8] if waiting else None)
+
+
+def redo_deliveries(now: int | None, requests: Sequence[RedoDelivery]) -> Transaction[list[str | None]]:
+    """What each was before. Only a dead one is changed."""
+    results: list[str | None] = []
+    for request in requests:
+        root = request.id.partition("-")[0]
+        found = yield "find_deliveries", [(root, request.id)]
+        results.append(found[0][1] if found else None)
+        if found and found[0][1] == "dead":
+            word = "discarded" if request.discard else "replayed"
+            reason = f"{word} by {request.operator}" + (f": {request.note}" if request.note else "")
+            yield "redo_delivery", [(now, found[0][0], "discarded" if request.discard else "pending", reason)]
+    return results
+
+
+def _delivery_of(row: Row, channel: str) -> Delivery:
+    seq, identifier, message, subject, created_at, tries, agent, run, _, envelope = row
+    return Delivery(
+        identifier,
+        channel,
+        message,
+        subject,
+        seq=seq,
+        agent=agent,
+        run=run,
+        committed_at=created_at,
+        tries=tries,
+        envelope=envelope,
+    )

@@ -1,0 +1,34 @@
+"""The state of an agent: which run has it, and what a person changes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.model import StateRead
+from wakeful.stores.base import ChangeState, Row, Transaction
+
+# A run in one of these still has the state that it took: it will go on by itself.
+KEEPS = frozenset({"ready", "running", "waiting"})
+
+
+def claim_serial(now: int | None, app: str, agent: str, process: str) -> Transaction[tuple[list[Row], StateRead]]:
+    """The next run of an agent whose runs are serial, if it may go now, with the state. The row of the state is locked, so
+    that two processes do not both see it free.
+    """
+    value, version, holder = (yield "take_state", [(app, agent)])[0]
+    kept = (yield "state_of_run", [(holder,)]) if holder is not None else []
+    if kept and kept[0][0] in KEEPS:
+        rows = yield "claim_one", [(now, holder, process)]
+    else:
+        rows = yield "claim_runs", [(now, app, agent, 1, process)]
+        if rows:
+            yield "hold_state", [(app, agent, rows[0][0])]
+    return rows, StateRead(value, version)
+
+
+def change_states(now: int | None, requests: Sequence[ChangeState]) -> Transaction[list[int]]:
+    results = []
+    for one in requests:
+        rows = yield "change_state", [(now, one.app, one.agent, one.key, one.value, one.operator)]
+        results.append(rows[0][0])
+    return results

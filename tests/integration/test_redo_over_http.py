@@ -1,0 +1,161 @@
+"""Redoing over HTTP, with real runs on both stores: plan, slices, edited data, held effects, stored events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from pydantic import BaseModel
+
+from support.apps import go, working
+from wakeful import App, Operation, Persistent, Run, action, on
+from wakeful.model import run_id
+from wakeful.runtime import Runtime
+
+HEADERS = {"Authorization": "Bearer secret", "Wakeful-Operator": "ada"}
+
+
+class Parcel(BaseModel):
+    where: str
+
+
+@asynccontextmanager
+async def served(app: App) -> AsyncIterator[tuple[Runtime, httpx2.AsyncClient]]:
+    async with working(app) as runtime:
+        transport = httpx2.ASGITransport(app.asgi(token="secret"))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as http:
+            yield runtime, http
+
+
+@pytest.fixture
+def shop(app: App) -> App:
+    """Ships parcels, but not to nowhere."""
+
+    @action
+    async def charge(op: Operation, amount: int) -> str:
+        return "charged"
+
+    @app.agent(on("go"))
+    async def ship(run: Run, parcel: Parcel) -> str:
+        await run.act(charge, 12)
+        if parcel.where == "nowhere":
+            raise Persistent(f"no such place: {parcel.where}")
+        return f"sent to {parcel.where}"
+
+    return app
+
+
+async def answer_of(answer: httpx2.Response, status: int = 200) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    shown: dict[str, Any] = answer.json()
+    return shown
+
+
+async def test_dead_letters_are_planned_replayed_in_slices_and_left_alone_when_they_die_again(
+    shop: App, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("wakeful.api.redo.SLICE", 2)
+    async with served(shop) as (runtime, http):
+        for number in range(5):
+            await go(runtime, {"where": "nowhere"}, id=str(number))
+        (group,) = (await answer_of(await http.get("/v1/dead")))["groups"]
+        assert (group["agent"], group["count"], group["confirmed_effects"]) == ("ship", 5, 5)
+        body: dict[str, Any] = {"filter": {"agent": "ship", "error": "no such place"}, "note": "try"}
+        plan = await answer_of(await http.post("/v1/replay", json={**body, "plan": True}))
+        assert (plan["count"], plan["confirmed_actions"]) == (5, {"charge": 5})
+        left, redone, requests = 1, 0, 0
+        while left:
+            runtime.clock.move("1s")  # type: ignore[attr-defined]  # a virtual one
+            answer = await answer_of(await http.post("/v1/replay", json=body))
+            left, redone, requests = answer["left"], redone + answer["redone"], requests + 1
+            body["filter"]["until"] = answer["until"]
+            await runtime.drain()  # they die again
+        assert (redone, requests) == (5, 3)
+        await answer_of(await http.post("/v1/replay", json=body), 404)
+        run = await runtime.reader.run(group["runs"][0])
+    assert run is not None
+    assert (run["state"], [one["outcome"] for one in run["history"]]) == ("dead", ["dead", "dead"])
+    assert [(one["operator"], one["note"]) for one in run["remedies"]] == [("ada", "try")]
+
+
+async def test_one_run_with_edited_data(shop: App):
+    async with served(shop) as (runtime, http):
+        run = await go(runtime, {"where": "nowhere"})
+        path = f"/v1/runs/{run['id'][:10]}/replay"
+        problem = await answer_of(await http.post(path, json={"data": {"were": "here"}}), 422)
+        assert problem["detail"] == "the edited data does not fit agent ship: where: Field required"
+        answer = await answer_of(await http.post(path, json={"data": {"where": "here"}, "note": "moved"}))
+        assert (answer["run"], answer["was"], answer["confirmed_effects"]) == (run["id"], "dead", 1)
+        await runtime.drain()
+        after = await runtime.reader.run(run["id"])
+        assert after is not None
+        assert (after["state"], after["output"]) == ("done", "sent to here")
+        assert after["remedies"][0]["data"] == {"where": "here"}
+        await answer_of(await http.post(path), 409)
+        again = await answer_of(await http.post(path, json={"again": True}))
+        assert again["run"] == f"{run['id']}.1"
+        await answer_of(await http.post(f"/v1/runs/{again['run']}/discard"), 409)
+
+
+async def test_discard(shop: App):
+    async with served(shop) as (runtime, http):
+        run = await go(runtime, {"where": "nowhere"})
+        await answer_of(await http.post(f"/v1/runs/{run['id']}/discard", json={"note": "of no use"}))
+        after = await runtime.reader.run(run["id"])
+    assert after is not None
+    assert (after["state"], after["reason"]) == ("cancelled", "discarded by ada: of no use")
+
+
+async def test_a_held_effect_is_settled_and_its_alarm_with_it(app: App):
+    @action
+    async def charge(op: Operation) -> str:
+        raise TimeoutError("no answer")
+
+    @app.agent(on("go"))
+    async def pay(run: Run) -> str:
+        return await run.act(charge)
+
+    async with served(app) as (runtime, http):
+        run = await go(runtime)
+        assert run["state"] == "held"
+        (effect,) = (await answer_of(await http.get("/v1/effects?state=held")))["effects"]
+        path = f"/v1/effects/{effect['id']}"
+        assert (await answer_of(await http.get(path)))["run"] == run["id"]
+        settled = await answer_of(await http.post(f"{path}/confirm", json={"result": "paid", "note": "seen"}))
+        assert (settled["state"], settled["run"]) == ("confirmed", run["id"])
+        problem = await answer_of(await http.post(f"{path}/abandon"), 409)
+        assert "ada settled it before: confirmed (seen)" in problem["detail"]
+        await runtime.drain()
+        after = await runtime.reader.run(run["id"])
+        assert after is not None
+        assert (after["state"], after["output"]) == ("done", "paid")
+        (alarm,) = (await runtime.reader.alarms())["alarms"]
+        assert (alarm["key"], alarm["state"]) == (f"held/app/pay/{run['id']}", "resolved")
+
+
+async def test_stored_events_go_to_an_agent_that_is_new(shop: App):
+    async with served(shop) as (runtime, _):
+        for number in range(3):
+            await go(runtime, {"where": f"place {number}"}, id=str(number))
+
+    @shop.agent(on("never"))
+    async def count(run: Run) -> str:
+        return f"counted {run.event.id}"
+
+    async with served(shop) as (runtime, http):
+        events = {"type": "go", "from": "1h", "to": "2100-01-01", "agent": "count"}
+        plan = await answer_of(await http.post("/v1/replay", json={"events": events, "plan": True}))
+        assert (plan["new"], plan["already_had"]) == (3, 0)
+        answer = await answer_of(await http.post("/v1/replay", json={"events": events}))
+        assert (answer["redone"], answer["left"]) == (3, 0)
+        await runtime.drain()
+        run = await runtime.reader.run(run_id("app", "count", "/app", "1"))
+        assert run is not None
+        assert (run["state"], run["output"]) == ("done", "counted 1")
+        again = await answer_of(await http.post("/v1/replay", json={"events": events}))
+        assert (again["redone"], again["already_had"]) == (0, 3)
+        problem = await answer_of(await http.post("/v1/replay", json={"events": {**events, "agent": "cuont"}}), 404)
+        assert 'Did you mean "count"?' in problem["detail"]
