@@ -66,12 +66,13 @@ class Runtime:
         app: App,
         *,
         store: str | None = None,
+        clock: Clock | None = None,
         lease: Microseconds = LEASE,
         probe: Probe | None = None,
         grace: float = 10.0,
     ) -> None:
         app.refuse_unknown_channels()
-        clock = app.clock or SystemClock()
+        clock = clock or app.clock or SystemClock()
         self.app = app
         self.clock = clock
         self.grace = grace
@@ -171,6 +172,21 @@ class Runtime:
             await asyncio.wait([self._storing_alarms], timeout=LAST_ALARMS_TAKE_AT_MOST)
         for task in list(self._background):
             task.cancel()
+        await self.store.close()
+
+    async def die(self) -> None:
+        """End as a killed process does: from now on nothing is stored, nobody is told, nothing is given back. For tests.
+
+        Its lease goes on by the clock: whoever comes next buries it.
+        """
+        self._working = False
+        self.store.journal.die()
+        await self.reaper.stop()
+        await self.worker.die()
+        await self.courier.die()
+        for task in list(self._background):
+            task.cancel()
+        await self.membership.die()
         await self.store.close()
 
     async def drain(self) -> None:

@@ -1,188 +1,44 @@
-"""Real processes for the crash tests, and a look at what they leave behind.
-
-Children print JSON lines, `{"says": "accepted", ...}`; a test waits for a line, for a row, or for the end of a process,
-never for time to pass. Each child is ended by its own id when the test is over, however that ends.
-"""
+"""Real processes for the crash tests, by the kit in wakeful.testing, and a look at what they leave behind."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import itertools
-import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-import threading
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any
 
 import apsw
 import asyncpg
 from pydantic_core import from_json
 
 from crash.children.plan import Plan
-from crash.children.waiting import PATIENCE, until
 from wakeful.settings import sqlite_path
+from wakeful.testing import children
+from wakeful.testing.children import KILLED, Child, a_few_at_once
 
 TESTS = Path(__file__).parents[1]
 WAITING_FOR_A_LOCK = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-KILLED = -signal.SIGKILL
-AT_ONCE = 6
 
-T = TypeVar("T")
+__all__ = ["KILLED", "WAITING_FOR_A_LOCK", "Child", "Nursery", "Place", "a_few_at_once"]
 
 
-class Nursery:
-    """Where children come from; see children/nursery.py. One for all tests of this process."""
+class Nursery(children.Nursery):
+    """Where our children come from. One for all tests of this process."""
 
     def __init__(self) -> None:
-        self._cases = itertools.count(1)
-        self._lines: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "crash.children.nursery"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
-            start_new_session=True,  # Ctrl-C in the terminal is for the tests, which then end us
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._reader.join()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        super().__init__("crash.children.worker:main", path=[str(TESTS)])
 
     def child(self, plan: Plan) -> Child:
         """A process that carries out a plan, for as long as a block lasts."""
-        plan.case = next(self._cases)
-        plan.log = str(Path(plan.counter).with_name(f"child-{plan.case}.log"))
-        return Child(plan, self._lines[plan.case], self._tell)
+        return self.bear(asdict(plan), Path(plan.counter).parent)
 
     async def carry_out(self, plan: Plan) -> tuple[int, list[dict[str, Any]]]:
         """Let a process carry out a plan to its end; its exit code, and what it said."""
         async with self.child(plan) as child:
             return await child.ends(), child.lines
-
-    def _tell(self, plan: Plan) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(plan.to_text().encode() + b"\n")
-        self._process.stdin.flush()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            said = from_json(line)
-            self._lines[said["case"]].append(said)
-
-
-class Child:
-    """A process with a plan. It is ended by its own id when the block is over, however that ends."""
-
-    def __init__(self, plan: Plan, lines: list[dict[str, Any]], tell: Callable[[Plan], None]) -> None:
-        self._plan = plan
-        self._lines = lines
-        self._tell = tell
-        self.pid = 0
-
-    async def __aenter__(self) -> Self:
-        self._tell(self._plan)
-        self.pid = (await self.says("born"))["pid"]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None and not isinstance(error, asyncio.CancelledError):
-            error.add_note(self.story())
-        if not self.said("ended"):
-            self.kill()
-            await self.says("ended")
-
-    @property
-    def lines(self) -> list[dict[str, Any]]:
-        return list(self._lines)
-
-    @property
-    def log(self) -> str:
-        """What it wrote to its log."""
-        path = Path(self._plan.log)
-        return path.read_text(errors="replace") if path.exists() else ""
-
-    def story(self) -> str:
-        """For people, when something went wrong."""
-        tail = "\n".join(self.log.splitlines()[-15:])
-        return f"child {self._plan.case} (process {self.pid}) said: {self._lines[-8:]}\nits log ends:\n{tail}"
-
-    def said(self, what: str) -> list[dict[str, Any]]:
-        """All lines of this kind so far."""
-        return [line for line in self._lines if line["says"] == what]
-
-    async def says(self, what: str, *, times: int = 1, within: float = PATIENCE) -> dict[str, Any]:
-        """Wait until it has said this, so many times in all; the last of those lines."""
-        await until(lambda: len(self.said(what)) >= times or self.said("ended"), within=within)
-        found = self.said(what)
-        assert len(found) >= times, f"it ended without saying {what!r} {times} times"
-        return found[times - 1]
-
-    @property
-    def where(self) -> dict[str, Any]:
-        """The boundary at which it was told to stop or die, if it came there."""
-        return next(iter(self.said("at the boundary")), {})
-
-    async def comes_to_its_boundary(self) -> bool:
-        """Wait until it has stopped itself where it was told to. False if it ended without coming there."""
-        await until(lambda: self.where or self.said("ended"))
-        if self.where:
-            await self.is_stopped()
-        return bool(self.where)
-
-    async def is_stopped(self) -> None:
-        """Wait until SIGSTOP has taken hold of it."""
-        await until(lambda: state_of(self.pid) == "T")
-
-    def signal(self, number: int) -> None:
-        os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        self.signal(signal.SIGKILL)
-
-    async def ends(self) -> int:
-        """Wait for its end; the exit code, negative for a signal."""
-        return int((await self.says("ended"))["code"])
-
-    async def stops(self) -> None:
-        """Ask it to stop in an orderly way, and wait until it has."""
-        self.signal(signal.SIGTERM)
-        assert await self.ends() == 0
-
-
-async def a_few_at_once(cases: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of many cases, of which a few run beside each other. The first that fails ends all."""
-    room = asyncio.Semaphore(AT_ONCE)
-
-    async def one(case: Coroutine[Any, Any, T]) -> T:
-        async with room:
-            return await case
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(case)) for case in cases]
-    return [task.result() for task in tasks]
-
-
-def state_of(pid: int) -> str:
-    """R, S, T, Z, as in /proc."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def query_sqlite(path: Path, sql: str) -> list[tuple[Any, ...]]:

@@ -9,11 +9,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from crash.children.waiting import until
 from crash.children.workload import Counter
 from crash.conftest import NewPlace
 from crash.harness import Nursery, Place
 from wakeful.testing.ports import free_port
+from wakeful.testing.waiting import until
 
 LARGE = "x" * 60_000
 

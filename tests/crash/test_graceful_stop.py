@@ -6,13 +6,13 @@ import signal
 from functools import partial
 from pathlib import Path
 
-from crash.children.waiting import until
 from crash.children.workload import Counter
 from crash.conftest import NewPlace
 from crash.harness import WAITING_FOR_A_LOCK, Nursery, Place
 from crash.orders import check, order, recorded_steps
 from support.fault_proxy import FaultProxy
 from wakeful.testing.postgres_server import PostgresServer
+from wakeful.testing.waiting import until
 
 STOPS = 3
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from crash.children.waiting import until
 from crash.conftest import NewPlace
 from crash.harness import WAITING_FOR_A_LOCK, Child, Nursery, Place, a_few_at_once
 from crash.orders import boundaries_of_one_order, check, emit, order
 from support.fault_proxy import FaultProxy
 from wakeful.testing.postgres_server import PostgresServer
+from wakeful.testing.waiting import until
 
 NOTHING_UNDER_WAY = (
     "select 1 where not exists (select 1 from pg_stat_activity where datname = current_database() "

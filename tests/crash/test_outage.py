@@ -13,13 +13,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from crash.children.waiting import until
 from crash.conftest import prepare
 from crash.harness import Child, Nursery, Place
 from crash.orders import check
 from support.fault_proxy import FaultProxy
 from wakeful.testing.ports import free_port
 from wakeful.testing.postgres_server import PostgresServer, PostgresUnavailable
+from wakeful.testing.waiting import until
 
 LISTENING = "select 1 from pg_stat_activity where datname = current_database() and query ilike 'listen%'"
 KILL_BACKENDS = (

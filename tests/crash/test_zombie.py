@@ -7,11 +7,11 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from crash.children.waiting import until
 from crash.children.workload import Counter
 from crash.conftest import NewPlace
 from crash.harness import Nursery, Place, a_few_at_once
 from crash.orders import boundaries_of_one_order, check, emit, order
+from wakeful.testing.waiting import until
 
 
 async def test_a_worker_stopped_past_its_lease_commits_nothing_and_works_on(

@@ -119,12 +119,13 @@ class Checkpoint:
 
     async def _call(self) -> Any:
         options = self._options
+        function = self._run.stand_in(self._function, self._function)
         token = self._run.inside(self._name)
         try:
-            if options.timeout is None and is_async(self._function):
-                return await self._function(*self._arguments, **self._keywords)
+            if options.timeout is None and is_async(function):
+                return await function(*self._arguments, **self._keywords)
             return await call(
-                self._function, self._arguments, self._keywords, what=f"step {self._name}", limit=options.timeout
+                function, self._arguments, self._keywords, what=f"step {self._name}", limit=options.timeout
             )
         finally:
             self._run.outside(token)

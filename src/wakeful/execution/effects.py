@@ -197,9 +197,10 @@ class EffectCall:
             await self._save("intent")
         arguments, keywords = action.read(effect.arguments)
         operation = Operation(effect.id, action.name, run.id, effect.tries)
+        function = run.stand_in(action, action.function)
         token = run.inside(action.name)
         try:
-            made = call(action.function, (operation, *arguments), keywords, what=f"action {action.name}")
+            made = call(function, (operation, *arguments), keywords, what=f"action {action.name}")
             return await within_lease(made, action.options.timeout, run.lease_left, what=f"action {action.name}")
         finally:
             run.outside(token)
@@ -242,7 +243,9 @@ class EffectCall:
         arguments, keywords = action.read(effect.arguments)
         operation = Operation(effect.id, action.name, self._run.id, effect.tries)
         try:
-            made = call(find, (operation, *arguments), keywords, what=f"find of action {action.name}")
+            made = call(
+                self._run.stand_in(find, find), (operation, *arguments), keywords, what=f"find of action {action.name}"
+            )
             found = await within_lease(
                 made, action.options.timeout, self._run.lease_left, what=f"find of action {action.name}"
             )

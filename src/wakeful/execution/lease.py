@@ -96,6 +96,13 @@ class Membership:
             await self._registry.retire(RetireProcess(self.process))
         await asyncio.to_thread(thread.join)
 
+    async def die(self) -> None:
+        """Keep the lease no longer, and say nothing to anybody, as if the process were gone. For tests."""
+        if self._thread is not None:
+            self._stopping.set()
+            thread, self._thread = self._thread, None
+            await asyncio.to_thread(thread.join)
+
     def _keep(self, process: str, stopping: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
         renewer = self._make_renewer()
         rest = seconds(self._lease) / 3

@@ -105,6 +105,8 @@ class Surroundings:
     owners: Mapping[str, str | None] = field(default_factory=dict)
     channels: Collection[str] = ()
     sent: Callable[[Collection[str]], None] = lambda _: None  # deliveries to these channels were committed
+    # What is called in the place of a step's function, an action or its find. For tests; identities stay the same.
+    stand_in: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,6 +471,11 @@ class Run:
     def chance(self) -> Random:
         """Where jitter comes from."""
         return self._around.chance
+
+    def stand_in(self, declared: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        """What to call for a step, an action or its find: the function itself, unless a test put something in its place."""
+        stand_in = self._around.stand_in
+        return function if stand_in is None else stand_in(declared, function)
 
     def recorded(self, key: str) -> Step | None:
         """What is recorded under a key. The first call that is not recorded ends the part that is only read back."""

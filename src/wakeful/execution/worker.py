@@ -18,7 +18,7 @@ import structlog
 from wakeful.clock import seconds
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.execution.executor import Ended, Executor, Handler
-from wakeful.execution.run import Run
+from wakeful.execution.run import TURNS_BEFORE_LEAVING, Run
 from wakeful.model import Claim
 from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Ready
 
@@ -26,6 +26,7 @@ AFTER_AN_ERROR = 0.25
 LOOK_ANYWAY_EVERY = 5.0
 GIVING_BACK_TAKES = 1.0
 SOLO_PATIENCE = 5.0
+CANCELLED_TIMES = 3
 LET_GO_WITHIN = 5.0  # what does not end then is given back all the same, and its writes are refused
 
 
@@ -119,6 +120,25 @@ class Worker:
             await asyncio.wait(list(self._tasks), timeout=LET_GO_WITHIN)
         with contextlib.suppress(StoreUnavailable, ClaimLost):
             await self._store.forget(ForgetRuns(self._process(), frozenset(self._owned)))
+
+    async def die(self) -> None:
+        """Drop everything at once and give nothing back, as if the process were gone. For tests."""
+        self.claim_nothing_more()
+        self.drop_all()
+        tasks = [*self._tasks, *([self._loop_task] if self._loop_task is not None else [])]
+        self._loop_task = None
+        for timer in (self._next_look, self._anyway):
+            if timer is not None:
+                timer.cancel()
+        self._next_look = self._anyway = None
+        # An attempt that is told so while it commits wants to store that as its failure, and waits for that in vain.
+        for _ in range(CANCELLED_TIMES):
+            for task in tasks:
+                task.cancel()
+            for _ in range(TURNS_BEFORE_LEAVING):
+                await asyncio.sleep(0)
+        if tasks:
+            await asyncio.wait(tasks, timeout=LET_GO_WITHIN)
 
     def drop_all(self) -> None:
         """The process lost its lease: everything in flight belongs to others now."""

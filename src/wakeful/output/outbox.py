@@ -217,6 +217,14 @@ class Courier:
         for lane in self._lanes.values():
             await lane.channel.close()
 
+    async def die(self) -> None:
+        """Carry nothing more and give nothing back, as if the process were gone. For tests."""
+        if self._started:
+            self._started = False
+            for lane in self._lanes.values():
+                await lane.stop()
+                await lane.channel.close()
+
     def wake(self, channels: Collection[str] | None = None) -> None:
         """There may be something to deliver: to these channels, or to any."""
         for name in self._lanes if channels is None else channels:

@@ -64,6 +64,10 @@ BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery)
 Probe = Callable[[str, Sequence[Any]], None]
 
 
+class Died(BaseException):
+    """A probe raises this where its process is to count as dead: nobody is told anything any more."""
+
+
 class Backend(Protocol):
     """One database: how a transaction is carried out, and nothing about agents."""
 
@@ -101,6 +105,7 @@ class Journal:
         self._waiting: list[Waiting] = []
         self._resting: list[Waiting] = []
         self._closed = False
+        self._dead = False
         self._in_doubt = False  # a transaction whose answer was lost may still be on its way to its COMMIT
         self._draining: asyncio.Task[None] | None = None
         self.on_ready: Callable[[Ready], None] = lambda _: None
@@ -117,9 +122,9 @@ class Journal:
         waiting = Waiting(request, asyncio.get_running_loop().create_future())
         if self._closed:
             waiting.future.set_exception(StoreUnavailable("the store is closed"))
-            return waiting.future
-        self._waiting.append(waiting)
-        self._go()
+        elif not self._dead:
+            self._waiting.append(waiting)
+            self._go()
         return waiting.future
 
     def rest(self, request: ClaimRuns) -> asyncio.Future[Claimed]:
@@ -137,6 +142,15 @@ class Journal:
             self._waiting.extend(self._resting)
             self._resting.clear()
             self._go()
+
+    def is_dead(self) -> bool:
+        return self._dead
+
+    def die(self) -> None:
+        """From now on nothing is stored and nobody gets an answer, as if the process were gone. For tests."""
+        self._dead = True
+        self._waiting.clear()
+        self._resting.clear()
 
     async def close(self) -> None:
         """Finish what was handed in; refuse what comes later."""
@@ -200,8 +214,12 @@ class Journal:
         return composed
 
     async def _commit(self, batch: list[Waiting]) -> None:
+        if self.is_dead():
+            return
         try:
             results = await self._transact([waiting.request for waiting in batch])
+        except Died:
+            self.die()
         except StoreUnavailable as error:
             self._in_doubt = True
             self.on_unavailable(error)
@@ -215,6 +233,8 @@ class Journal:
                 for waiting in sorted(batch, key=lambda waiting: type(waiting.request) is ClaimRuns):
                     await self._commit([waiting])
         else:
+            if self.is_dead():
+                return
             for waiting, result in zip(batch, results, strict=True):
                 if result is None and not waiting.future.done():  # the most frequent one
                     waiting.future.set_result(None)

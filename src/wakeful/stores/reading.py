@@ -174,11 +174,6 @@ class Reader:
         """Apps that have had runs of an agent of this name."""
         return sorted(row[0] for row in await self._database.fetch("apps_of_agent", agent))
 
-    async def next_wake(self, app: str) -> Microseconds | None:
-        """How long until something of an app is due; None when nothing waits for time."""
-        rows = await self._database.fetch("next_wake", self._database.read_clock(), app)
-        return None if rows[0][0] is None else int(rows[0][0])
-
     async def events(
         self,
         *,
@@ -245,6 +240,11 @@ class Reader:
     async def waiting_agents(self, app: str) -> list[tuple[str, int]]:
         """Agents of an app with runs that wait to be claimed, and how many."""
         return [(row[0], row[1]) for row in await self._database.fetch("waiting_agents", app)]
+
+    async def next_wake(self, app: str) -> Microseconds | None:
+        """When the next run or delivery of an app is due; None when nothing waits for time."""
+        rows = await self._database.fetch("next_wake", app, self._database.read_clock())
+        return None if rows[0][0] is None else int(rows[0][0])
 
     async def processes(self) -> list[dict[str, Any]]:
         """Who works, or worked, on this store."""

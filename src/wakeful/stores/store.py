@@ -50,7 +50,7 @@ from wakeful.stores.base import (
     WorkLane,
 )
 from wakeful.stores.guard import GuardedPostgres
-from wakeful.stores.journal import Journal, Probe, whole
+from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Migration
 from wakeful.stores.queries import Dialect
 
@@ -175,6 +175,8 @@ class DatabaseStore:
         while True:
             try:
                 return await self._transact_beside(database, claim, function, to_step)
+            except Died:
+                await asyncio.get_running_loop().create_future()  # no answer ever comes
             except StoreUnavailable as error:
                 if self.journal.closed:
                     raise

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
-
-from pydantic_core import from_json, to_json
 
 
 @dataclass
@@ -48,10 +46,6 @@ class Plan:
     port: int | None = None
     work: bool = True
 
-    def to_text(self) -> str:
-        return to_json(asdict(self)).decode()
-
     @classmethod
-    def from_text(cls, text: str) -> Plan:
-        given = from_json(text)
+    def read(cls, given: dict[str, Any]) -> Plan:
         return cls(**{one.name: given[one.name] for one in fields(cls) if one.name in given})

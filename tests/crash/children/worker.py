@@ -10,7 +10,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,6 @@ import uvicorn
 from pydantic_core import to_json
 
 from crash.children.plan import Plan
-from crash.children.speaking import Voice
-from crash.children.waiting import until
 from crash.children.workload import Counter, build
 from wakeful.api.serving import create
 from wakeful.cli.life import fast_loop
@@ -28,42 +26,32 @@ from wakeful.clock import SECOND
 from wakeful.errors import StoreUnavailable
 from wakeful.runtime import Runtime
 from wakeful.stores import postgres
+from wakeful.testing import Boundaries, Boundary
+from wakeful.testing.nursery import Voice
+from wakeful.testing.waiting import until
 
 Say = Callable[..., None]
 
 FOR_EVER = 3600.0  # the test that started us has less patience
 
 
-class Boundaries:
-    """The probe: counts the boundaries of commits, and ends or stops the process at the one that was asked for."""
+def boundaries(plan: Plan) -> Boundaries:
+    """The probe: ends or stops the process where its plan says."""
+    say = Voice(plan.case).say
 
-    def __init__(self, plan: Plan) -> None:
-        self._say = Voice(plan.case).say
-        self._crash_at = plan.crash_at
-        self._stop_at = plan.stop_at
-        self._stop_in = plan.stop_in
-        self._stop_on = plan.stop_on
-        self._say_all = plan.say_boundaries
-        self.plain = plan.single
-        self.count = 0
-        self._transactions = 0
+    def passed(boundary: Boundary) -> None:
+        if plan.say_boundaries:
+            say("passed", **boundary.to_json())
 
-    def __call__(self, point: str, requests: Sequence[Any]) -> None:
-        self.count += 1
-        self._transactions += point == "within"
-        if point == "within" and self._transactions == self._stop_in:
-            self._stop_at = self.count
-        if self._stop_on is not None and tuple(self._stop_on) == (point, [type(one).__name__ for one in requests]):
-            self._stop_at, self._stop_on = self.count, None
-        where = {"number": self.count, "point": point, "requests": [type(one).__name__ for one in requests]}
-        if self._say_all:
-            self._say("passed", **where)
-        if self.count in {self._crash_at, self._stop_at}:
-            self._say("at the boundary", **where)
-        if self.count == self._crash_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if self.count == self._stop_at:
-            os.kill(os.getpid(), signal.SIGSTOP)
+    return Boundaries(
+        crash_at=plan.crash_at,
+        stop_at=plan.stop_at,
+        stop_in=plan.stop_in,
+        stop_on=plan.stop_on,
+        single=plan.single,
+        passed=passed,
+        reached=lambda boundary: say("at the boundary", **boundary.to_json()),
+    )
 
 
 def make_runtime(plan: Plan, probe: Boundaries | None = None) -> Runtime:
@@ -134,7 +122,7 @@ async def make_room(runtime: Runtime, say: Say) -> None:
 
 async def work(plan: Plan) -> None:
     say = Voice(plan.case).say
-    probe = Boundaries(plan)
+    probe = boundaries(plan)
     runtime = make_runtime(plan, probe)
     told_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -170,7 +158,8 @@ async def work(plan: Plan) -> None:
     say("stopped", boundaries=probe.count)
 
 
-def main(plan: Plan) -> None:
+def main(given: dict[str, Any]) -> None:
+    plan = Plan.read(given)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

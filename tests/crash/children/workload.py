@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from crash.children.waiting import until
 from wakeful import App, Backoff, Operation, Run, Transient, action, on, step
 from wakeful.execution.actions import Action
+from wakeful.testing.waiting import until
 
 APP = "crash"
 SOURCE = f"/{APP}"

@@ -109,14 +109,6 @@ where (cast(:agent as text) is null or agent = :agent) order by app, agent, key
 -- apps_of_agent(agent) --
 select distinct app from wakeful_run where agent = :agent
 
--- next_wake(now, app) --
--- How long until the next run or delivery of an app is due; null when nothing waits for time.
-select min(wait) from (
-  select min(due_at) - {now} as wait from wakeful_run where app = :app and state in ('ready', 'waiting')
-  union all
-  select min(due_at) - {now} from wakeful_delivery where app = :app and state = 'pending'
-) as waits
-
 -- list_attempts(run_seq) --
 select token, process, outcome, error, started_at, ended_at from wakeful_attempt where run_seq = :run_seq order by token
 
@@ -149,6 +141,14 @@ where (cast(:state as text) is null or state = :state) order by last_at desc lim
 
 -- waiting_agents(app) --
 select agent, count(*) from wakeful_run where app = :app and state in ('ready', 'waiting') group by agent order by agent
+
+-- next_wake(app, now) --
+-- When the next run or delivery that waits for time is due.
+select min(due_at) from (
+  select due_at from wakeful_run where app = :app and state in ('ready', 'waiting') and due_at > {now}
+  union all
+  select due_at from wakeful_delivery where app = :app and state = 'pending' and due_at > {now}
+) as waiting
 
 -- count_runs() --
 select state, count(*) from wakeful_run group by state

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 PATIENCE = 50.0
+LOOK_EVERY = 0.01
 
 
 async def until(holds: Callable[[], Any], *, within: float = PATIENCE) -> Any:
@@ -18,4 +19,4 @@ async def until(holds: Callable[[], Any], *, within: float = PATIENCE) -> Any:
                 value = await value
             if value:
                 return value
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(LOOK_EVERY)

@@ -2,6 +2,8 @@
 
 Starting Python and loading everything takes a second, a fork takes milliseconds. Lines of all children come out together,
 each with the number of its case; what they log goes to a file of its own. When nobody hands in plans any more, all end.
+
+    python -m wakeful.testing.nursery module:function        which is handed the plan, a dictionary
 """
 
 from __future__ import annotations
@@ -11,15 +13,32 @@ import select
 import signal
 import sys
 import traceback
-from typing import NoReturn
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NoReturn
 
-from crash.children.plan import Plan
-from crash.children.speaking import Voice
-from crash.children.worker import main
+from pydantic_core import from_json, to_json
+
+STANDARD_OUTPUT = 1
+
+CarryOut = Callable[[dict[str, Any]], None]
 
 
-class Nursery:
-    def __init__(self) -> None:
+class Voice:
+    """How a child talks to the one that wanted it: JSON lines, one write each, so that many may use one pipe."""
+
+    def __init__(self, case: int) -> None:
+        self._case = case
+
+    def say(self, what: str, **more: Any) -> None:
+        os.write(STANDARD_OUTPUT, to_json({"case": self._case, "says": what, **more}) + b"\n")
+
+
+class Births:
+    """Forks for each plan, and tells of the end of each child."""
+
+    def __init__(self, carry_out: CarryOut) -> None:
+        self._carry_out = carry_out
         self._cases: dict[int, int] = {}
         self._woken, waker = os.pipe()
         os.set_blocking(waker, False)
@@ -39,16 +58,16 @@ class Nursery:
                     break
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
-                    self._bear(Plan.from_text(line.decode()))
+                    self._bear(from_json(line))
         for pid in self._cases:
             os.kill(pid, signal.SIGKILL)
 
-    def _bear(self, plan: Plan) -> None:
+    def _bear(self, plan: dict[str, Any]) -> None:
         pid = os.fork()
         if pid == 0:
             self._live(plan)
-        self._cases[pid] = plan.case
-        Voice(plan.case).say("born", pid=pid)
+        self._cases[pid] = plan["case"]
+        Voice(plan["case"]).say("born", pid=pid)
 
     def _reap(self) -> None:
         while self._cases:
@@ -57,16 +76,16 @@ class Nursery:
                 return
             Voice(self._cases.pop(pid)).say("ended", code=os.waitstatus_to_exitcode(status))
 
-    @staticmethod
-    def _live(plan: Plan) -> NoReturn:
+    def _live(self, plan: dict[str, Any]) -> NoReturn:
         code = 1
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            log = os.open(plan.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            log = os.open(plan["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             os.dup2(log, sys.stderr.fileno())
             os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
-            main(plan)
+            sys.stdout = sys.stderr  # what an app prints goes to its log, too
+            self._carry_out(plan)
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -75,5 +94,10 @@ class Nursery:
             os._exit(code)
 
 
+def main(name: str) -> None:
+    module, _, function = name.partition(":")
+    Births(getattr(import_module(module), function)).run()
+
+
 if __name__ == "__main__":
-    Nursery().run()
+    main(sys.argv[1])

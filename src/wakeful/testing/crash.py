@@ -1,0 +1,192 @@
+"""Kill an agent at every commit boundary in turn, let another process take over, and see what happened twice or never.
+
+once without a crash ──► how it should end
+for each boundary:   new store ─► run ─► die there ─► a fresh runtime takes over ─► drain ─► compare
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from wakeful.errors import ConfigError
+from wakeful.intake.cloudevents import new_event
+from wakeful.model import Event, Receipt
+from wakeful.stores.journal import Died
+from wakeful.testing.boundaries import Boundaries, Boundary
+from wakeful.testing.places import Prepare, new_stores
+from wakeful.testing.report import CrashReport, Seen
+from wakeful.testing.world import World
+
+if TYPE_CHECKING:
+    from wakeful.app import App
+
+IDENTIFIER = "crash-everywhere"
+MOST_BOUNDARIES = 2_000
+
+Observe = Callable[[], Any]
+Occurrence = Event | str | tuple[str, Any]
+
+
+async def crash_everywhere(
+    app: App | str,
+    event: Occurrence,
+    *,
+    store: str | None = None,
+    observe: Observe | None = None,
+    reset: Observe | None = None,
+    prepare: Prepare | None = None,
+    arrange: Callable[[World], Any] | None = None,
+    outputs: bool = True,
+    processes: bool = False,
+) -> CrashReport:
+    """Handle an event once for each commit boundary, dying there, and report what a crash changed.
+
+    event      its type, (type, data), or an Event
+    store      a postgresql:// address, for a schema of its own there; else SQLite files
+    observe    what the outside world holds then, sync or async: a list, a Counter, or a mapping. So what no action did,
+               but a step or the handler itself, is seen too
+    reset      empties the outside world, before each case
+    prepare    told the address of a store, once, to make tables of its own in it
+    arrange    told of the world of each case, to put fakes in it
+    outputs    whether a run must return the same; say False if it returns the time of day
+    processes  real processes, each ended by SIGKILL. `app` is then `file.py` or `module:app`, and what the outside world
+               holds must be outside of them
+    """
+    if processes:
+        if arrange is not None:
+            message = "processes=True: fakes live in this process, and arrange= cannot reach another one"
+            raise ConfigError(message)
+        from wakeful.testing.killing import crash_processes
+
+        return await crash_processes(
+            app, event, store=store, observe=observe, reset=reset, prepare=prepare, outputs=outputs
+        )
+    if isinstance(app, str):
+        message = f"crash_everywhere({app!r}): hand over the App itself, or say processes=True"
+        raise ConfigError(message)
+    happening = as_event(event, app.name)
+    async with new_stores(store, prepare) as new_store:
+        await called(reset)
+        _, baseline = await one_case(app, happening, await new_store(), None, observe, arrange)
+        refuse_nothing(baseline, happening)
+        report = CrashReport(baseline)
+        while len(report.crashes) < MOST_BOUNDARIES:
+            await called(reset)
+            boundary, seen = await one_case(app, happening, await new_store(), report.keys, observe, arrange)
+            if boundary is None:
+                return report
+            report.add(boundary, seen, outputs=outputs)
+    message = f"more than {MOST_BOUNDARIES:,} boundaries: does the agent ever come to an end?"
+    raise AssertionError(message)
+
+
+def as_event(event: Occurrence, app: str) -> Event:
+    """The event with an id of its own, so that all cases handle the same one."""
+    if isinstance(event, Event):
+        return event
+    kind, data = (event, None) if isinstance(event, str) else event
+    return new_event(kind, data, source=f"/{app}", id=IDENTIFIER)
+
+
+def refuse_nothing(baseline: Seen, event: Event) -> None:
+    if not baseline.runs:
+        message = f"no agent handles {event.type}: there is nothing to crash"
+        raise ConfigError(message)
+
+
+class Death:
+    """Where this process is to count as dead, and whether it does."""
+
+    def __init__(self, but_not: Collection[str] | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._but_not = but_not
+        self._boundaries: Boundaries | None = None
+        self.came = asyncio.Event()
+        self.boundary: Boundary | None = None
+
+    def begin(self) -> None:
+        """Count from here on: what came before was the start of the process itself."""
+        self._boundaries = Boundaries(but_not=self._but_not, reached=self._reach, die=self._die)
+
+    def end(self) -> None:
+        """Nobody dies from here on: not who takes over, and not who has come to the end."""
+        self._boundaries = None
+
+    def probe(self, point: str, requests: Any) -> None:
+        boundaries = self._boundaries
+        if boundaries is not None:
+            if self.boundary is not None:
+                raise Died
+            boundaries(point, requests)
+
+    def _reach(self, boundary: Boundary) -> None:
+        self.boundary = boundary
+        self._loop.call_soon_threadsafe(self.came.set)  # it may be the writer's thread that has come here
+
+    @staticmethod
+    def _die() -> None:
+        raise Died
+
+
+async def one_case(
+    app: App,
+    event: Event,
+    store: str,
+    but_not: Collection[str] | None,
+    observe: Observe | None,
+    arrange: Callable[[World], Any] | None,
+) -> tuple[Boundary | None, Seen]:
+    """Handle the event, dying at the first boundary that is not among those; which one that was, and how it ended."""
+    death = Death(but_not)
+    async with World(app, store=store, probe=death.probe) as world:
+        receipts: list[Receipt] = []
+        await called(None if arrange is None else partial(arrange, world))
+
+        async def handle() -> None:
+            receipts.append(await world.accept(event))
+            await world.drain()
+
+        await world.drain(skip=False)
+        death.begin()
+        handling = asyncio.ensure_future(handle())
+        dying = asyncio.ensure_future(death.came.wait())
+        try:
+            await asyncio.wait({handling, dying}, return_when=asyncio.FIRST_COMPLETED)
+            death.end()
+            if death.boundary is None:
+                await handling
+            else:
+                await end(handling)
+                await world.crash()
+                if not receipts:  # whoever got no answer sends again
+                    await world.accept(event)
+                await world.drain()
+        finally:
+            await end(handling)
+            await end(dying)
+        return death.boundary, await look(world, observe)
+
+
+async def end(task: asyncio.Future[Any]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+async def look(world: World, observe: Observe | None) -> Seen:
+    runs = {run["id"]: run for run in await world.runs()}
+    return Seen(runs, world.deeds.all(), copy.deepcopy(await called(observe)))
+
+
+async def called(function: Observe | None) -> Any:
+    """What a function gives, sync or async."""
+    if function is None:
+        return None
+    value = function()
+    return await value if inspect.isawaitable(value) else value

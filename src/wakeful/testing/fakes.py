@@ -1,0 +1,158 @@
+"""Stand-ins for steps and actions, which remember how they were called.
+
+A fake takes the place of a function and nothing else: the step's name and arguments, and so its identity, stay as they
+are, its result goes through the same JSON and the same return annotation, and an action keeps its safety and its ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+from wakeful.clock import Duration, Microseconds, duration, readable, seconds
+from wakeful.errors import ConfigError, Persistent, StepTimeout
+from wakeful.execution.actions import Action, Operation
+from wakeful.execution.call import call
+from wakeful.execution.options import name_of, options_of
+from wakeful.testing.cassette import Cassette
+from wakeful.testing.time import VirtualTime
+
+NOTHING: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call: what was handed over, and for an action the operation it was called for."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any] = field(default_factory=dict)
+    operation: Operation | None = None
+
+
+class Fake:
+    """What stands in for a step, an action or its find, from its making to the end of its block, or of its world."""
+
+    def __init__(
+        self,
+        stands_for: Callable[..., Any] | Action[..., Any] | str,
+        *,
+        returns: Any = NOTHING,
+        raises: BaseException | type[BaseException] | None = None,
+        answers: Sequence[Any] | None = None,
+        calls: Callable[..., Any] | None = None,
+        record: str | Path | None = None,
+        takes: Duration | None = None,
+        remove: Callable[[Fake], None] = lambda _: None,
+    ) -> None:
+        if not (isinstance(stands_for, str) or callable(cast("object", stands_for))):
+            message = (
+                f"fake({stands_for!r}): name a step's function, an action, or what the step is called in the trace"
+            )
+            raise ConfigError(message)
+        self._stands_for = stands_for
+        self.name = stands_for if isinstance(stands_for, str) else name_known_by(stands_for)
+        given = {
+            "returns": returns is not NOTHING,
+            "raises": raises is not None,
+            "answers": answers is not None,
+            "calls": calls is not None,
+            "record": record is not None,
+        }
+        if sum(given.values()) > 1:
+            chosen = ", ".join(f"{one}=" for one, is_given in given.items() if is_given)
+            message = f"fake of {self.name}: {chosen} say different things about what it does. Give one of them"
+            raise ConfigError(message)
+        if not any(given.values()) and takes is None:
+            message = f"fake of {self.name}: say what it does: returns=, raises=, answers=[…], calls= or record="
+            raise ConfigError(message)
+        self._returns = None if returns is NOTHING else returns
+        self._raises = raises
+        self._answers = None if answers is None else list(answers)
+        self._instead = calls
+        self._cassette = None if record is None else Cassette(Path(record))
+        self._takes: Microseconds = 0 if takes is None else duration(takes)
+        self._remove = remove
+        self.calls: list[Call] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    def __repr__(self) -> str:
+        return f"<fake of {self.name}, called {len(self.calls)} times>"
+
+    def remove(self) -> None:
+        """The real one is called again. Safe to do twice."""
+        self._remove(self)
+
+    def stands_for(self, declared: Any) -> bool:
+        """Is this what is called in the place of that step, action or find?"""
+        if isinstance(self._stands_for, str):
+            return self._stands_for == name_known_by(declared)
+        return bool(self._stands_for == declared)
+
+    async def answer(
+        self,
+        declared: Any,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+        time: VirtualTime,
+    ) -> Any:
+        """Answer a call, after the time that it takes."""
+        operation = arguments[0] if arguments and isinstance(arguments[0], Operation) else None
+        plain = arguments[1:] if operation is not None else arguments
+        self.calls.append(Call(self.name, plain, keywords, operation))
+        number = len(self.calls)
+        await self._take_time(declared, time)
+        if self._raises is not None:
+            raise self._raises
+        if self._answers is not None:
+            return self._given(number)
+        if self._instead is not None:
+            return await call(self._instead, arguments, keywords, what=f"the fake of {self.name}")
+        if self._cassette is not None:
+
+            async def real() -> Any:
+                return await call(function, arguments, keywords, what=self.name)
+
+            return await self._cassette.answer(self.name, plain, keywords, real)
+        return self._returns
+
+    def _given(self, number: int) -> Any:
+        answers = self._answers or []
+        if number > len(answers):
+            message = f"fake of {self.name}: called {number} times, and it has {len(answers)} answers"
+            raise Persistent(message)
+        answer = answers[number - 1]
+        if isinstance(answer, BaseException) or (isinstance(answer, type) and issubclass(answer, BaseException)):
+            raise answer
+        return answer
+
+    async def _take_time(self, declared: Any, time: VirtualTime) -> None:
+        """In virtual time, and no longer than the time limit that was declared: that counts in real time else."""
+        if not self._takes:
+            return
+        limit = declared.options.timeout if isinstance(declared, Action) else options_of(declared).timeout
+        if limit is None or self._takes <= limit:
+            await time.sleep(seconds(self._takes))
+            return
+        await time.sleep(seconds(limit))
+        what = "action" if isinstance(declared, Action) else "step"
+        message = f"{what} {self.name} took longer than its time limit of {readable(limit)}"
+        raise StepTimeout(message)
+
+
+def name_known_by(declared: Any) -> str:
+    """The name of a step or an action, as the trace shows it."""
+    if isinstance(declared, Action):
+        return declared.name
+    return options_of(declared).name or name_of(declared)

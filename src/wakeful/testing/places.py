@@ -1,0 +1,101 @@
+"""Stores that are new for each case: files of their own, or a schema of their own in a PostgreSQL that was given."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import secrets
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from wakeful.clock import SystemClock
+from wakeful.runtime import open_database
+from wakeful.settings import sqlite_path
+
+Prepare = Callable[[str], Awaitable[None] | None]
+NewStore = Callable[[], Coroutine[Any, Any, str]]
+
+
+@contextlib.asynccontextmanager
+async def new_stores(store: str | None = None, prepare: Prepare | None = None) -> AsyncIterator[NewStore]:
+    """Gives the address of an empty store each time it is asked; what was in the one before may be gone then.
+
+    `store` says of which kind: a postgresql:// address is used for a schema of its own, which is dropped in the end, and
+    nothing else in that database is touched. `prepare` is told the address once, to make tables of its own there.
+    """
+    if store is None or sqlite_path(store) is not None:
+        async with files(prepare) as make:
+            yield make
+    else:
+        async with schemas(store, prepare) as make:
+            yield make
+
+
+@contextlib.asynccontextmanager
+async def files(prepare: Prepare | None) -> AsyncIterator[NewStore]:
+    with tempfile.TemporaryDirectory(prefix="wakeful-stores-") as folder:
+        template = Path(folder) / "template.db"
+        await make_ready(f"sqlite:///{template}", prepare)
+        numbers = itertools.count(1)
+
+        async def make() -> str:
+            path = Path(folder) / f"{next(numbers)}.db"
+            for suffix in ("", "-wal"):
+                written = template.with_name(template.name + suffix)
+                if written.exists():
+                    shutil.copy(written, path.with_name(path.name + suffix))
+            return f"sqlite:///{path}"
+
+        yield make
+
+
+@contextlib.asynccontextmanager
+async def schemas(store: str, prepare: Prepare | None) -> AsyncIterator[NewStore]:
+    name = f"wakeful_test_{secrets.token_hex(6)}"
+    url = with_schema(store, name)
+    await execute(store, f"create schema {name}")
+    try:
+        await make_ready(url, prepare)
+        rows = await execute(url, "select tablename from pg_tables where schemaname = current_schema()")
+        tables = [f'{name}."{row[0]}"' for row in rows if row[0] != "wakeful_migration"]
+
+        async def make() -> str:
+            await execute(store, f"truncate {', '.join(tables)} restart identity")
+            return url
+
+        yield make
+    finally:
+        await execute(store, f"drop schema {name} cascade")
+
+
+async def make_ready(url: str, prepare: Prepare | None) -> None:
+    database = open_database(url, SystemClock())
+    try:
+        await database.open(migrate=True)
+    finally:
+        await database.close()
+    made = prepare(url) if prepare is not None else None
+    if made is not None:
+        await made
+
+
+def with_schema(url: str, name: str) -> str:
+    """The same database, where names without a schema mean this one."""
+    parts = urlsplit(url)
+    query = f"{parts.query}&" if parts.query else ""
+    return urlunsplit(parts._replace(query=f"{query}search_path={quote(name)}"))
+
+
+async def execute(url: str, statement: str) -> list[Any]:
+    import asyncpg
+
+    connection = await asyncpg.connect(url)
+    try:
+        found: list[Any] = await connection.fetch(statement)
+    finally:
+        await connection.close()
+    return found

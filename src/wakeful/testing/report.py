@@ -1,0 +1,245 @@
+"""What became of a run that was killed at every boundary, beside what becomes of it when nobody kills it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from pydantic_core import to_json
+
+from wakeful.testing.boundaries import Boundary
+from wakeful.testing.deeds import Deed
+
+SHOWN = 100
+
+Kind = Literal["twice", "never", "otherwise"]
+
+
+@dataclass(slots=True)
+class Seen:
+    """How a case ended: its runs, what its actions did, what left by a channel, and what the outside world holds."""
+
+    runs: dict[str, dict[str, Any]]
+    deeds: list[Deed]
+    outside: Any = None
+
+    @property
+    def held(self) -> list[dict[str, Any]]:
+        return [run for run in self.runs.values() if run["state"] == "held"]
+
+    @property
+    def deliveries(self) -> list[dict[str, Any]]:
+        return [one for run in self.runs.values() for one in run["deliveries"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that a crash changed: it happened twice, or never, or ended otherwise."""
+
+    kind: Kind
+    what: str
+    boundary: Boundary
+
+    def __str__(self) -> str:
+        return f"{self.what}, when the process died at boundary {self.boundary}"
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """One boundary at which the process died, and how it ended."""
+
+    boundary: Boundary
+    states: dict[str, str]
+    held: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(slots=True)
+class CrashReport:
+    """One line for each boundary. `check()` raises AssertionError if anything happened twice, never or otherwise."""
+
+    baseline: Seen
+    crashes: list[Crash] = field(default_factory=list)
+
+    @property
+    def problems(self) -> list[Problem]:
+        return [problem for crash in self.crashes for problem in crash.problems]
+
+    @property
+    def held(self) -> list[Crash]:
+        """The crashes after which a run waits for a person, as its action declared. Not a problem."""
+        return [crash for crash in self.crashes if crash.held]
+
+    @property
+    def keys(self) -> list[str]:
+        """The boundaries at which somebody has died."""
+        return [crash.boundary.key for crash in self.crashes]
+
+    def add(self, boundary: Boundary, seen: Seen, *, outputs: bool = True) -> None:
+        """Compare a case with the one in which nobody died."""
+        boundary = replace(boundary, number=len(self.crashes) + 1)
+        found = [Problem(kind, what, boundary) for kind, what in compare(self.baseline, seen, outputs=outputs)]
+        states: dict[str, str] = {}
+        for run in seen.runs.values():
+            before = states.get(run["agent"], "").split(" and ")
+            states[run["agent"]] = " and ".join(sorted({*before, run["state"]} - {""}))
+        self.crashes.append(
+            Crash(boundary, states, tuple(f"{run['agent']}: {run['reason']}" for run in seen.held), tuple(found))
+        )
+
+    def check(self) -> None:
+        """AssertionError, with the whole table, unless a crash at no boundary changed anything."""
+        if self.problems:
+            kinds = Counter(problem.kind for problem in self.problems)
+            counted = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
+            raise AssertionError(f"a crash at {self._bad} of {len(self.crashes)} boundaries shows: {counted}\n{self}")
+
+    @property
+    def _bad(self) -> int:
+        return sum(bool(crash.problems) for crash in self.crashes)
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.crashes)} boundaries, {self._bad} with problems, {len(self.held)} held for a person"]
+        for crash in self.crashes:
+            ended = ", ".join(f"{agent} {state}" for agent, state in crash.states.items()) or "no run"
+            number, where = crash.boundary.number, f"{crash.boundary.point} {crash.boundary.about}"
+            lines.append(f"{number:>4}  {where:<40}  {ended}")
+            lines += [f"      ! {problem.what}" for problem in crash.problems]
+            lines += [f"      ? held: {reason}" for reason in crash.held]
+        return "\n".join(lines)
+
+
+def compare(baseline: Seen, seen: Seen, *, outputs: bool = True) -> list[tuple[Kind, str]]:
+    """What is different from the case without a crash. What waits for a person may still happen: it did not never happen."""
+    held = bool(seen.held) and not baseline.held
+    found = [
+        *compare_deeds(baseline.deeds, seen.deeds),
+        *compare_outside(baseline.outside, seen.outside, held=held),
+        *compare_deliveries(baseline.deliveries, seen.deliveries),
+        *compare_runs(baseline.runs, seen.runs, outputs=outputs),
+    ]
+    return [(kind, what) for kind, what in found if not (held and kind == "never")]
+
+
+def compare_deeds(baseline: Iterable[Deed], seen: Iterable[Deed]) -> list[tuple[Kind, str]]:
+    """An idempotent action may be called again with the same id, and with no other; the rest may not be called again."""
+    before, after = by_call(baseline), by_call(seen)
+    found: list[tuple[Kind, str]] = []
+    for call in dict.fromkeys([*before, *after]):
+        first, then = before.get(call, []), after.get(call, [])
+        example = (first or then)[0]
+        if example.safety == "idempotent":
+            wanted, done = {one.operation for one in first}, {one.operation for one in then}
+            added, missing = len(done - wanted), len(wanted - done)
+            how = f" under {len(done)} operation ids instead of {len(wanted)}"
+        else:
+            added, missing = max(0, len(then) - len(first)), max(0, len(first) - len(then))
+            how = f" {len(then)} times instead of {len(first)} ({example.safety})"
+        if added and not first:
+            found.append(("otherwise", f"{example} was done, which is not without a crash: do its arguments change?"))
+        elif added:
+            found.append(("twice", f"{example} was done{how}"))
+        elif missing:
+            words = f"{len(then)} times instead of {len(first)}" if then else "never done"
+            found.append(("never", f"{example} was {words}"))
+    return found
+
+
+def by_call(deeds: Iterable[Deed]) -> dict[tuple[str, str], list[Deed]]:
+    found: dict[tuple[str, str], list[Deed]] = {}
+    for deed in deeds:
+        found.setdefault((deed.action, deed.arguments), []).append(deed)
+    return found
+
+
+def compare_outside(baseline: Any, seen: Any, *, held: bool) -> list[tuple[Kind, str]]:
+    """Each thing that the outside world holds, by how often. What cannot be counted is only equal or not."""
+    before, after = counted(baseline), counted(seen)
+    if before is None or after is None:
+        if baseline == seen or held:
+            return []
+        return [("otherwise", f"outside there is {shown(seen)} instead of {shown(baseline)}")]
+    found: list[tuple[Kind, str]] = []
+    for thing in dict.fromkeys([*before, *after]):
+        if after[thing] > before[thing]:
+            kind: Kind = "twice" if before[thing] else "otherwise"
+            found.append((kind, f"outside there is {thing} {after[thing]} times instead of {before[thing]}"))
+        elif after[thing] < before[thing]:
+            found.append(("never", f"outside there is {thing} {after[thing]} times instead of {before[thing]}"))
+    return found
+
+
+def counted(outside: Any) -> Counter[str] | None:
+    """Things by how often they are there: of a list, a Counter, or a mapping of names to numbers or lists."""
+    if outside is None:
+        return Counter()
+    if isinstance(outside, Mapping):
+        total: Counter[str] = Counter()
+        for name, value in outside.items():
+            if isinstance(value, int) and not isinstance(value, bool):
+                total[shown(name)] += value
+            elif isinstance(value, list | tuple):
+                total.update(f"{shown(name)}: {shown(one)}" for one in value)
+            else:
+                total[f"{shown(name)}: {shown(value)}"] += 1
+        return total
+    if isinstance(outside, list | tuple | set | frozenset):
+        return Counter(shown(one) for one in outside)
+    return None
+
+
+def total(outside: Any) -> int | None:
+    """How many things there are; None if that cannot be said."""
+    if isinstance(outside, int) and not isinstance(outside, bool):
+        return outside
+    things = counted(outside)
+    return None if things is None else things.total()
+
+
+def compare_deliveries(
+    baseline: Iterable[Mapping[str, Any]], seen: Iterable[Mapping[str, Any]]
+) -> list[tuple[Kind, str]]:
+    """A delivery may leave again with the same id, and with no other."""
+    before, after = delivered(baseline), delivered(seen)
+    return [
+        *(
+            ("twice", f"a delivery to {after[one]} left under an id of its own ({one})")
+            for one in after.keys() - before
+        ),
+        *(("never", f"a delivery to {before[one]} never left ({one})") for one in before.keys() - after),
+    ]
+
+
+def delivered(deliveries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    return {str(one["id"]): str(one.get("channel")) for one in deliveries if one.get("state") == "delivered"}
+
+
+def compare_runs(
+    baseline: Mapping[str, Mapping[str, Any]], seen: Mapping[str, Mapping[str, Any]], *, outputs: bool
+) -> list[tuple[Kind, str]]:
+    found: list[tuple[Kind, str]] = []
+    for identifier, run in seen.items():
+        before = baseline.get(identifier)
+        if before is None:
+            found.append(("otherwise", f"agent {run['agent']} handled an event that there is not without a crash"))
+        elif run["state"] == "held":
+            continue
+        elif run["state"] != before["state"]:
+            why = (run["error"] or {}).get("message") or run["reason"] or "no reason"
+            found.append(
+                ("otherwise", f"agent {run['agent']} ended {run['state']} instead of {before['state']} ({why})")
+            )
+        elif outputs and run["output"] != before["output"]:
+            words = f"agent {run['agent']} returned {shown(run['output'])} instead of {shown(before['output'])}"
+            found.append(("otherwise", words))
+    return [
+        *found,
+        *(("never", f"agent {run['agent']} did not run") for one, run in baseline.items() if one not in seen),
+    ]
+
+
+def shown(value: Any) -> str:
+    text = value if isinstance(value, str) else to_json(value, fallback=repr).decode()
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"

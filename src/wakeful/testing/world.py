@@ -1,0 +1,387 @@
+"""An app in a world of its own, for a test: a store that is new, a clock that stands still, fakes for what is outside.
+
+    emit ──► drain: work until nothing is due ──► is something waiting for time? ──► move the clock there, and again
+                                                             └─ no ──► look at runs, effects, deliveries, fakes
+
+Nothing waits for real time but what the app's own functions wait for. Time is moved only when all that runs waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from wakeful.clock import Duration, Microseconds, VirtualClock, duration
+from wakeful.errors import ConfigError, NotFound
+from wakeful.execution.actions import Action
+from wakeful.execution.call import call
+from wakeful.execution.run import TURNS_BEFORE_LEAVING
+from wakeful.model import Event, Receipt
+from wakeful.runtime import Runtime
+from wakeful.stores.base import BuryProcess, SettleEffect
+from wakeful.stores.journal import Probe
+from wakeful.stores.reading import LONGEST_PAGE, Reader
+from wakeful.testing.deeds import Deeds
+from wakeful.testing.fakes import NOTHING, Fake
+from wakeful.testing.time import VirtualTime
+from wakeful.values import to_text
+
+if TYPE_CHECKING:
+    from wakeful.app import App
+
+Which = Receipt | str | Mapping[str, Any]
+
+# No lease runs out because a test moves the clock.
+FOREVER = duration("36500d")
+FARTHEST = "30d"
+MOST_SKIPS = 10_000
+# A run that can be put away is, before the clock is moved for it; and whatever has just ended is heard of.
+TURNS_TO_BE_SURE = 2 * TURNS_BEFORE_LEAVING
+LOOK_EVERY = 0.001
+
+
+class World:
+    """An app at work under a virtual clock, for as long as a block lasts: `async with World(app) as world:`.
+
+    `store` is the address of another store than a temporary SQLite file; `clock` another clock than a new one. The app
+    itself, and the store that it declares, stay untouched.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        store: str | None = None,
+        clock: VirtualClock | None = None,
+        probe: Probe | None = None,
+        deeds: Deeds | None = None,
+    ) -> None:
+        self.app = app
+        self.clock = clock or VirtualClock()
+        self.deeds = deeds or Deeds()
+        self._given_store = store
+        self._probe = probe
+        self._fakes: list[Fake] = []
+        self._exit = contextlib.AsyncExitStack()
+        self._runtime: Runtime | None = None
+        self._time = VirtualTime(self.clock)
+        self.store = store or ""
+
+    # life
+
+    async def __aenter__(self) -> Self:
+        if self.app.runtime is not None:
+            message = f"app {self.app.name} runs already: a world starts it itself"
+            raise ConfigError(message)
+        if self._given_store is None:
+            folder = self._exit.enter_context(tempfile.TemporaryDirectory(prefix="wakeful-world-"))
+            self.store = f"sqlite:///{Path(folder) / 'wakeful.db'}"
+        try:
+            await self._begin()
+        except BaseException:
+            await self._exit.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            runtime, self._runtime = self._runtime, None
+            if runtime is not None:
+                self.app.runtime = None
+                await runtime.stop(grace=0)
+        finally:
+            self._fakes.clear()
+            await self._exit.aclose()
+
+    async def _begin(self) -> None:
+        time = self._time = VirtualTime(self.clock)
+        runtime = Runtime(self.app, store=self.store, clock=self.clock, lease=FOREVER, probe=self._probe, grace=0)
+        around = runtime.surroundings
+        around.sleep, around.later = time.sleep, time.later
+        around.stand_in = partial(self._stand_in, runtime, time)
+        around.chance.seed(self.app.name)  # back-offs are the same in every life, and so are their boundaries
+        try:
+            await runtime.open(migrate=True)
+            await self._bury_others(runtime)
+            await runtime.start()
+        except BaseException:
+            await runtime.die()
+            raise
+        self._runtime = self.app.runtime = runtime
+
+    async def _bury_others(self, runtime: Runtime) -> None:
+        """In this world whoever came before is dead, and its lease does not run out."""
+        for process, _, _ in await runtime.store.others(""):
+            await runtime.store.bury(BuryProcess(process, certain=True))
+
+    @property
+    def runtime(self) -> Runtime:
+        """The app at work, for what the world has no word for."""
+        if self._runtime is None:
+            message = "this world has ended, or has not begun: use it inside `async with World(app) as world:`"
+            raise RuntimeError(message)
+        return self._runtime
+
+    async def crash(self) -> None:
+        """Let the process die as by `kill -9`, and another one take over: nothing is given back, nothing said goodbye to.
+
+        What a handler does in `finally` happens all the same, because this process really goes on.
+        """
+        runtime, self._runtime = self.runtime, None
+        self.app.runtime = None
+        await runtime.die()
+        await self._begin()
+
+    # doing
+
+    async def emit(self, type: str, data: Any = None, **attributes: Any) -> Receipt:  # noqa: A002 the field's own name
+        """Send an event in, as `app.emit`; returns once it is stored, before anything was done about it."""
+        return await self.runtime.app.emit(type, data, **attributes)
+
+    async def accept(self, event: Event) -> Receipt:
+        """Send in an event that was made elsewhere."""
+        return (await self.runtime.door.accept([event]))[0]
+
+    async def start(self, agent: str, data: Any = None, **options: Any) -> Receipt:
+        """Run one agent now, whatever its triggers say."""
+        return await self.runtime.app.start(agent, data, **options)
+
+    async def handle(self, type: str, data: Any = None, **attributes: Any) -> dict[str, Any]:  # noqa: A002
+        """Send an event in and drain; the one run that it made, as it is then."""
+        receipt = await self.emit(type, data, **attributes)
+        await self.drain()
+        return await self.run(receipt)
+
+    async def drain(self, *, skip: bool = True, at_most: Duration = FARTHEST) -> None:
+        """Work until nothing is due; then move the clock to where something is, until nothing waits for time any more.
+
+        What is due more than `at_most` from now stays waiting. `skip=False`: the clock is not moved at all.
+        """
+        end = self.clock.now() + duration(at_most)
+        for _ in range(MOST_SKIPS):
+            await self._work()
+            due = await self._next_due() if skip else None
+            if due is None or due > end:
+                return
+            self._time.move_to(due)
+        message = (
+            f"not at rest after the clock was moved {MOST_SKIPS:,} times: does something try again without end? "
+            'Give drain(at_most="1h") a limit, or look at world.runs()'
+        )
+        raise AssertionError(message)
+
+    async def skip(self, by: Duration) -> None:
+        """Let so much time pass, and do what comes due on the way, each at its own time."""
+        end = self.clock.now() + duration(by)
+        await self.drain(at_most=by)
+        self._time.move_to(end)
+        await self._work()
+
+    async def _work(self) -> None:
+        """Until nothing is due, or all that still runs waits for time."""
+        drained = asyncio.ensure_future(self.runtime.drain())
+        try:
+            while not drained.done():
+                await asyncio.wait({drained}, timeout=LOOK_EVERY)
+                if await self._only_waits_for_time():
+                    return
+            await drained
+        finally:
+            drained.cancel()
+            await asyncio.wait({drained})
+
+    async def _only_waits_for_time(self) -> bool:
+        for _ in range(TURNS_TO_BE_SURE):
+            runs = self.runtime.worker.in_flight
+            calls = [run.in_flight for run in runs]
+            if not calls or not all(calls) or sum(calls) != self._time.sleeping:
+                return False
+            await asyncio.sleep(0)
+        return True
+
+    async def _next_due(self) -> Microseconds | None:
+        stored = await self.runtime.reader.next_wake(self.app.name)
+        return min((due for due in (stored, self._time.next_due()) if due is not None), default=None)
+
+    # what a person says
+
+    async def confirm(self, effect: Mapping[str, Any] | str, result: Any = None) -> None:
+        """Say of a held effect that it was done, and with which result. Its run goes on at the next drain."""
+        text = None if result is None else to_text(result, what="the result")
+        await self._settle(effect, "confirmed", text)
+
+    async def repeat(self, effect: Mapping[str, Any] | str) -> None:
+        """Say of a held effect that it was not done, and is to be."""
+        await self._settle(effect, "retrying")
+
+    async def abandon(self, effect: Mapping[str, Any] | str) -> None:
+        """Say of a held effect that it was not done, and is not to be."""
+        await self._settle(effect, "abandoned")
+
+    async def _settle(
+        self,
+        effect: Mapping[str, Any] | str,
+        state: Literal["confirmed", "retrying", "abandoned"],
+        result: str | None = None,
+    ) -> None:
+        identifier = effect if isinstance(effect, str) else str(effect["id"])
+        settled = await self.runtime.store.settle_effect(
+            SettleEffect(identifier, state, "a test", "said in a test", result)
+        )
+        if settled is None or not settled.first:
+            found = "is not there" if settled is None else f"is {settled.effect.state} and waits for nobody"
+            message = f"effect {identifier} {found}: world.effects(state='held') lists what waits for a person"
+            raise NotFound(message)
+
+    # fakes
+
+    def fake(
+        self,
+        stands_for: Callable[..., Any] | Action[..., Any] | str,
+        *,
+        returns: Any = NOTHING,
+        raises: BaseException | type[BaseException] | None = None,
+        answers: Sequence[Any] | None = None,
+        calls: Callable[..., Any] | None = None,
+        record: str | Path | None = None,
+        takes: Duration | None = None,
+    ) -> Fake:
+        """Put something in the place of a step, an action or its `find`, to the end of a `with` block or of this world.
+
+        returns=   this value, however often it is called
+        raises=    this error
+        answers=   these, one after the other; errors among them are raised
+        calls=     what this function makes of the same arguments
+        record=    what the real one answered when the file was recorded; it is called for what is not in there yet
+        takes=     so much virtual time, before it answers
+
+        A function that is made anew in each attempt is named by its step's name instead: `world.fake("fetch", …)`.
+        """
+        fake = Fake(
+            stands_for,
+            returns=returns,
+            raises=raises,
+            answers=answers,
+            calls=calls,
+            record=record,
+            takes=takes,
+            remove=self._remove,
+        )
+        self._fakes.append(fake)
+        return fake
+
+    def _remove(self, fake: Fake) -> None:
+        if fake in self._fakes:
+            self._fakes.remove(fake)
+
+    def _stand_in(
+        self, runtime: Runtime, time: VirtualTime, declared: Any, function: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """What is called for a step, an action or its find. The latest fake counts; deeds of actions are counted."""
+        fake = next((one for one in reversed(self._fakes) if one.stands_for(declared)), None)
+        if fake is None and self._probe is None and not isinstance(declared, Action):
+            return function
+
+        async def stand_in(*arguments: Any, **keywords: Any) -> Any:
+            if runtime.store.journal.is_dead():
+                await asyncio.get_running_loop().create_future()  # its process is gone: it calls nobody any more
+            if fake is not None:
+                value = await fake.answer(declared, function, arguments, keywords, time)
+            else:
+                value = await call(function, arguments, keywords, what="the function")
+            if isinstance(declared, Action):
+                self.deeds.add(declared, arguments[0], arguments[1:], keywords)
+            return value
+
+        return stand_in
+
+    # looking
+
+    async def run(self, which: Which) -> dict[str, Any]:
+        """Everything about one run, as `GET /v1/runs/{id}` shows it: by its id, or the receipt of an event with one run."""
+        identifier = self._identify(which)
+        found = await self.runtime.reader.run(identifier)
+        if found is None:
+            message = f"there is no run {identifier} in this world"
+            raise NotFound(message)
+        return found
+
+    @staticmethod
+    def _identify(which: Which) -> str:
+        if isinstance(which, Mapping):
+            return str(which["id"])
+        if isinstance(which, str):
+            return which
+        if len(which.runs) != 1:
+            shown = ", ".join(which.runs) or "none"
+            message = f"event {which.id} ({which.status}) has not one run but {len(which.runs)}: {shown}"
+            raise NotFound(message)
+        return which.runs[0]
+
+    async def runs(self, *, agent: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
+        """All runs, each with everything about it, in the order in which they were made."""
+        return await read_runs(self.runtime.reader, agent=agent, state=state)
+
+    async def effects(self, *, action: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
+        """All effects, in the order in which they were begun."""
+        reader = self.runtime.reader
+        found = await every_page(lambda after: reader.effects(state=state, limit=LONGEST_PAGE, after=after))
+        return [one for one in reversed(found["effects"]) if action in {None, one["action"]}]
+
+    async def deliveries(self, *, channel: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
+        """All deliveries, in the order of their runs."""
+        return [
+            one
+            for run in await self.runs()
+            for one in run["deliveries"]
+            if channel in {None, one.get("channel")} and state in {None, one.get("state")}
+        ]
+
+    async def events(self) -> list[dict[str, Any]]:
+        """All events, in the order in which they came."""
+        reader = self.runtime.reader
+        found = await every_page(lambda after: reader.events(limit=LONGEST_PAGE, after=after))
+        return list(reversed(found["events"]))
+
+    async def alarms(self) -> list[dict[str, Any]]:
+        """All alarms."""
+        return list((await self.runtime.reader.alarms())["alarms"])
+
+    async def output(self, which: Which) -> Any:
+        """What a run returned. AssertionError if it is not done, with the reason."""
+        run = await self.run(which)
+        if run["state"] != "done":
+            error = run["error"] or {}
+            words = f" {error.get('type')}: {error.get('message')}" if error else ""
+            due = f", due at {run['due_at']}" if run["due_at"] else ""
+            message = f"run {run['id']} of {run['agent']} is {run['state']} ({run['reason']}{due}), not done.{words}"
+            raise AssertionError(message)
+        return run["output"]
+
+
+async def read_runs(reader: Reader, **which: Any) -> list[dict[str, Any]]:
+    """All runs of a store, each with everything about it, in the order in which they were made."""
+    found = await every_page(lambda after: reader.runs(**which, limit=LONGEST_PAGE, after=after))
+    runs = [await reader.run(run["id"]) for run in reversed(found["runs"])]
+    return [run for run in runs if run is not None]
+
+
+async def every_page(page: Callable[[str | None], Awaitable[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """The lists of all pages, each put together."""
+    whole: dict[str, list[dict[str, Any]]] = {}
+    after = None
+    while True:
+        found = await page(after)
+        after = found.pop("next")
+        for name, rows in found.items():
+            whole.setdefault(name, []).extend(rows)
+        if after is None:
+            return whole
