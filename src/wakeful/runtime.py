@@ -98,7 +98,7 @@ class Runtime:
             self.door,
             clock,
             random.Random(),
-            lease_left=self.membership.left,
+            time_for_calls=self.membership.time_for_calls,
             judge=lambda facts: decide(facts, app.rules),
             owners={agent.name: agent.options.owner for agent in app.agents.values()},
             channels=app.channels,
@@ -111,7 +111,7 @@ class Runtime:
             lambda: self.membership.process,
             ChannelSurroundings(self.door.accept),
             chance=self.surroundings.chance,
-            lease_left=self.membership.left,
+            time_for_calls=self.membership.time_for_calls,
             time_passes=clock.for_database() is None,
         )
         self.worker = Worker(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter as Tally
 from typing import Any
 
+from pydantic_core import from_json
+
 from crash.children.workload import SOURCE, STEPS, Counter, build, expected
 from crash.conftest import NewPlace
 from crash.harness import Nursery, Place
@@ -65,5 +67,31 @@ async def check(place: Place, numbers: list[int], *, kills: int, stops: int = 0)
         for name in STEPS:
             least = 2 if name == "flaky" else 1
             assert least <= ran[f"order-{number}", name] <= least + kills + stops, (name, ran)
+    await check_what_left(place, numbers, again=kills + stops)
     if place.dialect == "sqlite":  # on PostgreSQL a lease may outlive this look
         assert "alive" not in (await place.processes()).values()
+
+
+async def check_what_left(place: Place, numbers: list[int], *, again: int) -> None:
+    """What the shipping agent let out: counted outside of every process, and held against the store."""
+    lines = Tally((event, name) for event, name, _ in Counter(place.counter).lines())
+    effects = await place.query("select id, action, state, staged from wakeful_effect order by id")
+    assert Tally((action, state, staged) for _, action, state, staged in effects) == {
+        ("repeatable", "confirmed", 0): len(numbers),
+        ("searchable", "confirmed", 1): len(numbers),
+    }
+    for identifier, action, _, _ in effects:
+        calls = sum(count for (_, name), count in lines.items() if name == identifier)
+        assert 1 <= calls <= (1 if action == "searchable" else 1 + again), (action, calls)
+    deliveries = await place.query(
+        "select delivery.id, delivery.state, run.id from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq"
+    )
+    assert len(deliveries) == len(numbers)
+    assert {state for _, state, _ in deliveries} == {"delivered"}
+    arrived = {
+        (run, name.removeprefix("message.")): count for (run, name), count in lines.items() if "message." in name
+    }
+    assert set(arrived) == {(run, identifier) for identifier, _, run in deliveries}
+    assert max(arrived.values()) <= 1 + again
+    ((kept,),) = await place.query("select value from wakeful_state")
+    assert sorted(from_json(kept)["orders"]) == sorted(f"order-{number}" for number in numbers)

@@ -39,7 +39,7 @@ async def test_what_keeps_its_word_passes(service: Service):
 
 
 async def test_a_sync_action_and_an_async_look_pass_too(service: Service):
-    @action(safety="idempotent")  # type: ignore[arg-type]  # options and a plain def have no overload yet
+    @action(safety="idempotent")
     def charge(op: Operation, amount: int) -> None:
         service.done.setdefault(op.id, amount)
 

@@ -20,9 +20,15 @@ async def post(op: Operation, number: int, *, text: str = "") -> list[int]:
     return [number]
 
 
+@action(safety="at_most_once")
+def sync(op: Operation, number: int) -> float:
+    return float(number)
+
+
 async def handler(run: Run) -> None:
     assert_type(await run.act(plain, 7), str)
     assert_type(await run.act(post, 7, text="hello"), list[int])
+    assert_type(await run.act(sync, 7), float)
     run.stage(post, 7)
     assert_type(await plain(Operation("id", "plain", "run", 1), 7), str)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, get_args, get_type_hints, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, get_args, get_type_hints, overload
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -96,6 +96,15 @@ class Action(Generic[P, T]):
             raise InvalidData(message) from None
 
 
+class Declares(Protocol):
+    """`@action(…)`: makes an action of a function, async or not."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Operation, P], Awaitable[T]], /) -> Action[P, T]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Operation, P], T], /) -> Action[P, T]: ...
+
+
 def find_action(reference: str) -> Action[..., Any] | None:
     """The action that was declared under a reference, if it still is."""
     return _declared.get(reference)
@@ -118,7 +127,7 @@ def action(
     attempts: int = ...,
     backoff: Backoff | Duration = ...,
     checks: list[Callable[..., Any]] = ...,
-) -> Callable[[Callable[Concatenate[Operation, P], Awaitable[T]]], Action[P, T]]: ...
+) -> Declares: ...
 def action(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declare a function as an action: `@action`, or `@action(safety="idempotent", risk="low")`.
 

@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import Any
 
 from wakeful.clock import Microseconds, readable, seconds
-from wakeful.errors import StepTimeout, Transient
+from wakeful.errors import NotSent, StepTimeout, Transient
 
-# A call is given up this long before the lease can end: what comes later might happen beside the next owner's call.
-BEFORE_THE_LEASE = 1.0
+# How long a call that was given up may take to notice it.
+LETS_GO_WITHIN = 0.5
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -105,29 +105,35 @@ async def in_thread(function: Callable[..., Any], arguments: tuple[Any, ...], ke
     return await future
 
 
-async def within_lease(made: Awaitable[Any], limit: Microseconds, lease_left: Callable[[], float], *, what: str) -> Any:
+async def within_lease(
+    made: Awaitable[Any], limit: Microseconds, time_for_calls: Callable[[], float], *, what: str
+) -> Any:
     """Wait for a call that changes the outside world, but neither past its limit nor past the lease, which is looked at
-    again as it is renewed.
+    again as it is renewed. A process that was stopped for so long that its lease may be over does not begin one.
     """
+    if time_for_calls() <= 0:
+        if inspect.iscoroutine(made):
+            made.close()
+        message = f"the lease of this process may be over: {what} was not begun"
+        raise NotSent(message)
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(without_exit(made))
     ends = loop.time() + seconds(limit)
     try:
         while True:
-            lease = lease_left() - BEFORE_THE_LEASE
-            await asyncio.wait({task}, timeout=max(0.0, min(ends - loop.time(), lease)))
+            await asyncio.wait({task}, timeout=max(0.0, min(ends - loop.time(), time_for_calls())))
             if task.done():
                 return task.result()
             if loop.time() >= ends:
                 message = f"{what} took longer than its time limit of {readable(limit)}"
                 raise StepTimeout(message)
-            if lease_left() <= BEFORE_THE_LEASE:
+            if time_for_calls() <= 0:
                 message = f"the lease of this process could not be renewed while {what} was under way"
                 raise Transient(message)
     finally:
         if not task.done():
             task.cancel()
-            await asyncio.wait({task}, timeout=BEFORE_THE_LEASE / 2)
+            await asyncio.wait({task}, timeout=LETS_GO_WITHIN)
 
 
 async def without_exit(made: Awaitable[Any]) -> Any:

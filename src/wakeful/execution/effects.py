@@ -201,7 +201,7 @@ class EffectCall:
         token = run.inside(action.name)
         try:
             made = call(function, (operation, *arguments), keywords, what=f"action {action.name}")
-            return await within_lease(made, action.options.timeout, run.lease_left, what=f"action {action.name}")
+            return await within_lease(made, action.options.timeout, run.time_for_calls, what=f"action {action.name}")
         finally:
             run.outside(token)
 
@@ -247,7 +247,7 @@ class EffectCall:
                 self._run.stand_in(find, find), (operation, *arguments), keywords, what=f"find of action {action.name}"
             )
             found = await within_lease(
-                made, action.options.timeout, self._run.lease_left, what=f"find of action {action.name}"
+                made, action.options.timeout, self._run.time_for_calls, what=f"find of action {action.name}"
             )
             text = None if found is None else to_text(found, what=f"what find of action {action.name} found")
         except Exception as error:

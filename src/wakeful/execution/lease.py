@@ -24,6 +24,8 @@ from wakeful.errors import StoreUnavailable
 from wakeful.stores.base import RegisterProcess, RetireProcess
 
 LEASE: Microseconds = 15 * SECOND
+BEFORE_THE_LEASE = 1.0
+SHARE_OF_A_SHORT_LEASE = 0.2
 
 
 class Renewer(Protocol):
@@ -70,6 +72,12 @@ class Membership:
     def left(self) -> float:
         """Seconds for which this process certainly still owns its runs."""
         return self._deadline - time.monotonic()
+
+    def time_for_calls(self) -> float:
+        """Seconds for which a call to the outside may go on. It ends a while before the lease can: what comes later might
+        happen beside the next owner's call.
+        """
+        return self.left() - min(BEFORE_THE_LEASE, seconds(self._lease) * SHARE_OF_A_SHORT_LEASE)
 
     async def join(self) -> None:
         """Enter under a fresh identity and keep the lease from now on."""

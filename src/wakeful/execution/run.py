@@ -100,7 +100,7 @@ class Surroundings:
     chance: Random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     later: Callable[[float, Callable[[], None]], Cancellable] = after_seconds
-    lease_left: Callable[[], float] = lambda: math.inf
+    time_for_calls: Callable[[], float] = lambda: math.inf
     judge: Callable[[EffectFacts], Decision] = decide
     owners: Mapping[str, str | None] = field(default_factory=dict)
     channels: Collection[str] = ()
@@ -630,9 +630,9 @@ class Run:
         """Store what became of an effect."""
         return self._around.store.save_effect(SaveEffect(self._claim, effect))
 
-    def lease_left(self) -> float:
-        """Seconds for which this process certainly still owns the run."""
-        return self._around.lease_left()
+    def time_for_calls(self) -> float:
+        """Seconds for which a call to the outside may go on."""
+        return self._around.time_for_calls()
 
     async def hold(self, reason: str) -> None:
         """End this attempt, until a person says something. Does not return."""

@@ -52,7 +52,7 @@ class ChannelLane(Service):
         process: Callable[[], str],
         *,
         chance: Random,
-        lease_left: Callable[[], float],
+        time_for_calls: Callable[[], float],
         time_passes: bool = True,
     ) -> None:
         self.name = f"outbox {name}"
@@ -63,7 +63,7 @@ class ChannelLane(Service):
         self._store = store
         self._process = process
         self._chance = chance
-        self._lease_left = lease_left
+        self._time_for_calls = time_for_calls
         self._time_passes = time_passes  # under a virtual clock it does not: whoever moves that says when to look
         self._one_at_a_time = asyncio.Lock()
         self._token: int | None = None
@@ -150,7 +150,7 @@ class ChannelLane(Service):
         ]
         try:
             made = self.channel.deliver(messages)
-            await within_lease(made, self.channel.timeout, self._lease_left, what=f"channel {self._channel_name}")
+            await within_lease(made, self.channel.timeout, self._time_for_calls, what=f"channel {self._channel_name}")
         except Exception as error:
             return error
         self.delivered += len(deliveries)
@@ -187,13 +187,20 @@ class Courier:
         around: Surroundings,
         *,
         chance: Random,
-        lease_left: Callable[[], float],
+        time_for_calls: Callable[[], float],
         time_passes: bool = True,
     ) -> None:
         self._around = around
         self._lanes = {
             name: ChannelLane(
-                app, name, channel, store, process, chance=chance, lease_left=lease_left, time_passes=time_passes
+                app,
+                name,
+                channel,
+                store,
+                process,
+                chance=chance,
+                time_for_calls=time_for_calls,
+                time_passes=time_passes,
             )
             for name, channel in channels.items()
         }

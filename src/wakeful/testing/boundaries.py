@@ -49,6 +49,7 @@ class Boundaries:
     """Counts boundaries, and lets the process die or stop at one of them.
 
     crash_at   die at the n-th boundary
+    crash_on   die at the first boundary at this point of a transaction with just these requests
     but_not    die at the first boundary whose key is not one of these
     stop_at    stop there
     stop_in    stop within the n-th transaction
@@ -62,6 +63,7 @@ class Boundaries:
         self,
         *,
         crash_at: int | None = None,
+        crash_on: tuple[str, list[str]] | None = None,
         but_not: Collection[str] | None = None,
         stop_at: int | None = None,
         stop_in: int | None = None,
@@ -72,6 +74,7 @@ class Boundaries:
         die: Callable[[], None] = kill,
     ) -> None:
         self._crash_at = crash_at
+        self._crash_on = crash_on
         self._but_not = but_not
         self._stop_at = stop_at
         self._stop_in = stop_in
@@ -92,6 +95,8 @@ class Boundaries:
             self._stop_at = self.count
         if self._stop_on is not None and tuple(self._stop_on) == (point, list(boundary.requests)):
             self._stop_at, self._stop_on = self.count, None
+        if self._crash_on is not None and tuple(self._crash_on) == (point, list(boundary.requests)):
+            self._crash_at, self._crash_on = self.count, None
         if self._but_not is not None and self._crash_at is None and boundary.key not in self._but_not:
             self._crash_at = self.count
         self._passed(boundary)

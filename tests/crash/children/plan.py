@@ -21,6 +21,7 @@ class Plan:
     stop_in: int | None = None
     # The same for the first boundary at this point ("within") of a transaction with just these requests.
     stop_on: tuple[str, list[str]] | None = None
+    crash_on: tuple[str, list[str]] | None = None
     say_boundaries: bool = False
     single: bool = False  # batches may be single statements, as in production; there is no moment within them
     # Events to send: type, id, data. What gets no answer is sent again.

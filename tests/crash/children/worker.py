@@ -48,6 +48,7 @@ def boundaries(plan: Plan) -> Boundaries:
         stop_at=plan.stop_at,
         stop_in=plan.stop_in,
         stop_on=plan.stop_on,
+        crash_on=plan.crash_on,
         single=plan.single,
         passed=passed,
         reached=lambda boundary: say("at the boundary", **boundary.to_json()),
@@ -99,7 +100,8 @@ async def send_orders(runtime: Runtime, plan: Plan, numbers: Iterator[int], told
 async def has_done(runtime: Runtime, count: int) -> bool:
     try:
         counts = await runtime.reader.counts()
-        return counts.get("done", 0) + counts.get("dead", 0) + counts.get("held", 0) >= count
+        late = (await runtime.reader.deliveries(state="pending", limit=1))["deliveries"]
+        return counts.get("done", 0) + counts.get("dead", 0) + counts.get("held", 0) >= count and not late
     except StoreUnavailable:
         return False
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, Field
+
 from wakeful import App, Backoff, Operation, Run, Transient, action, on, step
+from wakeful.channels import Channel, Message
 from wakeful.execution.actions import Action
 from wakeful.testing.waiting import until
 
@@ -72,7 +75,8 @@ def build(
     """The app. `gate`: the step `held` waits until there is a file of that name, or in a folder of that name one that
     is called as the event.
     """
-    app = App(APP, store=url, in_flight=in_flight)
+    app = App(APP, store=url, in_flight=in_flight, channels={"ops": Noting(counter)})
+    repeatable, searchable, dangerous = actions_on(counter)
     book = book_on_sqlite if url.startswith("sqlite") else book_on_postgres
 
     @app.agent(on("order.placed"), backoff=QUICKLY)
@@ -124,8 +128,9 @@ def build(
         closed = await run.step(close, total)
         return {"closed": closed, "lucky": lucky, "booked": booked, "moment": moment.isoformat()}
 
-    @app.agent(on("order.booked"), backoff=QUICKLY)
+    @app.agent(on("order.booked"), backoff=QUICKLY, state=Shipped, deliver="ops")
     async def ship(run: Run, data: dict[str, Any]) -> int:
+        """Lets out everything that a run can: an effect, a staged one, its output, and a state."""
         event = str(run.event.causationid)
 
         @step
@@ -133,7 +138,11 @@ def build(
             counter.note(event, "pack")
             return total * 2
 
-        return await run.step(pack, data["total"])
+        packed = await run.step(pack, data["total"])
+        await run.act(repeatable, event)
+        run.stage(searchable, event)
+        run.state.orders.append(event)
+        return packed
 
     @app.agent(on("gate.reached"), backoff=QUICKLY)
     async def wait(run: Run) -> str:
@@ -165,7 +174,8 @@ def build(
 
         return " ".join([await run.step(before), (await run.step(held)).strip(), await run.step(after)])
 
-    declare_effects(app, counter)
+    for chosen in (repeatable, searchable, dangerous):
+        declare_twice(app, chosen)
 
     @app.agent(on("note.taken"))
     async def note(run: Run) -> None:
@@ -195,8 +205,29 @@ def build(
     return app
 
 
-def declare_effects(app: App, counter: Counter) -> None:
-    """One agent for each kind of safety. The service outside is the counter: what is noted there was done."""
+class Shipped(BaseModel):
+    """What the shipping agent keeps from run to run."""
+
+    orders: list[str] = Field(default_factory=list)
+
+
+class Noting(Channel):
+    """The other side is the counter: what is noted there has arrived."""
+
+    most = 10
+    attempts = 1_000
+    backoff = QUICKLY
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+
+    async def deliver(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            self._counter.note(message.run, f"message.{message.id}")
+
+
+def actions_on(counter: Counter) -> tuple[Action[[str], str], Action[[str], str], Action[[str], str]]:
+    """One for each kind of safety. The service outside is the counter: what is noted there was done."""
 
     async def find(op: Operation, event: str) -> str | None:
         counter.note(event, "looked")
@@ -217,8 +248,7 @@ def declare_effects(app: App, counter: Counter) -> None:
         counter.note(event, op.id)
         return "done"
 
-    for chosen in (repeatable, searchable, dangerous):
-        declare_twice(app, chosen)
+    return repeatable, searchable, dangerous
 
 
 def declare_twice(app: App, chosen: Action[[str], str]) -> None:
