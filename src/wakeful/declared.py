@@ -41,14 +41,15 @@ class Declared:
         read_data(data, declared, what="the edited data")
         return True
 
-    def refuse_misfit_state(self, agent: str, text: str) -> None:
-        """Raises NotFound for an agent without a state, InvalidState for one that its next run could not read."""
+    def refuse_misfit_state(self, agent: str, text: str | None) -> None:
+        """Raises NotFound for an agent without a state, InvalidState for one that its next run could not read. None clears it."""
         self.refuse_unknown(agent)
         model = self._app.agents[agent].options.state
         if model is None:
             message = f"agent {agent} has no state: it is declared with @app.agent(…, state=Model)"
             raise NotFound(message)
-        refuse_misfit(model, text)
+        if text is not None:
+            refuse_misfit(model, text)
 
     def judge(self, agent: str, *, now: Microseconds) -> Callable[[StoredEvent], Decision]:
         """Policy's answer about an event that was stored before."""

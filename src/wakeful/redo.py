@@ -39,8 +39,6 @@ class Redoing(Protocol):
 
     async def settle_effect(self, request: SettleEffect, /) -> Settled | None: ...
 
-    async def release(self, request: ReleaseRun, /) -> Redone | None: ...
-
     async def record_operation(self, request: RecordOperation, /) -> None: ...
 
 
@@ -195,7 +193,15 @@ def which_stands(settled: Settled, verb: str) -> str:
 # held outputs
 
 
-async def release_run(store: Redoing, request: ReleaseRun) -> Redone | None:
+class Releasing(Protocol):
+    """Where it is done."""
+
+    async def release(self, request: ReleaseRun, /) -> Redone | None: ...
+
+    async def record_operation(self, request: RecordOperation, /) -> None: ...
+
+
+async def release_run(store: Releasing, request: ReleaseRun) -> Redone | None:
     """Let a held output out as it is, and note who did so. None when there is no such run."""
     released = await store.release(request)
     if released is not None and released.refused is None:

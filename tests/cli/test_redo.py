@@ -156,7 +156,7 @@ def test_discard_ends_it_for_good(wakeful, dead):
         ),
         (("replay", "--all", "--app", "ap.py"), "there is no file ap.py"),
         (("dead", "replya"), 'Did you mean "replay"?'),
-        (("dead", "show"), "dead show takes one RUN"),
+        (("dead", "show"), "dead show takes one ID"),
     ],
 )
 def test_wrong_words_are_answered_clearly(wakeful, dead, words, said):

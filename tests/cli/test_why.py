@@ -28,7 +28,7 @@ def run(**changes):
         "id": "r1", "agent": "f", "state": "done", "attempts": 1, "crashes": 0, "reason": None, "app": "ops",
         "event": {"source": "/web", "id": "e1", "type": "a", "key": "k1", "data": None}, "created_at": AT_NOON,
         "started_at": AT_NOON, "finished_at": AT_ONE, "due_at": None, "owner": None, "steps": [], "history": [],
-        "remedies": [], "effects": [], "outcome": None, "error": None, **changes,
+        "remedies": [], "effects": [], "deliveries": [], "outcome": None, "error": None, **changes,
     }  # fmt: skip
 
 
@@ -52,10 +52,11 @@ def effect(state, **changes):
 
 
 class Fake:
-    def __init__(self, one_event, *runs, processes=()):
+    def __init__(self, one_event, *runs, processes=(), states=()):
         self._event = one_event
         self._runs = {one["id"]: one for one in runs}
         self._processes = list(processes)
+        self._states = list(states)
 
     async def run(self, identifier, /):
         if identifier == "ambiguous":
@@ -65,6 +66,13 @@ class Fake:
     async def event(self, identifier, /):
         return self._event if identifier in {self._event["id"], self._event["key"]} else None
 
+    async def delivery(self, identifier, /):
+        sent = [one for run in self._runs.values() for one in run["deliveries"]]
+        return next((one for one in sent if one["id"] == identifier), None)
+
+    async def states(self, agent=None, /):
+        return [one for one in self._states if one["agent"] == agent]
+
     async def processes(self):
         return self._processes
 
@@ -72,8 +80,8 @@ class Fake:
         return NOON
 
 
-async def story(one_event, *runs, identifier="e1", processes=()):
-    found = await why(Fake(one_event, *runs, processes=processes), identifier)
+async def story(one_event, *runs, identifier="e1", processes=(), states=()):
+    found = await why(Fake(one_event, *runs, processes=processes, states=states), identifier)
     assert found is not None
     return "\n".join(found["story"])
 

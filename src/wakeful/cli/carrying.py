@@ -69,4 +69,5 @@ def refuse_many(arguments: argparse.Namespace, count: int, what: str) -> None:
 
 
 def number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
