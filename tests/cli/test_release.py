@@ -94,6 +94,7 @@ def test_both_kinds_of_hold_are_listed_with_their_reason_and_what_to_do(wakeful,
     assert "at most once" in " ".join(shown.split())
     for command in ("effects confirm|repeat|abandon", "release RUN", "replay RUN", "dead discard RUN"):
         assert f"`wakeful {command}" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
     only = wakeful("runs", "--held", "--agent", "review").out
     assert "wakeful effects" not in only
     found = {one["what"]: one for one in wakeful("doctor", "--json", code=None).json["findings"]}

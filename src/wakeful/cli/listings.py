@@ -106,8 +106,8 @@ def show_held(arguments: argparse.Namespace, runs: list[dict[str, Any]]) -> None
     if effects:
         print("Settle an effect with `wakeful effects confirm|repeat|abandon ID --note TEXT`.")
     if outputs:
-        print("Look at an output with `wakeful trace RUN`. Let it out with `wakeful release RUN`,")
-        print("do it again with `wakeful replay RUN`, or end it with `wakeful dead discard RUN`.")
+        print("Look at an output with `wakeful trace RUN`. `wakeful release RUN` lets it out,")
+        print("`wakeful replay RUN` does it again, `wakeful dead discard RUN` ends it.")
 
 
 def tell_held(out: Console, kind: str, identifier: str, what: str, reason: str | None) -> None:
