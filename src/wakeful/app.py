@@ -53,6 +53,7 @@ class Agent:
             "attempts": self.options.attempts,
             "concurrency": self.options.concurrency,
             "deliver": self.options.deliver,
+            "checks": [name_of(check) for check in self.options.checks],
             "state": None if self.options.state is None else self.options.state.__name__,
             "written_at": self.written_at,
         }
@@ -114,16 +115,19 @@ class App:
             raise ConfigError(message)
         self.channels[str.__str__(name)] = channel
 
+    def unknown_channels(self) -> list[str]:
+        """What is wrong with the `deliver=` of agents, once everything is declared: channels that nobody declared."""
+        return [
+            f'agent {agent.name} ({agent.written_at}): deliver="{wanted}": app {self.name} has no such channel.'
+            f'{did_you_mean(wanted, self.channels)} Declare it: App(…, channels={{"{wanted}": http("https://…")}})'
+            for agent in self.agents.values()
+            if (wanted := agent.options.deliver) is not None and wanted not in self.channels
+        ]
+
     def refuse_unknown_channels(self) -> None:
-        """Every `deliver=` names a channel. Asked when everything is declared."""
-        for agent in self.agents.values():
-            wanted = agent.options.deliver
-            if wanted is not None and wanted not in self.channels:
-                message = (
-                    f'agent {agent.name} ({agent.written_at}): deliver="{wanted}": app {self.name} has no such channel.'
-                    f'{did_you_mean(wanted, self.channels)} Declare it: App(…, channels={{"{wanted}": http("https://…")}})'
-                )
-                raise ConfigError(message)
+        """Every `deliver=` names a channel."""
+        for message in self.unknown_channels():
+            raise ConfigError(message)
 
     def agent(self, *triggers: Trigger, name: str | None = None, **options: Any) -> Callable[[F], F]:
         """Declare a function as an agent that wakes on these triggers.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from wakeful.clock import Microseconds
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.execution.data import read_data
+from wakeful.execution.state import refuse_misfit
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.model import Decision
 from wakeful.policy.decide import AdmissionFacts, decide
@@ -39,6 +40,16 @@ class Declared:
             return False
         read_data(data, declared, what="the edited data")
         return True
+
+    def refuse_misfit_state(self, agent: str, text: str | None) -> None:
+        """Raises NotFound for an agent without a state, InvalidState for one that its next run could not read. None clears it."""
+        self.refuse_unknown(agent)
+        model = self._app.agents[agent].options.state
+        if model is None:
+            message = f"agent {agent} has no state: it is declared with @app.agent(…, state=Model)"
+            raise NotFound(message)
+        if text is not None:
+            refuse_misfit(model, text)
 
     def judge(self, agent: str, *, now: Microseconds) -> Callable[[StoredEvent], Decision]:
         """Policy's answer about an event that was stored before."""

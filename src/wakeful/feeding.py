@@ -158,7 +158,7 @@ async def feed_events(
             done += await store.feed(request)
             seen += len(chosen)
             progress(seen, plan.new)
-        if seen >= most or pace.stopped:
+        if seen >= most or pace.cut_short:
             break
     detail = f"{done} of {plan.new} events, {feeding.shown()}" + (f": {note}" if note else "")
     app = next(iter(plan.apps), None)

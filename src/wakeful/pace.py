@@ -25,11 +25,8 @@ class Pace:
         self._rate = rate
         self._stop = stop or asyncio.Event()
         self._began: float | None = None
+        self.cut_short = False  # it was stopped while something was left to do
         self.batch = BATCH if rate is None else min(BATCH, max(1, round(rate / BATCHES_A_SECOND)))
-
-    @property
-    def stopped(self) -> bool:
-        return self._stop.is_set()
 
     def batches(self, things: Sequence[T]) -> Iterator[Sequence[T]]:
         for start in range(0, len(things), self.batch):
@@ -46,7 +43,8 @@ class Pace:
                 await asyncio.wait_for(self._stop.wait(), wait)
             except TimeoutError:
                 return True
-        return not self.stopped
+        self.cut_short = self._stop.is_set()
+        return not self.cut_short
 
 
 def read_rate(text: str) -> float | None:

@@ -3,6 +3,7 @@
 dead letters    replayed or discarded. What was replayed is no dead letter any more, so whoever stops in between asks for
                 the same again, and it goes on where it stopped
 held effects    settled by a person's word. The first one stands
+held outputs    released by a person's word
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Any, Literal, Protocol
 from wakeful.clock import Microseconds
 from wakeful.execution.retry import signature
 from wakeful.pace import Pace, Progress, nobody_looks
-from wakeful.stores.base import RecordOperation, Redone, RedoRun, Settled, SettleEffect
+from wakeful.stores.base import RecordOperation, Redone, RedoRun, ReleaseRun, Settled, SettleEffect
 
 MANY = 10_000
-SHOWN_RUNS = 20
+SHOWN_LETTERS = 20
 
 Letter = dict[str, Any]
 
@@ -70,12 +71,13 @@ class Group:
 
     def to_json(self) -> dict[str, Any]:
         return {
+            "kind": "run",
             "agent": self.agent,
             "error": self.signature,
             "count": len(self.letters),
             "last_at": self.letters[0]["finished_at"],
             "confirmed_effects": sum(confirmed_of(self.letters).values()),
-            "runs": [letter["id"] for letter in self.letters[:SHOWN_RUNS]],
+            "runs": [letter["id"] for letter in self.letters[:SHOWN_LETTERS]],
         }
 
 
@@ -186,3 +188,30 @@ def which_stands(settled: Settled, verb: str) -> str:
     else:
         words = f"it is {effect.state} and waits for nobody"
     return f"{effect.action} {effect.id}: {words}. Nothing was changed by this {verb}"
+
+
+# held outputs
+
+
+class Releasing(Protocol):
+    """Where it is done."""
+
+    async def release(self, request: ReleaseRun, /) -> Redone | None: ...
+
+    async def record_operation(self, request: RecordOperation, /) -> None: ...
+
+
+async def release_run(store: Releasing, request: ReleaseRun) -> Redone | None:
+    """Let a held output out as it is, and note who did so. None when there is no such run."""
+    released = await store.release(request)
+    if released is not None and released.refused is None:
+        await store.record_operation(RecordOperation(request.operator, "release", None, request.id, request.note))
+    return released
+
+
+def what_leaves(run: Letter) -> dict[str, int]:
+    """How much of a held run a release lets out."""
+    return {
+        "deliveries": sum(one["state"] == "held" for one in run["deliveries"]),
+        "effects": sum(one["state"] == "staged" for one in run["effects"]),
+    }

@@ -1,10 +1,11 @@
-"""why: the whole story of an event or a run, in plain sentences, including "did nothing, because".
+"""why: the whole story of an event, a run or a delivery, in plain sentences, including "did nothing, because".
 
 Works on what a reader gives, the same objects that the HTTP API shows; so the story can never know more than they do.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from wakeful.errors import NotFound
 Shown = dict[str, Any]
 
 SHOWN_MESSAGE = 300
+SHOWN_MESSAGES = 3
 DID = {
     "replay": "replayed it",
     "again": "had it done again",
@@ -23,23 +25,28 @@ DID = {
 }
 
 
+DELIVERY_WORDS = ("delivered", "pending", "held", "dead", "discarded")
+
+
 class Source(Protocol):
     """What the story is told from."""
 
     async def run(self, identifier: str, /) -> Shown | None: ...
     async def event(self, identifier: str, /) -> Shown | None: ...
+    async def delivery(self, identifier: str, /) -> Shown | None: ...
+    async def states(self, agent: str | None = None, /) -> list[Shown]: ...
     async def processes(self) -> list[Shown]: ...
     async def time(self) -> Microseconds: ...
 
 
 async def why(reader: Source, identifier: str) -> Shown | None:
-    """What became of an event (by its id or key) or a run (by its id or the beginning of it), and what can be done.
+    """What became of an event (by its id or key), a run or a delivery (by its id or the beginning of it), and what can be done.
 
     `{"subject": {"kind", "id"}, "event": …, "admissions": […], "runs": […], "story": [sentences]}`, or None.
     """
     event, run = await find(reader, identifier)
     if event is None:
-        return None
+        return await why_delivery(reader, identifier)
     if run is not None:
         runs = [run]
     else:
@@ -54,11 +61,32 @@ async def why(reader: Source, identifier: str) -> Shown | None:
     for admission in event["admissions"]:
         told = of_agent.get(admission["agent"])
         if told is not None:
-            story += tell_run(told, present, alive, because=admission["reason"])
+            turn = await whose_turn(reader, told)
+            story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
         elif run is None:
             story += tell_admission(admission)
     subject = {"kind": "event", "id": event["id"]} if run is None else {"kind": "run", "id": run["id"]}
     return {"subject": subject, "event": event, "admissions": event["admissions"], "runs": runs, "story": story}
+
+
+async def why_delivery(reader: Source, identifier: str) -> Shown | None:
+    delivery = await reader.delivery(identifier)
+    run = None if delivery is None else await reader.run(delivery["run"])
+    event = None if run is None else await reader.event(run["event"]["key"])
+    if delivery is None or run is None or event is None:
+        return None
+    admissions = [one for one in event["admissions"] if one["agent"] == run["agent"]]
+    story = tell_delivery(delivery, run, event, await reader.time())
+    subject = {"kind": "delivery", "id": delivery["id"]}
+    return {"subject": subject, "event": event, "admissions": admissions, "runs": [run], "story": story}
+
+
+async def whose_turn(reader: Source, run: Shown) -> str | None:
+    """The run that has the state which this one waits for, if it does. Runs of an agent with a state go one by one."""
+    if run["state"] not in {"ready", "waiting"}:
+        return None
+    holders = [one["run"] for one in await reader.states(run["agent"]) if one["app"] == run["app"]]
+    return next((holder for holder in holders if holder not in {None, run["id"]}), None)
 
 
 async def find(reader: Source, identifier: str) -> tuple[Shown | None, Shown | None]:
@@ -135,11 +163,16 @@ def tell_admission(admission: Shown) -> list[str]:
 # a run
 
 
-def tell_run(run: Shown, present: Microseconds, alive: list[Shown], *, because: str | None = None) -> list[str]:
+def tell_run(
+    run: Shown, present: Microseconds, alive: list[Shown], *, because: str | None = None, turn: str | None = None
+) -> list[str]:
     story = [f"Agent {run['agent']} took it as run {run['id']}" + (f" ({because})." if because else ".")]
     story += tell_history(run)
     story += tell_steps(run)
     story += tell_effects(run)
+    story += tell_output(run)
+    if turn is not None:
+        return [*story, tell_turn(run, turn)]
     return [*story, *tell_state(run, present, alive)]
 
 
@@ -241,6 +274,46 @@ def tell_effects(run: Shown) -> list[str]:
     return told
 
 
+def tell_output(run: Shown) -> list[str]:
+    """What it put out, or would: staged effects, messages and what became of them, or nothing by choice."""
+    staged = [effect["action"] for effect in run["effects"] if effect["state"] == "staged"]
+    told = []
+    if staged:
+        verb = "waits" if len(staged) == 1 else "wait"
+        until = "for its release" if run["state"] == "held" else "to be done"
+        told.append(f"{number(len(staged), 'staged effect')} of it {verb} {until}: {listed(staged)}.")
+    told += tell_messages(run["deliveries"])
+    if (run["outcome"] or {}).get("silent_by_choice"):
+        told.append("It returned nothing, so there was nothing to deliver: it is silent by choice.")
+    return told
+
+
+def tell_messages(deliveries: list[Shown]) -> list[str]:
+    """How many stand where, and of those in trouble what it is."""
+    counts = Counter(delivery["state"] for delivery in deliveries)
+    if not counts:
+        return []
+    if set(counts) == {"held"}:
+        return [f"It would send {number(len(deliveries), 'message')}, held together with its output."]
+    parts = [f"{counts[state]} {state}" for state in DELIVERY_WORDS if counts[state]]
+    told = [f"It sent {number(len(deliveries), 'message')}: {', '.join(parts)}."]
+    dead = [delivery for delivery in deliveries if delivery["state"] == "dead"]
+    late = [delivery for delivery in deliveries if delivery["state"] == "pending" and delivery["error"]]
+    told += [
+        f"The message to {one['channel']} ({one['id']}) is dead{as_reason(one)}: {failure(one['error'])}. {what_to_do_with_it(one)}"
+        for one in dead[:SHOWN_MESSAGES]
+    ]
+    told += [
+        f"The message to {one['channel']} ({one['id']}) failed {number(one['tries'], 'time')}, with "
+        f"{failure(one['error'])}; it is tried again at {at(one['due_at'])}."
+        for one in late[:SHOWN_MESSAGES]
+    ]
+    more = len(dead[SHOWN_MESSAGES:])
+    if more:
+        told.append(f"So {'is' if more == 1 else 'are'} {more} more; `wakeful dead list` groups them by what is wrong.")
+    return told
+
+
 def tell_word(effect: Shown) -> str:
     """What a person said of an effect. One that was called again after that has no reason left, once it is confirmed."""
     who = effect["settled_by"]
@@ -304,6 +377,14 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
             return [f"It is {other}{because}."]
 
 
+def tell_turn(run: Shown, turn: str) -> str:
+    """A run of an agent with a state that waits for another one of them."""
+    return (
+        f"It waits for its turn: runs of agent {run['agent']} go one after the other, and run {turn} has the state. "
+        f"`wakeful why {turn}` tells what that one is doing."
+    )
+
+
 def what_to_say(run: Shown) -> list[str]:
     held = [effect["id"] for effect in run["effects"] if effect["state"] == "held"]
     if not held and run["outcome"] is not None:
@@ -326,6 +407,71 @@ def who_takes_it(alive: list[Shown]) -> list[str]:
             f"{number(len(alive), 'worker')} {'is' if len(alive) == 1 else 'are'} alive on this store; one that has this agent takes it when it is due."
         ]
     return ["No worker is alive on this store: start one with `wakeful serve APP` or `wakeful worker APP`."]
+
+
+# a delivery
+
+
+def tell_delivery(delivery: Shown, run: Shown, event: Shown, present: Microseconds) -> list[str]:
+    subject = f" about {delivery['subject']}" if delivery["subject"] else ""
+    story = [
+        (
+            f"Delivery {delivery['id']} is a message{subject} to channel {delivery['channel']}, from run {run['id']} of agent "
+            f"{run['agent']}, which handled event {event['id']} of type {event['type']}."
+        )
+    ]
+    if delivery["state"] != "held":
+        story.append(f"It was committed with its run at {at(delivery['committed_at'])}.")
+    return [*story, *tell_delivery_state(delivery, present)]
+
+
+def tell_delivery_state(delivery: Shown, present: Microseconds) -> list[str]:
+    tries, problem, run = number(delivery["tries"], "try"), failure(delivery["error"]), delivery["run"]
+    match delivery["state"]:
+        case "held":
+            return [
+                f"It is held, because the output of its run did not pass. `wakeful why {run}` tells why, and what can be done."
+            ]
+        case "delivered":
+            return [
+                f"It is delivered: the channel took it at {at(delivery['settled_at'])}, at the {ordinal(delivery['tries'])} try."
+            ]
+        case "dead":
+            settled = f"It is dead: given up at {at(delivery['settled_at'])} after {tries}{as_reason(delivery)}."
+            return [
+                f"{settled} The last error was {problem}.",
+                f"Nothing more happens by itself. {what_to_do_with_it(delivery)}",
+            ]
+        case "discarded":
+            return [f"It shall not be sent: {delivery['reason'] or 'discarded'}, at {at(delivery['settled_at'])}."]
+        case _ if delivery["tries"]:
+            return [f"It failed {number(delivery['tries'], 'time')}, with {problem}.", tell_when(delivery, present)]
+        case _:
+            again = [f"It was {delivery['reason']}."] if delivery["reason"] else []
+            return [*again, tell_when(delivery, present)]
+
+
+def tell_when(delivery: Shown, present: Microseconds) -> str:
+    due = moment(delivery["due_at"])
+    if due is not None and due > present:
+        return (
+            f"It is tried again at {at(delivery['due_at'])}, {readable(due - present)} from now; those behind it wait."
+        )
+    return (
+        "It is due: a worker of its app that runs delivers it, after those that were committed before it to the same channel. "
+        f"`wakeful deliveries --channel {delivery['channel']} --state pending` lists them."
+    )
+
+
+def what_to_do_with_it(delivery: Shown) -> str:
+    return (
+        f"Mend the cause, and have it tried again with `wakeful deliveries replay {delivery['id']}`; "
+        f"`wakeful deliveries discard {delivery['id']}` gives it up for good."
+    )
+
+
+def as_reason(delivery: Shown) -> str:
+    return f" ({delivery['reason']})" if delivery["reason"] else ""
 
 
 # words

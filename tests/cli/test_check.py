@@ -70,3 +70,56 @@ def test_the_apps_own_store_goes_before_the_environment(wakeful, folder, monkeyp
 def test_a_password_is_not_shown(wakeful, tickets):
     found = wakeful("check", "app.py", "--json", "--store", "postgresql://ada:secret@db/ops").json
     assert found["store"] == "postgresql://ada:…@db/ops"
+
+
+OUTPUT = """
+from pydantic import BaseModel
+
+from wakeful import App, Run, on
+from wakeful.channels import file, http
+
+app = App("desk", channels={"ops": file("ops.jsonl"), "hooks": http("https://example.com/hook", secret="whsec_c2VjcmV0")})
+
+
+class Seen(BaseModel):
+    count: int = 0
+
+
+def polite(output): ...
+
+
+@app.agent(on("a"), deliver="ops", checks=[polite], state=Seen)
+async def review(run: Run) -> None: ...
+
+
+@app.agent(on("b"))
+async def plain(run: Run) -> None: ...
+"""
+
+
+def test_channels_and_what_agents_put_out_and_keep(wakeful, folder):
+    (folder / "app.py").write_text(OUTPUT)
+    shown = wakeful("check", "app.py").out
+    assert "ops      file  path ops.jsonl" in shown
+    assert "hooks    http  url https://example.com/hook, signed" in shown
+    assert "c2VjcmV0" not in shown
+    assert "review  ops          Seen   polite" in shown
+    found = wakeful("check", "app.py", "--json").json
+    assert [(one["name"], one["kind"]) for one in found["channels"]] == [
+        ("log", "log"),
+        ("ops", "file"),
+        ("hooks", "http"),
+    ]
+    assert (found["agents"][0]["checks"], found["agents"][1]["checks"]) == (["polite"], [])
+
+
+def test_channels_that_nobody_declared_are_all_named(wakeful, folder):
+    text = OUTPUT.replace('deliver="ops"', 'deliver="opps"').replace(
+        '@app.agent(on("b"))', '@app.agent(on("b"), deliver="nowhere")'
+    )
+    (folder / "app.py").write_text(text)
+    result = wakeful("check", "app.py", code=1)
+    assert 'deliver="opps": app desk has no such channel. Did you mean "ops"?' in result.err
+    assert 'deliver="nowhere": app desk has no such channel.' in result.err
+    assert "no problems" not in result.out
+    assert len(wakeful("check", "app.py", "--json", code=1).json["problems"]) == 2

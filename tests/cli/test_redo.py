@@ -156,7 +156,7 @@ def test_discard_ends_it_for_good(wakeful, dead):
         ),
         (("replay", "--all", "--app", "ap.py"), "there is no file ap.py"),
         (("dead", "replya"), 'Did you mean "replay"?'),
-        (("dead", "show"), "dead show takes one RUN"),
+        (("dead", "show"), "dead show takes one ID"),
     ],
 )
 def test_wrong_words_are_answered_clearly(wakeful, dead, words, said):
@@ -221,6 +221,13 @@ def test_ctrl_c_stops_it_and_the_same_command_goes_on(wakeful, start, dead):
     assert "1 of 3 dead letters are ready again" in replaying.output
     assert "stopped; the same command goes on where it stopped" in replaying.output
     assert wakeful("replay", "--all", "--rate", "max").out == "2 of 2 dead letters are ready again\n"
+
+
+def test_ctrl_c_when_the_last_batch_is_done_stops_nothing(wakeful, dead, monkeypatch):
+    monkeypatch.setattr("wakeful.cli.carrying.ProgressLine.show", lambda *_: signal.raise_signal(signal.SIGINT))
+    done = wakeful("replay", "--all", "--rate", "max")
+    assert done.out == "3 of 3 dead letters are ready again\n"
+    assert "stopped" not in done.err
 
 
 def test_over_ten_thousand_need_a_yes(wakeful, dead, monkeypatch):

@@ -28,7 +28,7 @@ def run(**changes):
         "id": "r1", "agent": "f", "state": "done", "attempts": 1, "crashes": 0, "reason": None, "app": "ops",
         "event": {"source": "/web", "id": "e1", "type": "a", "key": "k1", "data": None}, "created_at": AT_NOON,
         "started_at": AT_NOON, "finished_at": AT_ONE, "due_at": None, "owner": None, "steps": [], "history": [],
-        "remedies": [], "effects": [], "outcome": None, "error": None, **changes,
+        "remedies": [], "effects": [], "deliveries": [], "outcome": None, "error": None, **changes,
     }  # fmt: skip
 
 
@@ -52,10 +52,11 @@ def effect(state, **changes):
 
 
 class Fake:
-    def __init__(self, one_event, *runs, processes=()):
+    def __init__(self, one_event, *runs, processes=(), states=()):
         self._event = one_event
         self._runs = {one["id"]: one for one in runs}
         self._processes = list(processes)
+        self._states = list(states)
 
     async def run(self, identifier, /):
         if identifier == "ambiguous":
@@ -65,6 +66,13 @@ class Fake:
     async def event(self, identifier, /):
         return self._event if identifier in {self._event["id"], self._event["key"]} else None
 
+    async def delivery(self, identifier, /):
+        sent = [one for run in self._runs.values() for one in run["deliveries"]]
+        return next((one for one in sent if one["id"] == identifier), None)
+
+    async def states(self, agent=None, /):
+        return [one for one in self._states if one["agent"] == agent]
+
     async def processes(self):
         return self._processes
 
@@ -72,8 +80,8 @@ class Fake:
         return NOON
 
 
-async def story(one_event, *runs, identifier="e1", processes=()):
-    found = await why(Fake(one_event, *runs, processes=processes), identifier)
+async def story(one_event, *runs, identifier="e1", processes=(), states=()):
+    found = await why(Fake(one_event, *runs, processes=processes, states=states), identifier)
     assert found is not None
     return "\n".join(found["story"])
 
@@ -207,3 +215,49 @@ async def test_what_is_not_there():
     assert await why(Fake(event(), run()), "nothing") is None
     with pytest.raises(NotFound):
         await why(Fake(event(), run()), "ambiguous")
+
+
+def delivery(state, **changes):
+    return {
+        "id": "r1-d1", "channel": "ops", "state": state, "reason": None, "message": "hi", "subject": None, "error": None,
+        "tries": 1, "due_at": None, "committed_at": AT_NOON, "settled_at": AT_ONE, "run": "r1", "agent": "f", **changes,
+    }  # fmt: skip
+
+
+class TestMessages:
+    async def test_one_that_is_tried_again(self):
+        late = delivery("pending", error=ERROR, tries=2, due_at=AT_ONE)
+        told = await story(event(), run(deliveries=[late, delivery("delivered")]))
+        assert "It sent 2 messages: 1 delivered, 1 pending." in told
+        assert "The message to ops (r1-d1) failed 2 times, with Transient: no answer; it is tried again at" in told
+
+    async def test_many_dead_ones_are_not_all_told(self):
+        told = await story(event(), run(deliveries=[delivery("dead", error=ERROR) for _ in range(9)]))
+        assert told.count("wakeful deliveries replay") == 3
+        assert "So are 6 more; `wakeful dead list` groups them" in told
+
+    @pytest.mark.parametrize(
+        ("one", "words"),
+        [
+            (delivery("delivered", tries=2), "the channel took it at 2026-01-01 13:00:00 UTC, at the 2nd try."),
+            (delivery("discarded", reason="discarded by ada: old"), "It shall not be sent: discarded by ada: old, at"),
+            (delivery("pending", tries=0), "It is due: a worker of its app"),
+            (
+                delivery("pending", tries=3, error=ERROR, due_at=AT_ONE),
+                "It is tried again at 2026-01-01 13:00:00 UTC, 1 h 0 m from now; those behind it wait.",
+            ),
+            (delivery("held"), "It is held, because the output of its run did not pass. `wakeful why r1` tells why"),
+        ],
+    )
+    async def test_the_story_of_one(self, one, words):
+        told = await story(event(), run(deliveries=[one]), identifier="r1-d1")
+        assert "Delivery r1-d1 is a message to channel ops, from run r1 of agent f, which handled event e1" in told
+        assert words in told
+
+
+@pytest.mark.parametrize(("app", "waits"), [("ops", True), ("another", False)])
+async def test_a_run_waits_for_the_one_that_has_the_state(app, waits):
+    held = {"app": app, "agent": "f", "run": "r0"}
+    told = await story(event(), run(state="ready", finished_at=None), states=[held], processes=[WORKER])
+    assert ("run r0 has the state" in told) is waits
+    assert ("It is ready to run" in told) is not waits

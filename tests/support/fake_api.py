@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel
 from starlette.testclient import TestClient
 
 from wakeful.api.app import create_api
@@ -11,7 +12,18 @@ from wakeful.api.security import ApiSettings
 from wakeful.app import App
 from wakeful.declared import Declared
 from wakeful.model import Effect, Event, Receipt
-from wakeful.stores.base import FeedEvents, RecordOperation, Redone, RedoRun, Settled, SettleEffect, StoredEvent
+from wakeful.stores.base import (
+    ChangeState,
+    FeedEvents,
+    RecordOperation,
+    RedoDelivery,
+    Redone,
+    RedoRun,
+    ReleaseRun,
+    Settled,
+    SettleEffect,
+    StoredEvent,
+)
 from wakeful.triggers.on import on
 
 RUN = {
@@ -54,6 +66,41 @@ LETTER = {
     "finished_at": "1970-01-01T00:00:01Z",
     "confirmed": {"charge": 2},
 }
+DELIVERY = {
+    "id": "abc-d1",
+    "channel": "ops",
+    "state": "dead",
+    "reason": "will fail the same way again",
+    "message": {"text": "hello"},
+    "subject": None,
+    "error": {"type": "Persistent", "message": "gone 7"},
+    "tries": 1,
+    "due_at": None,
+    "committed_at": "1970-01-01T00:00:00Z",
+    "settled_at": "1970-01-01T00:00:01Z",
+    "run": "abc",
+    "agent": "review",
+}
+DEAD_DELIVERY = {
+    "id": "abc-d1",
+    "channel": "ops",
+    "agent": "review",
+    "run": "abc",
+    "error": {"type": "Persistent", "message": "gone 7"},
+    "reason": "will fail the same way again",
+    "finished": 1_000_000,
+    "finished_at": "1970-01-01T00:00:01Z",
+}
+STATE = {
+    "app": "shop",
+    "agent": "counter",
+    "key": "",
+    "value": {"count": 3},
+    "version": 3,
+    "changed_by": "abc",
+    "changed_at": "1970-01-01T00:00:01Z",
+    "run": None,
+}
 CURSOR = "page-2"
 
 
@@ -80,6 +127,7 @@ class FakeReader:
         self.asked: dict[str, Any] = {}
         self.error: Exception | None = None
         self.letters: list[dict[str, Any]] = [LETTER]
+        self.dead_letters: list[dict[str, Any]] = [DEAD_DELIVERY]
 
     def _ask(self, **asked: Any) -> None:
         self.asked = asked
@@ -121,6 +169,23 @@ class FakeReader:
         self._ask(agent=agent)
         return self.letters if agent in (None, "review") else []
 
+    async def deliveries(self, *, channel=None, state=None, limit=50, after=None) -> dict[str, Any]:
+        self._ask(channel=channel, state=state, limit=limit, after=after)
+        return {"deliveries": [DELIVERY], "next": CURSOR}
+
+    async def delivery(self, identifier: str) -> dict[str, Any] | None:
+        self._ask(identifier=identifier)
+        return DELIVERY if identifier == "abc-d1" else None
+
+    async def dead_deliveries(self, *, channel=None, agent=None) -> list[dict[str, Any]]:
+        self._ask(channel=channel, agent=agent)
+        return self.dead_letters if channel in (None, "ops") and agent in (None, "review") else []
+
+    async def states(self, agent=None) -> list[dict[str, Any]]:
+        self._ask(agent=agent)
+        both = [STATE, {**STATE, "app": "desk"}]
+        return both if agent in (None, "counter") else []
+
     async def events_to_feed(self, agent, prefix, /, *, app, since, until, after, most, whole) -> list[StoredEvent]:
         envelope = '{"source": "/shop", "id": "1", "type": "order.created"}' if whole else None
         stored = StoredEvent(1, "shop", "/shop", "1", "order.created", None, None, envelope)
@@ -147,6 +212,9 @@ class FakeStore:
         self.fed: list[FeedEvents] = []
         self.settled: list[SettleEffect] = []
         self.operations: list[RecordOperation] = []
+        self.redelivered: list[RedoDelivery] = []
+        self.released: list[ReleaseRun] = []
+        self.changed: list[ChangeState] = []
 
     async def redo(self, request: RedoRun) -> Redone | None:
         self.redone.append(request)
@@ -168,16 +236,42 @@ class FakeStore:
         self.fed.append(request)
         return len(request.runs)
 
+    async def redo_delivery(self, request: RedoDelivery) -> str | None:
+        """A second time it is pending."""
+        known = [one.id for one in self.redelivered]
+        self.redelivered.append(request)
+        return "pending" if request.id in known else "dead"
+
+    async def release(self, request: ReleaseRun) -> Redone | None:
+        """A second time it is done."""
+        self.released.append(request)
+        again = len(self.released) > 1
+        return Redone(request.id, "held", "is done: only a held output can be released" if again else None)
+
+    async def change_state(self, request: ChangeState) -> int:
+        self.changed.append(request)
+        return 4
+
     async def record_operation(self, request: RecordOperation) -> None:
         self.operations.append(request)
 
 
+class Count(BaseModel):
+    """What an agent keeps."""
+
+    count: int = 0
+    name: str = ""
+
+
 def a_shop() -> App:
-    """An app with one agent that wants a number."""
+    """An app with an agent that wants a number, and one that keeps one."""
     app = App("shop")
 
     @app.agent(on("order.created"))
     async def review(run, amount: int) -> None: ...
+
+    @app.agent(on("order.counted"), state=Count)
+    async def counter(run) -> None: ...
 
     return app
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.fake_api import CURSOR, EFFECT, LETTER, Api, assert_problem
+from support.fake_api import CURSOR, DEAD_DELIVERY, DELIVERY, EFFECT, LETTER, STATE, Api, assert_problem
 from wakeful.api.redo import SLICE
 from wakeful.api.security import ApiSettings
 from wakeful.redo import MANY
@@ -17,6 +17,10 @@ CHANGES = (
     "/v1/runs/abc/replay",
     "/v1/runs/abc/discard",
     "/v1/replay",
+    "/v1/discard",
+    "/v1/runs/abc/release",
+    "/v1/deliveries/abc-d1/replay",
+    "/v1/deliveries/abc-d1/discard",
 )
 
 
@@ -30,7 +34,9 @@ def post(api, path, body=None, **headers):
 
 
 def nothing_was_changed(api):
-    return not (api.store.redone or api.store.fed or api.store.settled or api.store.operations)
+    store = api.store
+    changed = (store.redone, store.fed, store.settled, store.redelivered, store.released, store.changed)
+    return not any(changed) and not store.operations
 
 
 class TestToken:
@@ -49,7 +55,10 @@ class TestToken:
 
     def test_looking_needs_none_on_this_machine(self):
         api = Api()
-        for path in ("/v1/dead", "/v1/effects", "/v1/effects/eff"):
+        for path in (
+            *("/v1/dead", "/v1/effects", "/v1/effects/eff", "/v1/deliveries", "/v1/deliveries/abc-d1"),
+            *("/v1/states", "/v1/states/counter"),
+        ):
             assert api.client.get(path).status_code == 200
 
     @pytest.mark.parametrize("path", CHANGES)
@@ -72,7 +81,7 @@ class TestBody:
         ],
     )
     def test_what_is_wrong_is_named(self, api, path, body, field):
-        if path == "/v1/replay":
+        if path in {"/v1/replay", "/v1/discard"}:
             body = body.replace(b'{"note"', b'{"filter": {"all": true}, "note"')
         answer = api.client.post(path, content=body, headers={**TOKEN, "Content-Type": "application/json"})
         assert_problem(answer, 400, field=field)
@@ -155,9 +164,18 @@ class TestRuns:
 
 class TestMany:
     def test_groups(self, api):
-        (group,) = api.client.get("/v1/dead", headers=TOKEN).json()["groups"]
-        assert (group["error"], group["count"], group["confirmed_effects"]) == ("Persistent: broken …", 1, 2)
-        assert api.client.get("/v1/dead?error=gone", headers=TOKEN).json() == {"groups": []}
+        run, delivery = api.client.get("/v1/dead", headers=TOKEN).json()["groups"]
+        assert (run["kind"], run["error"], run["count"]) == ("run", "Persistent: broken …", 1)
+        assert run["confirmed_effects"] == 2
+        assert delivery == {
+            "kind": "delivery",
+            "channel": "ops",
+            "error": "Persistent: gone …",
+            "count": 1,
+            "last_at": "1970-01-01T00:00:01Z",
+            "deliveries": ["abc-d1"],
+        }
+        assert api.client.get("/v1/dead?error=lost", headers=TOKEN).json() == {"groups": []}
         assert_problem(api.client.get("/v1/dead?agnet=x", headers=TOKEN), 400, field="agnet")
 
     def test_a_plan_changes_nothing(self, api):
@@ -202,6 +220,11 @@ class TestMany:
             ({"filter": {"all": True}, "yes": 1}, 200, None),
             ({"filter": {"all": True}, "plan": 1}, 400, "plan"),
             ({"filter": {"agent": "nobody"}}, 404, None),
+            ({"deliveries": {}}, 400, "deliveries"),
+            ({"deliveries": {"agent": "review"}}, 400, "deliveries.agent"),
+            ({"deliveries": {"channel": "psot"}}, 404, None),
+            ({"deliveries": {"all": True, "until": "noon"}}, 400, "deliveries.until"),
+            ({"deliveries": {"all": True}, "filter": {"all": True}}, 400, "filter"),
             ({"events": {"type": "t", "agent": "review"}}, 400, "events.from"),
             ({"events": {"type": "t", "from": "noon", "agent": "review"}}, 400, "events.from"),
             ({"events": {"type": "t", "from": "1h", "to": "2h", "agent": "review"}}, 400, "events.from"),
@@ -217,6 +240,32 @@ class TestMany:
             assert_problem(answer, status, **({"field": field} if field else {}))
             assert nothing_was_changed(api)
 
+    def test_many_are_discarded(self, api):
+        plan = post(api, "/v1/discard", {"filter": {"agent": "review"}, "plan": True}).json()
+        assert plan["count"] == 1
+        assert nothing_was_changed(api)
+        assert post(api, "/v1/discard", {"filter": {"all": True}, "note": "old"}).json()["redone"] == 1
+        (request,) = api.store.redone
+        assert (request.discard, request.note) == (True, "old")
+        assert api.store.operations[0].verb == "discard"
+
+    def test_stored_events_cannot_be_discarded(self, api):
+        body = {"events": {"type": "t", "from": "2h", "agent": "review"}}
+        assert_problem(post(api, "/v1/discard", body), 400, field="events")
+        assert nothing_was_changed(api)
+
+    @pytest.mark.parametrize(("verb", "discard"), [("replay", False), ("discard", True)])
+    def test_many_deliveries(self, api, verb, discard):
+        api.reader.dead_letters = [{**DEAD_DELIVERY, "id": f"abc-{number}"} for number in range(SLICE + 5)]
+        plan = post(api, f"/v1/{verb}", {"deliveries": {"channel": "ops"}, "plan": True}).json()
+        assert (plan["count"], plan["groups"][0]["channel"]) == (SLICE + 5, "ops")
+        assert nothing_was_changed(api)
+        answer = post(api, f"/v1/{verb}", {"deliveries": {"error": "GONE"}, "note": "n"}).json()
+        assert answer == {"redone": SLICE, "left": 5, "until": "1970-01-01T01:00:00Z"}
+        first = api.store.redelivered[0]
+        assert (first.id, first.note, first.discard) == (f"abc-{SLICE + 4}", "n", discard)
+        assert [one.verb for one in api.store.operations] == [f"deliveries {verb}"]
+
     def test_stored_events_for_an_agent(self, api):
         events = {"type": "order.*", "from": "2h", "agent": "review"}
         plan = post(api, "/v1/replay", {"events": events, "plan": True}).json()
@@ -226,3 +275,107 @@ class TestMany:
         assert (answer["redone"], answer["left"]) == (1, 0)
         (request,) = api.store.fed
         assert (request.agent, request.reason, len(request.runs)) == ("review", "replayed by ada: new", 1)
+
+
+class TestRelease:
+    def test_it_is_let_out_under_a_name(self, api):
+        answer = post(api, "/v1/runs/abc/release", {"note": "seen"}, **{"Wakeful-Operator": "ada"})
+        assert answer.json() == {"run": "abc", "was": "held", "deliveries": 0, "effects": 0}
+        (request,) = api.store.released
+        assert (request.id, request.operator, request.note) == ("abc", "ada", "seen")
+        assert [one.verb for one in api.store.operations] == ["release"]
+
+    def test_what_is_not_held_or_not_there(self, api):
+        post(api, "/v1/runs/abc/release")
+        problem = assert_problem(post(api, "/v1/runs/abc/release"), 409)
+        assert problem["detail"] == "run abc is done: only a held output can be released"
+        assert len(api.store.operations) == 1
+        assert_problem(post(api, "/v1/runs/nothing/release"), 404)
+
+
+class TestDeliveries:
+    def test_listing_and_one(self, api):
+        asked = {"channel": "ops", "state": "dead", "limit": "5"}
+        page = api.client.get("/v1/deliveries", params=asked, headers=TOKEN).json()
+        assert page == {"deliveries": [DELIVERY], "next": CURSOR}
+        assert api.reader.asked == {"channel": "ops", "state": "dead", "limit": 5, "after": None}
+        assert api.client.get("/v1/deliveries/abc-d1", headers=TOKEN).json() == DELIVERY
+        assert_problem(api.client.get("/v1/deliveries/nothing", headers=TOKEN), 404)
+        assert_problem(api.client.get("/v1/deliveries?state=daed", headers=TOKEN), 400, field="state")
+        assert_problem(api.client.get("/v1/deliveries?after=x", headers=TOKEN), 400, field="after")
+
+    @pytest.mark.parametrize(("verb", "discard"), [("replay", False), ("discard", True)])
+    def test_one_is_redone_and_only_while_it_is_dead(self, api, verb, discard):
+        answer = post(api, f"/v1/deliveries/abc-d1/{verb}", {"note": "n"}, **{"Wakeful-Operator": "ada"})
+        assert answer.json() == {"delivery": "abc-d1", "was": "dead"}
+        (request,) = api.store.redelivered
+        assert (request.id, request.operator, request.note, request.discard) == ("abc-d1", "ada", "n", discard)
+        problem = assert_problem(post(api, f"/v1/deliveries/abc-d1/{verb}"), 409)
+        assert "delivery abc-d1 is pending: only a dead one can be" in problem["detail"]
+        assert [one.verb for one in api.store.operations] == [f"deliveries {verb}"]
+        assert_problem(post(api, f"/v1/deliveries/nothing/{verb}"), 404)
+
+
+class TestStates:
+    def put(self, api, agent, body, **headers):
+        return api.client.put(f"/v1/states/{agent}", json=body, headers={**TOKEN, **headers})
+
+    def test_looking(self, api):
+        both = [STATE, {**STATE, "app": "desk"}]
+        assert api.client.get("/v1/states", headers=TOKEN).json() == {"states": both}
+        assert api.client.get("/v1/states?app=shop", headers=TOKEN).json() == {"states": [STATE]}
+        assert api.client.get("/v1/states/counter?app=shop", headers=TOKEN).json() == {"states": [STATE]}
+        assert_problem(api.client.get("/v1/states/review", headers=TOKEN), 404)
+        assert_problem(api.client.get("/v1/states/counter?app=gone", headers=TOKEN), 404)
+        assert_problem(api.client.get("/v1/states?agent=x", headers=TOKEN), 400, field="agent")
+
+    def test_set(self, api):
+        body = {"value": {"count": 7}, "note": "moved"}
+        answer = self.put(api, "counter", body, **{"Wakeful-Operator": "ada"})
+        assert answer.json() == {"app": "shop", "agent": "counter", "version": 4}
+        (request,) = api.store.changed
+        assert (request.app, request.value, request.operator) == ("shop", '{"count":7}', "ada")
+        (operation,) = api.store.operations
+        assert (operation.verb, operation.target, operation.detail) == ("state set", "counter", "moved")
+
+    def test_clear(self, api):
+        answer = api.client.request("DELETE", "/v1/states/counter", json={"note": "anew"}, headers=TOKEN)
+        assert answer.json()["version"] == 4
+        assert api.client.delete("/v1/states/counter", headers=TOKEN).status_code == 200
+        assert [one.value for one in api.store.changed] == [None, None]
+        assert [one.detail for one in api.store.operations] == ["anew", None]
+
+    def test_what_does_not_fit_is_refused_with_the_fields(self, api):
+        body = {"value": {"count": "x", "name": 1}}
+        problem = assert_problem(self.put(api, "counter", body), 422, field="value")
+        assert "that does not fit Count: count: Input should be a valid integer" in problem["detail"]
+        assert "; name: Input should be a valid string" in problem["detail"]
+        assert nothing_was_changed(api)
+
+    def test_another_app_is_taken_as_it_is_where_it_is_known(self, api):
+        assert self.put(api, "counter", {"value": "anything", "app": "desk"}).json()["app"] == "desk"
+        assert api.store.changed[0].app == "desk"
+        assert_problem(self.put(api, "counter", {"value": 1, "app": "gone"}), 404)
+
+    @pytest.mark.parametrize(
+        ("agent", "body", "status", "said"),
+        [
+            ("conuter", {"value": {}}, 404, 'Did you mean "counter"?'),
+            ("review", {"value": {}}, 404, "agent review has no state"),
+            ("counter", {}, 400, "value is missing"),
+            ("counter", {"valeu": {}}, 400, 'Did you mean "value"?'),
+            ("counter", {"value": {}, "note": 7}, 400, "note is text"),
+        ],
+    )
+    def test_bad_input(self, api, agent, body, status, said):
+        assert said in assert_problem(self.put(api, agent, body), status)["detail"]
+        assert nothing_was_changed(api)
+
+    def test_without_a_token_nothing_is_changed(self, api):
+        assert_problem(api.client.put("/v1/states/counter", json={"value": {}}), 401)
+        assert_problem(api.client.delete("/v1/states/counter"), 401)
+        open_api = Api()
+        assert_problem(open_api.client.put("/v1/states/counter", json={"value": {}}), 403)
+        assert_problem(open_api.client.delete("/v1/states/counter"), 403)
+        assert nothing_was_changed(api)
+        assert nothing_was_changed(open_api)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 
 import pytest
 
 from wakeful.cli.carrying import ProgressLine
+from wakeful.pace import Pace
 
 
 class Screen(io.StringIO):
@@ -25,3 +27,19 @@ def test_it_is_written_over_on_a_terminal_and_silent_elsewhere(monkeypatch, stre
     line.show(10_000, 10_000)
     line.end()
     assert stream.getvalue() == shown
+
+
+@pytest.mark.parametrize(("asked_in", "cut_short"), [(1, True), (2, True), (3, False), (None, False)])
+async def test_it_was_stopped_only_if_something_was_left_to_do(asked_in, cut_short):
+    stop = asyncio.Event()
+    pace = Pace(rate=None, stop=stop)
+    pace.batch = 2
+    done = 0
+    for number, batch in enumerate(pace.batches(range(6)), start=1):
+        if not await pace.turn(done):
+            break
+        if number == asked_in:
+            stop.set()
+        done += len(batch)
+    assert pace.cut_short is cut_short
+    assert done == (6 if asked_in is None else 2 * asked_in)

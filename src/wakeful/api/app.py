@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from wakeful.api.alarms import alarm_routes
+from wakeful.api.deliveries import delivery_routes
 from wakeful.api.effects import effect_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import health_routes
@@ -22,6 +23,7 @@ from wakeful.api.problem import HANDLED, answer_with_problem
 from wakeful.api.redo import redo_routes
 from wakeful.api.runs import run_routes
 from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
+from wakeful.api.states import state_routes
 
 
 def create_api(
@@ -40,6 +42,8 @@ def create_api(
         *event_routes(door, reader, settings.body_limit),
         *run_routes(reader),
         *effect_routes(reader, store, settings),
+        *delivery_routes(reader, store, settings),
+        *state_routes(reader, store, agents, settings),
         *redo_routes(reader, store, agents, settings),
         *alarm_routes(reader),
         *openapi_routes(),

@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from wakeful.api.alarms import ALARM_STATES
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
+from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
 from wakeful.api.problem import MEDIA_TYPE
 from wakeful.api.reply import JsonResponse
@@ -47,7 +48,7 @@ def document() -> Json:
         "info": {
             "title": "Wakeful",
             "version": _version(),
-            "description": "Events in; runs, events, effects, alarms and their stories out; what failed is redone. Errors are problem+json (RFC 9457).",
+            "description": "Events in; runs, events, effects, deliveries, states, alarms and their stories out; what failed is redone. Errors are problem+json (RFC 9457).",
         },
         "servers": [{"url": "/"}],
         "security": [{}, {"token": []}],
@@ -133,9 +134,12 @@ def _paths() -> Json:
         "/v1/why": {
             "get": {
                 "operationId": "why_by_query",
-                "summary": "The whole story of an event or a run, by an id that no path can carry",
+                "summary": "The whole story of an event, a run or a delivery, by an id that no path can carry",
                 "parameters": [
-                    {**query("id", {"type": "string", "minLength": 1}, "Id of an event or a run"), "required": True}
+                    {
+                        **query("id", {"type": "string", "minLength": 1}, "Id of an event, a run or a delivery"),
+                        "required": True,
+                    }
                 ],
                 "responses": {
                     "200": answer("The story", reference("Story")),
@@ -143,8 +147,10 @@ def _paths() -> Json:
                 },
             }
         },
-        "/v1/why/{identifier}": one("why", "The whole story of an event or a run", "identifier", "Story"),
+        "/v1/why/{identifier}": one("why", "The whole story of an event, a run or a delivery", "identifier", "Story"),
         **effect_paths(),
+        **delivery_paths(),
+        **state_paths(),
         **redo_paths(),
         "/v1/alarms": {
             "get": {
@@ -253,6 +259,7 @@ def _schemas() -> Json:
         "PlainEvent": {**event, "required": ["id", "source", "type"]},
         "Receipts": listing("events", object_of(receipt, "source", "id", "status", "runs")),
         **redo_schemas(),
+        **output_schemas(),
         "StoredEvent": reference,
         "Run": object_of(run, *run),
         "RunDetail": object_of(run | detail, *run, *detail),
@@ -273,7 +280,7 @@ def _responses() -> Json:
         "413": "The body is over the limit; it was not read to the end",
         "415": "This Content-Type carries no event",
         "421": "The Host header names another server",
-        "422": "This Idempotency-Key was used for another request, or the data does not fit the agent",
+        "422": "This Idempotency-Key was used for another request, or the data or the state does not fit the agent",
         "503": "The store is unavailable: it may be stored; sending it again is safe",
     }
     answers = {status: answer(description, reference("Problem"), MEDIA_TYPE) for status, description in words.items()}

@@ -59,29 +59,34 @@ def redo_paths() -> Json:
     again = {"again": {**flag, "description": "Also a run that is done, as a new one of its family"}}
     moment = {**text, "description": "RFC 3339, a date, or how long ago, like 2h"}
     chosen: Json = {
-        "agent": {**text, "description": "Dead letters of this agent"},
-        "error": {**text, "description": "Dead letters whose error contains this"},
-        "all": {**flag, "description": "All dead letters"},
+        "agent": {**text, "description": "Dead runs of this agent"},
+        "error": {**text, "description": "Those whose error contains this"},
+        "all": {**flag, "description": "All of them"},
         "until": {**moment, "description": "Only what had died before then: the until of the first answer"},
     }
+    messages: Json = {"channel": {**text, "description": "Dead deliveries to this channel"}}
+    messages |= {name: chosen[name] for name in ("error", "all", "until")}
     events: Json = {"type": text, "from": moment, "to": moment, "agent": text}
     many: Json = {
         "filter": {**object_of(chosen), "type": ["object", "null"], "additionalProperties": False},
-        "events": {
-            **object_of(events, "type", "from", "agent"),
-            "type": ["object", "null"],
-            "additionalProperties": False,
-        },
+        "deliveries": {**object_of(messages), "type": ["object", "null"], "additionalProperties": False},
         "plan": {**flag, "description": "Only say what would be done"},
         "yes": {**flag, "description": f"Also when there are more than {MANY:,}"},
         "rate": {"type": ["string", "number", "null"], "description": "So many a second, like 20/s, or max"},
         **note,
     }
+    feeding = {
+        "events": {
+            **object_of(events, "type", "from", "agent"),
+            "type": ["object", "null"],
+            "additionalProperties": False,
+        }
+    }
     return {
         "/v1/dead": {
             "get": {
                 "operationId": "list_dead",
-                "summary": "Dead letters, grouped by agent and error",
+                "summary": "Dead letters: runs grouped by agent and error, deliveries by channel and error",
                 "parameters": [
                     query("agent", {"type": "string"}, "Only of this agent"),
                     query("error", {"type": "string"}, "Only those whose error contains this"),
@@ -105,9 +110,26 @@ def redo_paths() -> Json:
         "/v1/runs/{id}/discard": change(
             "discard_run", "Give up on a dead letter for good", note, "RedoneRun", "404", "409", parameter="id"
         ),
+        "/v1/runs/{id}/release": change(
+            "release_run",
+            "Let a held output out, although it did not pass its checks",
+            note,
+            "Released",
+            "404",
+            "409",
+            parameter="id",
+        ),
         "/v1/replay": change(
             "replay",
             f"Replay many dead letters, or hand stored events to an agent: up to {SLICE:,} in one request",
+            many | feeding,
+            "Redone",
+            "404",
+            "409",
+        ),
+        "/v1/discard": change(
+            "discard",
+            f"Give up on many dead letters for good: up to {SLICE:,} in one request",
             many,
             "Redone",
             "404",
@@ -129,13 +151,13 @@ def redo_schemas() -> Json:
         "settled_by": nullable,
         "note": nullable,
     }
-    group: Json = {
-        "agent": text,
-        "error": text,
-        "count": count,
-        "last_at": nullable,
-        "confirmed_effects": count,
+    group: Json = {"kind": one_of(("run", "delivery")), "error": text, "count": count, "last_at": nullable}
+    of_a_kind: Json = {
+        "agent": {**text, "description": "Of runs"},
+        "confirmed_effects": {**count, "description": "Of runs: what a replay would not repeat"},
         "runs": {"type": "array", "items": text},
+        "channel": {**text, "description": "Of deliveries"},
+        "deliveries": {"type": "array", "items": text},
     }
     plan: Json = {
         "count": {**count, "description": "plan of a filter: how many dead letters"},
@@ -157,7 +179,8 @@ def redo_schemas() -> Json:
     return {
         "Effect": object_of(effect, *effect),
         "Settled": object_of({"id": text, "state": text, "run": text, "first": {"const": True}}, "id", "state", "run"),
-        "DeadGroup": object_of(group, *group),
+        "DeadGroup": object_of(group | of_a_kind, *group),
         "RedoneRun": object_of({"run": text, "was": text, "confirmed_effects": count}, "run", "was"),
+        "Released": object_of({"run": text, "was": text, "deliveries": count, "effects": count}, "run", "was"),
         "Redone": object_of(plan | done),
     }

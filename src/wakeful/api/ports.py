@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from wakeful import feeding, redo
+from wakeful import feeding, keeping, redelivery, redo
 from wakeful.clock import Microseconds
 from wakeful.model import Decision, Event, Receipt
 from wakeful.stores.base import StoredEvent
@@ -29,7 +29,7 @@ class Door(Protocol):
         ...
 
 
-class Reader(redo.Reading, feeding.Reading, Protocol):
+class Reader(redo.Reading, redelivery.Reading, feeding.Reading, Protocol):
     """What is stored, as JSON-ready objects.
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
@@ -67,7 +67,7 @@ class Reader(redo.Reading, feeding.Reading, Protocol):
         ...
 
     async def why(self, identifier: str, /) -> Shown | None:
-        """The whole story of an event or a run, or None."""
+        """The whole story of an event, a run or a delivery, or None."""
         ...
 
     async def effects(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> Shown:
@@ -76,6 +76,20 @@ class Reader(redo.Reading, feeding.Reading, Protocol):
 
     async def effect(self, identifier: str, /) -> Shown | None:
         """One effect by its id or the beginning of it, or None."""
+        ...
+
+    async def deliveries(
+        self, *, channel: str | None = None, state: str | None = None, limit: int = 50, after: str | None = None
+    ) -> Shown:
+        """`{"deliveries": [...], "next": cursor or None}`, newest first."""
+        ...
+
+    async def delivery(self, identifier: str, /) -> Shown | None:
+        """One delivery by its id or the beginnings of its two parts, or None."""
+        ...
+
+    async def states(self, agent: str | None = None, /) -> list[Shown]:
+        """What agents keep from run to run."""
         ...
 
     async def time(self) -> Microseconds:
@@ -91,7 +105,7 @@ class Reader(redo.Reading, feeding.Reading, Protocol):
         ...
 
 
-class Store(redo.Redoing, feeding.Feeder, Protocol):
+class Store(redo.Redoing, redo.Releasing, redelivery.Redelivering, keeping.Keeping, feeding.Feeder, Protocol):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
 
 
@@ -109,6 +123,10 @@ class Agents(Protocol):
 
     def refuse_misfit(self, agent: str, data: Any, /) -> bool:
         """Raises InvalidData for data that the agent cannot take; False if there is no such agent to ask."""
+        ...
+
+    def refuse_misfit_state(self, agent: str, text: str | None, /) -> None:
+        """Raises NotFound for an agent without a state, InvalidState for a state that its next run could not read."""
         ...
 
     def judge(self, agent: str, /, *, now: Microseconds) -> Callable[[StoredEvent], Decision]:

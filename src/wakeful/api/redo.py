@@ -6,6 +6,7 @@ has to be remembered here in between, and whoever stops asking has stopped it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -23,20 +24,24 @@ from wakeful.clock import to_text as time_text
 from wakeful.errors import NotFound, Persistent
 from wakeful.feeding import Feeding, feed_events, plan_feed, read_window
 from wakeful.pace import Pace, read_rate
-from wakeful.redo import MANY, Choice, plan_redo, redo_letters, redo_run
-from wakeful.stores.base import RedoRun
+from wakeful.redelivery import DeliveryPlan, plan_redelivery, redo_deliveries
+from wakeful.redo import MANY, Choice, Plan, plan_redo, redo_letters, redo_run, release_run, what_leaves
+from wakeful.stores.base import RedoRun, ReleaseRun
 from wakeful.values import to_text
 
 SLICE = 1_000
 LONGEST_SLICE = 10.0  # seconds: a request that goes slowly does less
-KNOWN = ("filter", "events", "plan", "rate", "yes", "note")
+KNOWN = ("filter", "deliveries", "events", "plan", "rate", "yes", "note")
+NAMES = {"filter": "dead runs", "deliveries": "dead deliveries", "events": "stored events"}
 
 
 def redo_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSettings) -> list[Route]:
     async def dead(request: Request) -> Response:
         given = read_parameters(request.query_params, ("agent", "error"))
-        plan = await plan_redo(reader, Choice(given.get("agent"), given.get("error")))
-        return JsonResponse({"groups": [group.to_json() for group in plan.groups]})
+        choice = Choice(given.get("agent"), given.get("error"))
+        runs = [group.to_json() for group in (await plan_redo(reader, choice)).groups]
+        deliveries = [group.to_json() for group in (await plan_redelivery(reader, choice)).groups]
+        return JsonResponse({"groups": runs + deliveries})
 
     async def replay_one(request: Request) -> Response:
         return await one(request, await read_change(request, settings, ("again", "data", "note")))
@@ -61,23 +66,53 @@ def redo_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSetti
         confirmed = sum(effect["state"] == "confirmed" for effect in run["effects"])
         return JsonResponse({"run": redone.run, "was": redone.was, "confirmed_effects": confirmed})
 
+    async def release(request: Request) -> Response:
+        change = await read_change(request, settings, ("note",))
+        identifier = request.path_params["id"]
+        run = await reader.run(identifier) if is_plain(identifier) else None
+        asked = None if run is None else ReleaseRun(run["id"], change.operator, change.fields.text("note"))
+        released = None if asked is None else await release_run(store, asked)
+        if run is None or released is None:
+            return found(None, "run")
+        if released.refused is not None:
+            title = "This run cannot be released"
+            raise Problem(409, f"run {run['id']} {released.refused}", kind="not-held", title=title)
+        return JsonResponse({"run": run["id"], "was": released.was, **what_leaves(run)})
+
     async def replay(request: Request) -> Response:
         change = await read_change(request, settings, KNOWN)
-        chosen = change.fields.object("filter", ("agent", "error", "all", "until"))
-        events = change.fields.object("events", ("type", "from", "to", "agent"))
-        if (chosen is None) == (events is None):
-            raise bad_body('which ones? Give "filter" for dead letters, or "events" for stored events', "filter")
-        if chosen is not None:
-            return JsonResponse(await replay_letters(reader, store, change, chosen))
-        assert events is not None  # noqa: S101 one of the two is there
-        return JsonResponse(await replay_events(reader, store, agents, change, events))
+        which, chosen = chosen_of(change, tuple(NAMES))
+        if which == "events":
+            return JsonResponse(await replay_events(reader, store, agents, change, chosen))
+        return JsonResponse(await redo_many(reader, store, change, which, chosen))
+
+    async def discard(request: Request) -> Response:
+        change = await read_change(request, settings, [name for name in KNOWN if name != "events"])
+        which, chosen = chosen_of(change, ("filter", "deliveries"))
+        return JsonResponse(await redo_many(reader, store, change, which, chosen, discard=True))
 
     return [
         Route("/v1/dead", dead, name="dead"),
         Route("/v1/runs/{id}/replay", replay_one, methods=["POST"], name="replay_run"),
         Route("/v1/runs/{id}/discard", discard_one, methods=["POST"], name="discard_run"),
+        Route("/v1/runs/{id}/release", release, methods=["POST"], name="release_run"),
         Route("/v1/replay", replay, methods=["POST"], name="replay"),
+        Route("/v1/discard", discard, methods=["POST"], name="discard"),
     ]
+
+
+def chosen_of(change: Change, names: Sequence[str]) -> tuple[str, Fields]:
+    """Which ones: exactly one of these fields says so."""
+    known = {
+        "filter": ("agent", "error", "all", "until"),
+        "deliveries": ("channel", "error", "all", "until"),
+        "events": ("type", "from", "to", "agent"),
+    }
+    given = {name: fields for name in names if (fields := change.fields.object(name, known[name])) is not None}
+    if len(given) != 1:
+        words = ", ".join(f'"{name}" for {NAMES[name]}' for name in names)
+        raise bad_body(f"which ones? Give one of these: {words}", "filter")
+    return next(iter(given.items()))
 
 
 def edited_data(fields: Fields, run: dict[str, Any], agents: Agents) -> str | None:
@@ -95,28 +130,38 @@ def edited_data(fields: Fields, run: dict[str, Any], agents: Agents) -> str | No
         ) from None
 
 
-async def replay_letters(reader: Reader, store: Store, change: Change, chosen: Fields) -> dict[str, Any]:
-    agent, error = chosen.text("agent"), chosen.text("error")
-    if not (agent or error or chosen.flag("all")):
-        raise bad_body('which ones? Give "agent", "error" or "all": true', "filter")
+async def redo_many(
+    reader: Reader, store: Store, change: Change, which: str, chosen: Fields, *, discard: bool = False
+) -> dict[str, Any]:
+    """Replay or discard dead runs, or dead deliveries: a slice of them, or the plan."""
+    name = "agent" if which == "filter" else "channel"
+    narrow, error = chosen.text(name), chosen.text("error")
+    if not (narrow or error or chosen.flag("all")):
+        raise bad_body(f'which ones? Give "{name}", "error" or "all": true', which)
     present, given = await reader.time(), chosen.text("until")
     try:
         until = None if given is None else read_moment(given, now=present)
     except ValueError as unread:
-        raise bad_body(str(unread), "filter.until") from None
-    plan = await plan_redo(reader, Choice(agent, error, until))
+        raise bad_body(str(unread), f"{which}.until") from None
+    plan: Plan | DeliveryPlan
+    if which == "filter":
+        plan = await plan_redo(reader, Choice(narrow, error, until))
+    else:
+        plan = await plan_redelivery(reader, Choice(None, error, until), narrow)
     # Handed back, so that the next slice does not take again what was replayed in this one and has died once more.
     shown = {"until": time_text(present if until is None else until)}
     if not plan.letters:
-        message = "no dead letter is like that: GET /v1/dead lists what there is"
+        message = f"none of the {NAMES[which]} is like that: GET /v1/dead lists what there is"
         raise NotFound(message)
     if change.fields.flag("plan"):
         return plan.to_json() | shown
     refuse_many(change, len(plan.letters), "dead letters")
     rate, most = slice_of(change)
     letters = plan.letters[-most:]
-    note = change.fields.text("note")
-    done = await redo_letters(store, letters, operator=change.operator, note=note, pace=Pace(rate))
+    do = redo_letters if which == "filter" else redo_deliveries
+    done = await do(
+        store, letters, operator=change.operator, note=change.fields.text("note"), discard=discard, pace=Pace(rate)
+    )
     return {"redone": done, "left": len(plan.letters) - len(letters)} | shown
 
 

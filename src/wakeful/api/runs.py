@@ -1,4 +1,4 @@
-"""Runs, and the story of a run or an event."""
+"""Runs, and the story of a run, an event or a delivery."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ def run_routes(reader: Reader) -> list[Route]:
 
     async def why(request: Request) -> Response:
         identifier = request.path_params["identifier"]
-        return found(await reader.why(identifier) if is_plain(identifier) else None, "event or run")
+        return found(await reader.why(identifier) if is_plain(identifier) else None, "event, run or delivery")
 
     async def why_by_query(request: Request) -> Response:
         identifier = read_parameters(request.query_params, ("id",)).get("id")
         if identifier is None:
-            raise Problem(400, "id is missing: give the id of an event or a run", kind="bad-parameter", field="id")
-        return found(await reader.why(identifier), "event or run")
+            raise Problem(
+                400, "id is missing: give the id of an event, a run or a delivery", kind="bad-parameter", field="id"
+            )
+        return found(await reader.why(identifier), "event, run or delivery")
 
     return [
         Route("/v1/runs", listing, name="runs"),

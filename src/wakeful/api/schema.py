@@ -65,9 +65,16 @@ def one(operation: str, summary: str, parameter: str, schema: str) -> Json:
 
 
 def change(
-    operation: str, summary: str, fields: Json, schema: str, *statuses: str, parameter: str | None = None
+    operation: str,
+    summary: str,
+    fields: Json,
+    schema: str,
+    *statuses: str,
+    parameter: str | None = None,
+    method: str = "post",
+    required: tuple[str, ...] = (),
 ) -> Json:
-    """A POST that changes something: with the token, and a JSON object that may be left out."""
+    """A request that changes something: with the token, and a JSON object that may be left out where nothing is required."""
     operator = {
         "name": OPERATOR,
         "in": "header",
@@ -76,14 +83,14 @@ def change(
         "schema": {"type": "string", "maxLength": OPERATOR_LIMIT, "pattern": "^[ -~]*$"},
     }
     path = {"name": parameter, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-    body = {**object_of(fields), "additionalProperties": False}
+    body = {**object_of(fields, *required), "additionalProperties": False}
     return {
-        "post": {
+        method: {
             "operationId": operation,
             "summary": summary,
             "security": [{"token": []}],
             "parameters": [path, operator] if parameter is not None else [operator],
-            "requestBody": {"required": False, "content": {"application/json": {"schema": body}}},
+            "requestBody": {"required": bool(required), "content": {"application/json": {"schema": body}}},
             "responses": {
                 "200": answer("Done", reference(schema)),
                 **problems("400", "401", "403", *statuses, "413", "421", "503"),

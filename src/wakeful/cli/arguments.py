@@ -180,8 +180,8 @@ def seconds(text: str) -> float:
     return value / SECOND
 
 
-def read_data(text: str | None) -> Any:
-    """The value of --data."""
+def read_data(text: str | None, *, what: str = "--data") -> Any:
+    """The value of --data, or of another word that is JSON, @file or -."""
     if text is None:
         return None
     from wakeful.errors import InvalidEvent
@@ -196,12 +196,12 @@ def read_data(text: str | None) -> Any:
             raw = text.encode()
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"--data {text}: {reason}") from None
+        raise UsageError(f"{what} {text}: {reason}") from None
     try:
         return read_json(raw, depth=DEPTH_LIMIT, inside=("data",))
     except InvalidEvent as error:
-        hint = f""" Text needs quotes: --data '"{text}"'""" if text.isalnum() else ""
-        raise UsageError(f"--data: {error}{hint}") from None
+        hint = f""". Text needs quotes: {what} '"{text}"'""" if text.isalnum() else ""
+        raise UsageError(f"{what}: {error}{hint}") from None
 
 
 def operator_of(arguments: argparse.Namespace) -> str:

@@ -20,19 +20,19 @@ Work = Callable[[DatabaseStore, Pace, Progress], Awaitable[int]]
 
 
 def carry_out(arguments: argparse.Namespace, work: Work) -> tuple[int, bool]:
-    """Do it, with a line that says how far it is; how many were done, and whether Ctrl-C ended it."""
+    """Do it, with a line that says how far it is; how many were done, and whether Ctrl-C left something undone."""
     stopped = False
     done = 0
 
     async def go(stopping: Stopping) -> int:
         nonlocal stopped, done
-        line = ProgressLine()
+        line, pace = ProgressLine(), Pace(arguments.rate, stopping.asked)
         async with changing(arguments.url) as store:
             try:
-                done = await work(store, Pace(arguments.rate, stopping.asked), line.show)
+                done = await work(store, pace, line.show)
             finally:
                 line.end()
-        stopped = stopping.asked.is_set()
+        stopped = pace.cut_short
         return 0
 
     live(go)
@@ -69,4 +69,5 @@ def refuse_many(arguments: argparse.Namespace, count: int, what: str) -> None:
 
 
 def number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
 from rich.text import Text
 
 from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store
 from wakeful.cli.opening import chosen_store
-from wakeful.cli.terminal import plain, print_json, print_table, say, terminal
+from wakeful.cli.terminal import Cell, plain, print_json, print_table, say, terminal
 from wakeful.errors import ConfigError, WakefulError
 from wakeful.settings import shown_store, sqlite_path, token
 
@@ -34,6 +35,7 @@ def execute(arguments: argparse.Namespace) -> int:
         app = load_app(arguments.app)
     except ConfigError as error:
         problems.append(str(error))
+    problems += [] if app is None else app.unknown_channels()
     problems += [problem for problem in (store_problem(arguments, app), host_problem(arguments.host)) if problem]
     found = report(arguments, app, problems)
     if arguments.json:
@@ -51,6 +53,7 @@ def report(arguments: argparse.Namespace, app: App | None, problems: list[str]) 
         "app": None if app is None else app.name,
         "store": shown_store(chosen_store(arguments, app)),
         "agents": [] if app is None else [agent.describe() for agent in app.agents.values()],
+        "channels": [] if app is None else [{"name": name, **one.describe()} for name, one in app.channels.items()],
         "problems": problems,
         "notes": [] if app is None else notes(app),
     }
@@ -115,9 +118,45 @@ def show(found: dict[str, Any]) -> None:
         ]
         if rows:
             print_table(out, ("agent", "wakes on", "owner", "attempts", "written at"), rows, flexible="wakes on")
+        show_output(out, found)
         for note in found["notes"]:
             out.print(Text(f"note: {note}", style="yellow"))
         if not found["problems"]:
             out.print(Text("no problems", style="green"))
     for problem in found["problems"]:
         say(plain(problem))
+
+
+def show_output(out: Console, found: dict[str, Any]) -> None:
+    """Where output goes, what it must pass, and what is kept: of agents that have any of it. `log` is no news by itself."""
+    used = {agent["deliver"] for agent in found["agents"]}
+    rows: list[list[Cell]] = [
+        [plain(one["name"]), plain(one.get("kind", "–")), Text(plain(details_of(one)), style="dim")]
+        for one in found["channels"]
+        if one["name"] != "log" or "log" in used or len(found["channels"]) > 1
+    ]
+    if rows:
+        print_table(out, ("channel", "kind", "details"), rows, flexible="details")
+    rows = [
+        [
+            plain(agent["name"]),
+            plain(agent["deliver"] or "–"),
+            plain(agent["state"] or "–"),
+            plain(", ".join(agent["checks"]) or "–"),
+        ]
+        for agent in found["agents"]
+        if agent["deliver"] or agent["state"] or agent["checks"]
+    ]
+    if rows:
+        print_table(out, ("agent", "delivers to", "keeps", "checks"), rows, flexible="checks")
+
+
+def details_of(channel: dict[str, Any]) -> str:
+    """What a channel says of itself, without what is not so: `url https://…, signed`."""
+    told = []
+    for name, fact in channel.items():
+        if name in {"name", "kind"} or not fact:
+            continue
+        words = fact if isinstance(fact, str) else ", ".join(map(str, fact)) if isinstance(fact, list) else str(fact)
+        told.append(name.replace("_", " ") if fact is True else f"{name} {words}")
+    return ", ".join(told)

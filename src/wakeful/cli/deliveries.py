@@ -1,7 +1,7 @@
 """`wakeful deliveries`: messages on their way to channels, and those that were given up.
 
-replay    a dead one is tried again, under the same id
-discard   a dead one shall not be sent
+replay    dead ones are tried again, under the same id
+discard   dead ones shall not be sent
 """
 
 from __future__ import annotations
@@ -12,30 +12,49 @@ from typing import Any, get_args
 
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_limit, add_store, one_of, operator_of
+from wakeful.cli.arguments import Command, Parser, UsageError, one_of, operator_of
+from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
+from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, short, state, terminal, value
+from wakeful.cli.terminal import (
+    Cell,
+    ago,
+    now,
+    plain,
+    print_json,
+    print_table,
+    say,
+    short_delivery,
+    state,
+    terminal,
+    value,
+)
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import DeliveryState
-from wakeful.stores.base import RecordOperation, RedoDelivery
-from wakeful.stores.reading import LONGEST_PAGE, Reader
+from wakeful.redelivery import DeliveryPlan, plan_redelivery, redo_deliveries, redo_delivery, why_not
+from wakeful.redo import MANY, Choice
+from wakeful.stores.base import RedoDelivery
+from wakeful.stores.reading import Reader
 
 WORDS = ("list", "show", "replay", "discard")
-DONE = {"replay": "is tried again", "discard": "is discarded"}
+DONE = {"replay": "tried again", "discard": "discarded"}
 
 
 def declare(parser: Parser) -> None:
     parser.add_argument(
-        "words", metavar="WORD", nargs="*", help="list (the default), show ID, or replay or discard an ID or --all"
+        "words", metavar="WORD", nargs="*", help="list (the default), show ID, replay [ID], discard [ID]"
     )
     known = sorted(get_args(DeliveryState))
     parser.add_argument("--channel", metavar="NAME", help="only those to this channel")
     parser.add_argument("--state", metavar="STATE", type=one_of(known, what="state"), help=", ".join(known))
+    parser.add_argument(
+        "--error", metavar="TEXT", help="with replay or discard: all dead ones whose error contains this"
+    )
     parser.add_argument("--all", action="store_true", help="with replay or discard: all dead ones")
+    parser.add_argument("--plan", action="store_true", help="with replay or discard: only say what would be done")
+    parser.add_argument("--yes", action="store_true", help=f"also when there are more than {MANY:,}")
     parser.add_argument("--note", metavar="TEXT", help="why, for the record")
-    add_limit(parser)
-    add_json(parser)
-    add_store(parser)
+    add_listing(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -43,100 +62,162 @@ def execute(arguments: argparse.Namespace) -> int:
     if verb not in WORDS:
         message = f'there is no "deliveries {verb}".{did_you_mean(verb, WORDS)}'
         raise UsageError(message)
-    if verb == "list" and not rest:
+    refuse_wrong_words(arguments, verb, rest)
+    arguments.url = chosen_store(arguments)
+    if verb == "list":
         return _list(arguments)
-    many = verb in DONE and not rest and (arguments.all or arguments.channel)
-    if len(rest) != 1 and not many:
-        message = f"deliveries {verb} takes one ID" + (", --channel NAME or --all" if verb in DONE else "")
-        raise UsageError(message)
     if verb == "show":
-        print_json(_find(arguments, rest[0]))
+        print_json(find_delivery(arguments.url, rest[0]))
         return 0
-    chosen = (
-        [_find(arguments, rest[0])] if rest else read(chosen_store(arguments), lambda reader: _dead(reader, arguments))
-    )
-    if not chosen:
-        message = "no delivery is dead" + (f" on channel {plain(arguments.channel)}" if arguments.channel else "")
-        raise NotFound(message)
-    if rest and chosen[0]["state"] != "dead":
-        message = f"delivery {chosen[0]['id']} is {chosen[0]['state']}: only a dead one can be {verb}ed"
-        raise NotFound(message)
-    return _redo(arguments, verb, [one["id"] for one in chosen])
+    if rest:
+        return redo_one_delivery(arguments, rest[0], discard=verb == "discard")
+    return _redo_many(arguments, discard=verb == "discard")
 
 
-deliveries_command = Command(declare, execute, "wakeful trace RUN shows what a run sent, and what became of it.")
+deliveries_command = Command(declare, execute, "wakeful why ID tells the story of one of them.")
 
 
-def _find(arguments: argparse.Namespace, identifier: str) -> dict[str, Any]:
-    found = read(chosen_store(arguments), lambda reader: reader.delivery(identifier))
+def refuse_wrong_words(arguments: argparse.Namespace, verb: str, rest: list[str]) -> None:
+    many = arguments.all or arguments.channel or arguments.error
+    message = None
+    if verb == "list" and rest:
+        message = "deliveries list takes no ID: deliveries show ID shows one"
+    elif verb == "show" and len(rest) != 1:
+        message = "deliveries show takes one ID"
+    elif verb in DONE and len(rest) > 1:
+        message = f"deliveries {verb} takes one ID; for several there are --channel NAME, --error TEXT and --all"
+    elif verb in DONE and rest and many:
+        message = f"deliveries {verb} takes an ID, or --channel, --error and --all, and not both"
+    elif verb in DONE and not rest and not many:
+        message = "which ones? Give an ID, --channel NAME, --error TEXT or --all"
+    elif verb in DONE and arguments.state not in {None, "dead"}:
+        message = f"only dead deliveries can be {DONE[verb]}, and this is --state {arguments.state}"
+    if message is not None:
+        raise UsageError(message)
+
+
+# one
+
+
+def find_delivery(url: str, identifier: str) -> dict[str, Any]:
+    found = read(url, lambda reader: reader.delivery(identifier))
     if found is None:
         message = f'there is no delivery "{plain(identifier)}": see `wakeful deliveries`'
         raise NotFound(message)
     return found
 
 
-async def _dead(reader: Reader, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """All dead ones, oldest first: the order in which they were sent."""
-    found: list[dict[str, Any]] = []
-    after: str | None = None
-    while True:
-        page = await reader.deliveries(channel=arguments.channel, state="dead", limit=LONGEST_PAGE, after=after)
-        found += page["deliveries"]
-        after = page["next"]
-        if after is None:
-            return found[::-1]
+def redo_one_delivery(arguments: argparse.Namespace, identifier: str, *, discard: bool) -> int:
+    """Replay or discard a delivery. Only a dead one can be."""
+    delivery = find_delivery(arguments.url, identifier)
+    what = f"delivery {delivery['id']} to channel {plain(delivery['channel'])}"
+    word = "discard" if discard else "replay"
+    if delivery["state"] != "dead":
+        raise NotFound(why_not(delivery["id"], delivery["state"], discard=discard))
+    if arguments.plan:
+        words = f"would {word} {what}"
+        print_json({"plan": words, "count": 1}) if arguments.json else print(words)
+        return 0
+    request = RedoDelivery(delivery["id"], operator_of(arguments), arguments.note, discard=discard)
 
+    async def redo() -> str | None:
+        async with changing(arguments.url) as store:
+            return await redo_delivery(store, request)
 
-def _redo(arguments: argparse.Namespace, verb: str, identifiers: list[str]) -> int:
-    async def redo() -> int:
-        operator, done = operator_of(arguments), 0
-        async with changing(chosen_store(arguments)) as store:
-            requests = [RedoDelivery(one, operator, arguments.note, discard=verb == "discard") for one in identifiers]
-            for answer in await asyncio.gather(*map(store.redo_delivery, requests)):
-                done += answer == "dead"
-            target = identifiers[0] if len(identifiers) == 1 else f"{done} of {len(identifiers)}"
-            await store.record_operation(RecordOperation(operator, f"deliveries {verb}", None, target, arguments.note))
-        return done
-
-    done = asyncio.run(redo())
+    before = asyncio.run(redo())
+    if before != "dead":
+        raise NotFound(why_not(delivery["id"], before or "gone", discard=discard))
     if arguments.json:
-        print_json({"redone": done, "of": len(identifiers), "deliveries": identifiers[:20]})
-    elif len(identifiers) == 1 and done:
-        print(f"delivery {identifiers[0]} {DONE[verb]}")
+        print_json({"delivery": delivery["id"], "was": before})
     else:
-        print(f"{done:,} of {len(identifiers):,} dead deliveries: each {DONE[verb]}")
+        print(f"{what}: {'discarded' if discard else 'pending again'}, was dead")
     return 0
 
 
-def _list(arguments: argparse.Namespace) -> int:
-    page = read(
-        chosen_store(arguments),
-        lambda reader: reader.deliveries(channel=arguments.channel, state=arguments.state, limit=arguments.limit),
+# many
+
+
+def _redo_many(arguments: argparse.Namespace, *, discard: bool) -> int:
+    choice, word = Choice(error=arguments.error), "discard" if discard else "replay"
+    plan = read(arguments.url, lambda reader: plan_redelivery(reader, choice, arguments.channel))
+    if not plan.letters:
+        message = "no dead delivery is like that: see `wakeful dead list`"
+        raise NotFound(message)
+    count = number(len(plan.letters), "dead delivery")
+    if not arguments.json:
+        say_groups(plan)
+    if arguments.plan:
+        words = f"would {word} {count}"
+        print_json({"plan": words, **plan.to_json()}) if arguments.json else print(words)
+        return 0
+    refuse_many(arguments, len(plan.letters), "dead deliveries")
+    arguments.rate = None
+    done, stopped = carry_out(
+        arguments,
+        lambda store, pace, progress: redo_deliveries(
+            store,
+            plan.letters,
+            operator=operator_of(arguments),
+            note=arguments.note,
+            discard=discard,
+            pace=pace,
+            progress=progress,
+        ),
     )
+    if arguments.json:
+        print_json({"redone": done, "of": len(plan.letters), "stopped": stopped})
+    else:
+        print(f"{done:,} of {count} {'discarded' if discard else 'are pending again'}")
+    return said_stop(stopped=stopped)
+
+
+def say_groups(plan: DeliveryPlan) -> None:
+    for group in plan.groups:
+        say(f"{len(group.letters):>7,}  to {plain(group.channel)}  {plain(group.signature)}")
+
+
+# all
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    async def ask(reader: Reader) -> tuple[dict[str, Any], bool]:
+        page = await paged(
+            reader.deliveries(
+                channel=arguments.channel, state=arguments.state, limit=arguments.limit, after=arguments.after
+            )
+        )
+        return page, bool(page["deliveries"] or (await reader.deliveries(limit=1))["deliveries"])
+
+    page, some = read(arguments.url, ask)
     if arguments.json:
         print_json(page)
         return 0
     if not page["deliveries"]:
-        narrowed = arguments.state or arguments.channel
-        print("no deliveries like that" if narrowed else "no deliveries yet. An agent makes one with `run.send(…)`.")
+        print("no deliveries like that" if some else "no deliveries yet. An agent makes one with `run.send(…)`.")
         return 0
     out, present = terminal(), now()
     rows: list[list[Cell]] = [
         [
-            plain(one["id"]),
+            short_delivery(one["id"], out),
             plain(one["channel"]),
+            plain(one["agent"]),
             state(one["state"]),
-            short(one["run"], out),
+            str(one["tries"]),
             ago(one["committed_at"], present),
             Text(plain(_words(one)), style="dim"),
         ]
         for one in page["deliveries"]
     ]
-    print_table(out, ["delivery", "channel", "state", "run", "committed", "message"], rows, flexible="message")
+    columns = ["delivery", "channel", "agent", "state", "tries", "committed", "message"]
+    print_table(out, columns, rows, flexible="message")
+    say_more(page, "deliveries")
     return 0
 
 
 def _words(one: dict[str, Any]) -> str:
+    """What is wrong with it, where something is; else what it says."""
     if one["error"] and one["state"] in {"pending", "dead"}:
         return f"{one['error'].get('type')}: {one['error'].get('message')}"
+    if one["reason"] and one["state"] == "discarded":
+        return str(one["reason"])
     return value(one["message"])

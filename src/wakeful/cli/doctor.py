@@ -17,6 +17,7 @@ from rich.text import Text
 
 from wakeful import __version__
 from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store
+from wakeful.cli.carrying import number
 from wakeful.cli.opening import chosen_store, is_store
 from wakeful.cli.terminal import plain, print_json, terminal
 from wakeful.clock import SECOND, SystemClock, readable
@@ -263,8 +264,13 @@ async def people(reader: Reader) -> list[Finding]:
     open_alarms = (await reader.alarms(state="open"))["alarms"]
     summary = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none yet"
     found = [Finding("runs", "good", summary)]
-    if dead:
-        found.append(Finding("dead letters", "look", str(dead), "wakeful runs --state dead"))
+    held, dead_deliveries = counts.get("held", 0), await reader.count_dead_deliveries()
+    if held:
+        found.append(Finding("held", "look", f"{number(held, 'run')} for a person", "wakeful runs --held"))
+    if dead or dead_deliveries:
+        parts = [number(dead, "run")] if dead else []
+        parts += [number(dead_deliveries, "delivery")] if dead_deliveries else []
+        found.append(Finding("dead letters", "look", " and ".join(parts), "wakeful dead list"))
     else:
         found.append(Finding("dead letters", "good", "none"))
     if open_alarms:

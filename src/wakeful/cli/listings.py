@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Any, get_args
 
+from rich.console import Console
 from rich.text import Text
 
 from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_limit, add_store, one_of
 from wakeful.cli.opening import chosen_store, read
 from wakeful.cli.terminal import Cell, ago, is_piped, now, plain, print_json, print_table, short, state, terminal, took
+from wakeful.cli.trace import arguments_of
 from wakeful.model import RUN_STATES, STORED_EVENT_STATES, AlarmState
-from wakeful.stores.reading import Reader
+from wakeful.stores.reading import LONGEST_PAGE, Reader
 
 WIDE = 100
 NARROW = 70
@@ -82,27 +84,36 @@ def show_runs(arguments: argparse.Namespace) -> int:
         rows.append([cells[column] for column in columns])
     print_table(out, columns, rows, flexible="event")
     if arguments.state == "held":
-        show_held(arguments)
+        show_held(arguments, page["runs"])
     say_more(page, "runs")
     return 0
 
 
-def show_held(arguments: argparse.Namespace) -> None:
-    """The effects that somebody must settle, and how."""
-    page = read(chosen_store(arguments), lambda reader: reader.effects(state="held", limit=arguments.limit))
-    out = terminal()
-    for effect in page["effects"]:
-        out.print(
-            Text.assemble(
-                ("effect ", "dim"),
-                (plain(effect["id"]), "bold"),
-                f"  {plain(effect['action'])}{plain(str(effect['arguments']))} of run {short(effect['run'], out)}",
-            ),
-            soft_wrap=is_piped(out),
-        )
-        out.print(Text(f"  {plain(effect['reason'] or '')}"), soft_wrap=is_piped(out))
-    if page["effects"]:
-        print("Settle one with `wakeful effects confirm|repeat|abandon ID --note TEXT`.")
+def show_held(arguments: argparse.Namespace, runs: list[dict[str, Any]]) -> None:
+    """What somebody must settle, why, and how: effects of which nobody knows what became of them, and outputs that did not
+    pass their checks.
+    """
+    held = read(chosen_store(arguments), lambda reader: reader.effects(state="held", limit=LONGEST_PAGE))["effects"]
+    out, shown = terminal(), {run["id"] for run in runs}
+    effects = [effect for effect in held if effect["run"] in shown]
+    waiting = {effect["run"] for effect in effects}
+    outputs = [run for run in runs if run["id"] not in waiting]
+    for effect in effects:
+        called = f"{plain(effect['action'])}{plain(arguments_of(effect['arguments']))}"
+        tell_held(out, "effect", effect["id"], f"{called} of run {short(effect['run'], out)}", effect["reason"])
+    for run in outputs:
+        tell_held(out, "output of run", short(run["id"], out), plain(run["agent"]), run["reason"])
+    if effects:
+        print("Settle an effect with `wakeful effects confirm|repeat|abandon ID --note TEXT`.")
+    if outputs:
+        print("Look at an output with `wakeful trace RUN`. `wakeful release RUN` lets it out,")
+        print("`wakeful replay RUN` does it again, `wakeful dead discard RUN` ends it.")
+
+
+def tell_held(out: Console, kind: str, identifier: str, what: str, reason: str | None) -> None:
+    head = Text.assemble((f"{kind} ", "dim"), (plain(identifier), "bold"), f"  {what}")
+    out.print(head, soft_wrap=is_piped(out))
+    out.print(Text(f"  {plain(reason or '')}"), soft_wrap=is_piped(out))
 
 
 runs_command = Command(declare_runs, show_runs, "wakeful trace RUN shows one of them, wakeful why RUN tells its story.")

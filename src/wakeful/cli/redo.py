@@ -2,6 +2,8 @@
 
 A single run is replayed at once. Several are counted first: how many of which agent and error, and which confirmed effects
 would be found instead of repeated. Then they go at a rate. Ctrl-C stops between two batches, and the same command goes on.
+
+A delivery can be dead too. `dead` lists them, and takes the id of one; many at once are for `wakeful deliveries`.
 """
 
 from __future__ import annotations
@@ -14,20 +16,22 @@ from rich.text import Text
 
 from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store, operator_of, read_data
 from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
+from wakeful.cli.deliveries import find_delivery, redo_one_delivery
 from wakeful.cli.feeding import feed
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, terminal
+from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
 from wakeful.cli.trace import no_run
 from wakeful.declared import Declared
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.pace import read_rate, shown_rate
+from wakeful.redelivery import DeliveryPlan, plan_redelivery
 from wakeful.redo import MANY, Choice, Plan, plan_redo, redo_letters, redo_run
 from wakeful.stores.base import Redone, RedoRun
 from wakeful.values import to_text
 
 DEAD_WORDS = ("list", "show", "replay", "discard")
 DEFAULT_RATE = 50.0
-INTERRUPTED = 130
+DASH = "-"  # in the id of a delivery, and never in that of a run
 
 
 def add_choice(parser: Parser) -> None:
@@ -100,7 +104,10 @@ replay_command = Command(declare_replay, replay, "wakeful dead list shows what t
 
 def declare_dead(parser: Parser) -> None:
     parser.add_argument(
-        "words", metavar="WORD", nargs="*", help="list (the default), show RUN, replay [RUN], discard [RUN]"
+        "words",
+        metavar="WORD",
+        nargs="*",
+        help="list (the default), show ID, replay [ID], discard [ID]: of a run or a delivery",
     )
     add_choice(parser)
 
@@ -111,16 +118,19 @@ def dead(arguments: argparse.Namespace) -> int:
         message = f'there is no "dead {verb}".{did_you_mean(verb, DEAD_WORDS)}'
         raise UsageError(message)
     if len(rest) > 1 or (rest and verb == "list") or (verb == "show" and not rest):
-        message = (
-            f"dead {verb} takes {'one RUN' if verb == 'show' else 'at most one RUN' if verb != 'list' else 'no RUN'}"
-        )
+        message = f"dead {verb} takes {'one ID' if verb == 'show' else 'at most one ID' if verb != 'list' else 'no ID'}"
         raise UsageError(message)
     prepare(arguments)
     if verb == "list":
         return list_dead(arguments)
     if verb == "show":
-        print_json(find(arguments, rest[0]))
+        print_json(find_delivery(arguments.url, rest[0]) if DASH in rest[0] else find(arguments, rest[0]))
         return 0
+    if rest and DASH in rest[0]:
+        if arguments.data is not None:
+            message = "--data is for a run: a delivery goes out as it was committed, or not at all"
+            raise UsageError(message)
+        return redo_one_delivery(arguments, rest[0], discard=verb == "discard")
     if rest:
         return redo_one(arguments, rest[0], discard=verb == "discard")
     return redo_many(arguments, discard=verb == "discard")
@@ -130,11 +140,11 @@ dead_command = Command(declare_dead, dead, "wakeful why RUN tells how one of the
 
 
 def list_dead(arguments: argparse.Namespace) -> int:
-    groups = plan_of(arguments).groups
+    groups, deliveries = plan_of(arguments).groups, deliveries_of(arguments).groups
     if arguments.json:
-        print_json({"groups": [group.to_json() for group in groups]})
+        print_json({"groups": [*(one.to_json() for one in groups), *(one.to_json() for one in deliveries)]})
         return 0
-    if not groups:
+    if not groups and not deliveries:
         print("no dead letters" + (" like that" if arguments.agent or arguments.error else ""))
         return 0
     out, present = terminal(), now()
@@ -148,8 +158,28 @@ def list_dead(arguments: argparse.Namespace) -> int:
         ]
         for group in groups
     ]
-    print_table(out, ["agent", "count", "last", "newest run", "error"], rows, flexible="error")
+    if rows:
+        print_table(out, ["agent", "count", "last", "newest run", "error"], rows, flexible="error")
+    if rows and deliveries:
+        print()
+    rows = [
+        [
+            plain(one.channel),
+            str(len(one.letters)),
+            ago(one.letters[0]["finished_at"], present),
+            short_delivery(one.letters[0]["id"], out),
+            Text(plain(one.signature), style="dim"),
+        ]
+        for one in deliveries
+    ]
+    if rows:
+        print_table(out, ["channel", "count", "last", "newest delivery", "error"], rows, flexible="error")
     return 0
+
+
+def deliveries_of(arguments: argparse.Namespace) -> DeliveryPlan:
+    choice = Choice(arguments.agent, arguments.error)
+    return read(arguments.url, lambda reader: plan_redelivery(reader, choice))
 
 
 # one run
@@ -159,6 +189,8 @@ def find(arguments: argparse.Namespace, identifier: str) -> dict[str, Any]:
     run = read(arguments.url, lambda reader: reader.run(identifier))
     if run is None:
         message = no_run(identifier)
+        if DASH in identifier:
+            message += "; a delivery is replayed by `wakeful deliveries replay ID`"
         raise NotFound(message)
     return run
 
@@ -227,9 +259,17 @@ def redo_many(arguments: argparse.Namespace, *, discard: bool = False) -> int:
         message = "--data is for one RUN: these have different payloads"
         raise UsageError(message)
     plan = plan_of(arguments)
+    others = len(deliveries_of(arguments).letters)
+    words = f"{number(others, 'dead delivery')} like that: `wakeful deliveries {'discard' if discard else 'replay'} --all` is for those"
     if not plan.letters:
-        message = "no dead letter is like that: see `wakeful dead list`"
+        message = (
+            f"no dead run is like that, but {words}"
+            if others
+            else "no dead letter is like that: see `wakeful dead list`"
+        )
         raise NotFound(message)
+    if others:
+        say(f"only runs; there {'is' if others == 1 else 'are'} also {words}")
     count = len(plan.letters)
     word = "discard" if discard else "replay"
     if not arguments.json:

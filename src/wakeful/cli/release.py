@@ -6,11 +6,13 @@ import argparse
 import asyncio
 
 from wakeful.cli.arguments import Command, Parser, add_json, add_store, operator_of
+from wakeful.cli.carrying import number
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import print_json
 from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound
-from wakeful.stores.base import RecordOperation, Redone, ReleaseRun
+from wakeful.redo import release_run, what_leaves
+from wakeful.stores.base import Redone, ReleaseRun
 
 
 def declare(parser: Parser) -> None:
@@ -30,23 +32,22 @@ def execute(arguments: argparse.Namespace) -> int:
     if released is None or released.refused is not None:
         message = f"run {run['id']} {released.refused if released else 'is gone'}"
         raise NotFound(message)
-    deliveries = sum(one["state"] == "held" for one in run["deliveries"])
-    effects = sum(one["state"] == "staged" for one in run["effects"])
+    leaving = what_leaves(run)
     if arguments.json:
-        print_json({"run": run["id"], "was": released.was, "deliveries": deliveries, "effects": effects})
+        print_json({"run": run["id"], "was": released.was, **leaving})
     else:
-        print(f"run {run['id']}: released, with {deliveries} message(s) and {effects} staged effect(s)")
+        messages, effects = number(leaving["deliveries"], "message"), number(leaving["effects"], "staged effect")
+        print(f"run {run['id']}: released, with {messages} and {effects}")
     return 0
 
 
 release_command = Command(
-    declare, execute, "wakeful runs --held lists what waits for a person; wakeful trace shows it."
+    declare,
+    execute,
+    "wakeful runs --held lists what waits for a person; wakeful trace RUN shows what it would put out.",
 )
 
 
 async def _release(url: str, request: ReleaseRun) -> Redone | None:
     async with changing(url) as store:
-        released = await store.release(request)
-        if released is not None and released.refused is None:
-            await store.record_operation(RecordOperation(request.operator, "release", None, request.id, request.note))
-        return released
+        return await release_run(store, request)

@@ -7,26 +7,46 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
-from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_store, operator_of, read_data
+from pydantic_core import to_json
+from rich.console import Console
+from rich.text import Text
+
+from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store, operator_of, read_data
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, terminal, value
-from wakeful.errors import NotFound, did_you_mean
-from wakeful.loading import load_app
-from wakeful.stores.base import ChangeState, RecordOperation
+from wakeful.cli.terminal import (
+    Cell,
+    ago,
+    is_piped,
+    now,
+    plain,
+    plain_lines,
+    print_json,
+    print_table,
+    say,
+    short,
+    terminal,
+    value,
+)
+from wakeful.errors import InvalidState, NotFound, did_you_mean
+from wakeful.keeping import change_state
 from wakeful.stores.reading import Reader
 from wakeful.values import to_text
 
+if TYPE_CHECKING:
+    from wakeful.app import App
+
 WORDS = ("show", "set", "clear")
-KEY = ""
+RUN_ID = re.compile(r"[0-9a-f]{26}(\.[0-9]+)?")
 
 
 def declare(parser: Parser) -> None:
     parser.add_argument(
         "words", metavar="WORD", nargs="*", help="show [AGENT] (the default), set AGENT JSON, or clear AGENT"
     )
-    parser.add_argument("--app", metavar="APP", help="file.py or module:app: checks the JSON against the agent's model")
+    parser.add_argument("--app", metavar="APP", help=f"check the JSON against the agent's model: {APP_HELP}")
     parser.add_argument("--of", metavar="NAME", help="the app's name, where several apps have an agent of that name")
     parser.add_argument("--note", metavar="TEXT", help="why, for the record")
     add_json(parser)
@@ -44,97 +64,132 @@ def execute(arguments: argparse.Namespace) -> int:
             verb, "state set takes an AGENT and JSON (or @file)"
         )
         raise UsageError(message)
+    app: App | None = None
+    if arguments.app is not None:
+        from wakeful.loading import load_app
+
+        app = load_app(arguments.app)
+    if app is not None and arguments.of not in {None, app.name}:
+        message = f"--of {plain(arguments.of)} is another app than {app.name}, which --app names: give one of them"
+        raise UsageError(message)
+    arguments.url = chosen_store(arguments, app)
+    arguments.of = arguments.of if app is None else app.name
     if verb == "show":
         return _show(arguments, rest[0] if rest else None)
-    text = to_text(read_data(rest[1]), what="the state") if verb == "set" else None
-    if text is not None and arguments.app is not None:
-        _refuse_misfit(arguments.app, rest[0], text)
-    return _change(arguments, verb, rest[0], text)
+    text = to_text(read_data(rest[1], what="state set"), what="the state") if verb == "set" else None
+    if app is not None:
+        _refuse_misfit(app, rest[0], text)
+    return _change(arguments, rest[0], text)
 
 
 state_command = Command(declare, execute, "An agent has a state with @app.agent(…, state=Model).")
 
 
+# looking
+
+
 def _show(arguments: argparse.Namespace, agent: str | None) -> int:
-    states: list[dict[str, Any]] = read(chosen_store(arguments), lambda reader: reader.states(agent))
+    states: list[dict[str, Any]] = read(arguments.url, lambda reader: reader.states(agent))
     if arguments.of is not None:
         states = [one for one in states if one["app"] == arguments.of]
     if agent is not None and not states:
-        message = f"agent {plain(agent)} keeps no state here yet: see `wakeful state`"
+        names = [one["agent"] for one in read(arguments.url, lambda reader: reader.states())]
+        message = f'agent "{plain(agent)}" keeps no state here.{did_you_mean(agent, names)} See `wakeful state`'
         raise NotFound(message)
     if arguments.json:
         print_json({"states": states})
-        return 0
-    if not states:
+    elif not states:
         print("no agent keeps a state here yet. It takes one with @app.agent(…, state=Model).")
-        return 0
-    out, present = terminal(), now()
-    rows: list[list[Cell]] = [
-        [
-            plain(one["app"]),
-            plain(one["agent"]),
-            str(one["version"]),
-            plain(one["changed_by"] or "–"),
-            ago(one["changed_at"], present) if one["changed_at"] else "–",
-            value(one["value"]),
-        ]
-        for one in states
-    ]
-    print_table(out, ["app", "agent", "version", "changed by", "changed", "state"], rows, flexible="state")
+    elif agent is not None:
+        _print_whole(states)
+    else:
+        _print_listing(states)
     return 0
 
 
-def _change(arguments: argparse.Namespace, verb: str, agent: str, text: str | None) -> int:
-    operator = operator_of(arguments)
-    app = read(chosen_store(arguments), lambda reader: _app_of(reader, agent, arguments))
+def _print_listing(states: list[dict[str, Any]]) -> None:
+    out, present = terminal(), now()
+    several = len({one["app"] for one in states}) > 1
+    columns = [*(["app"] if several else []), "agent", "version", "changed by", "changed", "state"]
+    rows: list[list[Cell]] = [
+        [
+            *([plain(one["app"])] if several else []),
+            plain(one["agent"]),
+            str(one["version"]),
+            _by(one, out),
+            ago(one["changed_at"], present),
+            "–" if one["value"] is None else value(one["value"]),
+        ]
+        for one in states
+    ]
+    print_table(out, columns, rows, flexible="state")
+
+
+def _print_whole(states: list[dict[str, Any]]) -> None:
+    out, present = terminal(), now()
+    for one in states:
+        head = f"{plain(one['agent'])} (app {plain(one['app'])}), version {one['version']}"
+        if one["changed_at"] is not None:
+            head += f", changed by {_by(one, out)} {ago(one['changed_at'], present)}"
+        if one["run"] is not None:
+            head += f"; run {short(one['run'], out)} has it now"
+        out.print(Text(head, style="dim"), soft_wrap=is_piped(out))
+        if one["value"] is None:
+            print("nothing is kept: the next run begins with the defaults of the model")
+        else:
+            print(plain_lines(to_json(one["value"], indent=2, inf_nan_mode="strings").decode()))
+
+
+def _by(one: dict[str, Any], out: Console) -> str:
+    """The run that saved it, or the person who changed it."""
+    who = one["changed_by"]
+    if who is None:
+        return "–"
+    return short(who, out) if RUN_ID.fullmatch(who) else plain(who)
+
+
+# changing
+
+
+def _change(arguments: argparse.Namespace, agent: str, text: str | None) -> int:
+    app, has_state = read(arguments.url, lambda reader: _app_of(reader, agent, arguments))
+    if not has_state and arguments.app is None:
+        say(f"no run of agent {plain(agent)} has had a state yet: --app APP checks whether it has one")
 
     async def change() -> int:
-        async with changing(chosen_store(arguments)) as store:
-            version = await store.change_state(ChangeState(app, agent, KEY, text, operator))
-            await store.record_operation(RecordOperation(operator, f"state {verb}", app, agent, arguments.note))
-            return version
+        async with changing(arguments.url) as store:
+            return await change_state(store, app, agent, text, operator=operator_of(arguments), note=arguments.note)
 
     version = asyncio.run(change())
     if arguments.json:
         print_json({"app": app, "agent": agent, "version": version})
     else:
-        print(f"state of {agent} (app {app}): {'set' if text is not None else 'cleared'}, version {version}")
+        print(f"state of {plain(agent)} (app {plain(app)}): {'cleared' if text is None else 'set'}, version {version}")
     return 0
 
 
-async def _app_of(reader: Reader, agent: str, arguments: argparse.Namespace) -> str:
-    """Which app's agent is meant: the one that is named, or the only one that has been seen here."""
+async def _app_of(reader: Reader, agent: str, arguments: argparse.Namespace) -> tuple[str, bool]:
+    """Which app's agent is meant, the one that is named or the only one that has been seen here; and does it keep a state?"""
+    keeping = {one["app"] for one in await reader.states(agent)}
     if arguments.of is not None:
-        return str(arguments.of)
-    if arguments.app is not None:
-        return load_app(arguments.app).name
-    seen = {one["app"] for one in await reader.states(agent)} | set(await reader.apps_of_agent(agent))
+        return str(arguments.of), arguments.of in keeping
+    seen = keeping | set(await reader.apps_of_agent(agent))
     if len(seen) == 1:
-        return next(iter(seen))
+        return next(iter(seen)), bool(keeping)
     if seen:
-        message = f"agent {plain(agent)} is in several apps ({', '.join(sorted(seen))}): say which with --of NAME"
+        names = ", ".join(map(plain, sorted(seen)))
+        message = f"agent {plain(agent)} is in several apps ({names}): say which with --of NAME"
         raise UsageError(message)
-    known = [one["agent"] for one in await reader.states()]
-    message = f"no agent {plain(agent)} has run here.{did_you_mean(agent, known)} With --app APP or --of NAME it is set all the same"
+    hint = did_you_mean(agent, await reader.known_agents())
+    message = f'no agent "{plain(agent)}" has run here.{hint} With --app APP or --of NAME it is changed all the same'
     raise NotFound(message)
 
 
-def _refuse_misfit(app: str, agent: str, text: str) -> None:
-    """A state that the next run could not read."""
-    from pydantic import TypeAdapter, ValidationError
+def _refuse_misfit(app: App, agent: str, text: str | None) -> None:
+    """A state that the next run could not read, or one of an agent that has none."""
+    from wakeful.declared import Declared
 
-    from wakeful.execution.state import first_words
-
-    agents = load_app(app).agents
-    if agent not in agents:
-        message = f"app {app} has no agent {plain(agent)}.{did_you_mean(agent, agents)}"
-        raise NotFound(message)
-    model = agents[agent].options.state
-    if model is None:
-        message = f"agent {agent} has no state: it is declared with @app.agent(…, state=Model)"
-        raise NotFound(message)
     try:
-        TypeAdapter(model).validate_json(text)
-    except ValidationError as error:
-        message = f"that does not fit {model.__name__}: {first_words(error)}"
-        raise UsageError(message) from None
+        Declared(app).refuse_misfit_state(agent, text)
+    except InvalidState as error:
+        raise UsageError(str(error)) from None

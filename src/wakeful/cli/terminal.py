@@ -15,6 +15,7 @@ from rich.text import Text
 from wakeful.clock import SECOND, Microseconds, readable
 
 SHOWN_OF_AN_ID = 10
+SHOWN_AFTER_THE_DASH = 6
 UNLIMITED = 10_000
 CUT_WHEN_PIPED = 2_000
 STYLES = {
@@ -34,6 +35,11 @@ STYLES = {
     "denied": "magenta",
     "cancelled": "dim",
     "expired": "dim",
+    "delivered": "green",
+    "pending": "cyan",
+    "discarded": "dim",
+    "confirmed": "green",
+    "staged": "cyan",
     "open": "red",
     "acknowledged": "yellow",
     "resolved": "green",
@@ -125,6 +131,12 @@ def cut(text: str, room: int) -> str:
 def short(identifier: str, out: Console) -> str:
     """The beginning of a run's id, which every command takes; all of it when nobody looks."""
     return identifier if is_piped(out) else identifier[:SHOWN_OF_AN_ID]
+
+
+def short_delivery(identifier: str, out: Console) -> str:
+    """As `short`: the beginning of its run's id, a dash, and the beginning of its own."""
+    root, _, own = identifier.partition("-")
+    return identifier if is_piped(out) else f"{root[:SHOWN_OF_AN_ID]}-{own[:SHOWN_AFTER_THE_DASH]}"
 
 
 # time

@@ -1,4 +1,4 @@
-"""why: the whole story of an event or a run."""
+"""why: the whole story of an event, a run or a delivery."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wakeful.errors import NotFound
 
 def declare(parser: Parser) -> None:
     parser.add_argument(
-        "identifier", metavar="EVENT|RUN", help="an event's id or key, or a run's id or the beginning of it"
+        "identifier", metavar="ID", help="an event's id or key, or a run's or delivery's id or the beginning of it"
     )
     add_json(parser)
     add_store(parser)
@@ -23,7 +23,10 @@ def declare(parser: Parser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     answer = read(chosen_store(arguments), lambda reader: reader.why(arguments.identifier))
     if answer is None:
-        message = f'there is no event or run "{plain(arguments.identifier)}": see `wakeful events` and `wakeful runs`'
+        message = (
+            f'there is no event, run or delivery "{plain(arguments.identifier)}": '
+            "see `wakeful events`, `wakeful runs` and `wakeful deliveries`"
+        )
         raise NotFound(message)
     if arguments.json:
         print_json(answer)

@@ -86,7 +86,22 @@ def reader(model: Any) -> TypeAdapter[Any]:
     return TypeAdapter(model)
 
 
+def refuse_misfit(model: Any, text: str) -> None:
+    """Raises InvalidState for a state that a run could not read, with every field that is wrong."""
+    try:
+        reader(model).validate_json(text)
+    except ValidationError as error:
+        message = f"that does not fit {model.__name__}: {'; '.join(all_words(error))}"
+        raise InvalidState(message) from None
+
+
 def first_words(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place}: {first['msg']}" if place else first["msg"]
+    return all_words(error)[0]
+
+
+def all_words(error: ValidationError) -> list[str]:
+    told = []
+    for one in error.errors(include_url=False, include_input=False):
+        place = ".".join(str(part) for part in one["loc"])
+        told.append(f"{place}: {one['msg']}" if place else one["msg"])
+    return told

@@ -146,16 +146,48 @@ class Reader:
         return {"deliveries": [delivery_summary(row[1:]) for row in rows[:most]], "next": _next(rows, most)}
 
     async def delivery(self, identifier: str) -> dict[str, Any] | None:
-        """One delivery, by its id: the run's id, a dash, and its own number."""
-        root, dash, _ = identifier.partition("-")
+        """One delivery, by its id, which is that of its first run, a dash, and its own; both may be cut to six characters."""
+        first, dash, own = identifier.partition("-")
         if not dash:
             return None
-        rows = await self._database.fetch("list_deliveries", root)
-        found = [row for row in rows if row[0] == identifier]
-        return delivery_summary(found[-1]) if found else None
+        roots = [first]
+        if len(first) >= SHORTEST_PREFIX:
+            rows = await self._database.fetch("find_roots", first, first + LAST_CHARACTER)
+            roots = [row[0] for row in rows]
+        found: dict[str, Row] = {}  # the newest of an id: one whose run was held and done again is there twice
+        for root in roots:
+            for row in await self._database.fetch("list_deliveries", root):
+                if row[0] == identifier or (len(own) >= SHORTEST_PREFIX and row[0].startswith(f"{root}-{own}")):
+                    found[row[0]] = row
+        if len(found) > 1 and identifier not in found:
+            message = f"{identifier} is the beginning of more than one delivery's id: give more of it"
+            raise NotFound(message)
+        row_found = found.get(identifier) or next(iter(found.values()), None)
+        return None if row_found is None else delivery_summary(row_found)
+
+    async def dead_deliveries(self, *, channel: str | None = None, agent: str | None = None) -> list[dict[str, Any]]:
+        """All dead deliveries, newest first, as much of each as it takes to group and to replay them."""
+        rows = await self._database.fetch("list_dead_deliveries", channel, agent)
+        return [
+            {
+                "id": identifier,
+                "channel": name,
+                "agent": of,
+                "run": run,
+                "error": {"type": kind or "", "message": message or ""},
+                "reason": reason,
+                "finished": settled,
+                "finished_at": to_text(settled),
+            }
+            for identifier, name, of, run, kind, message, reason, settled in rows
+        ]
+
+    async def count_dead_deliveries(self) -> int:
+        """How many deliveries are given up until a person acts."""
+        return int((await self._database.fetch("count_dead_deliveries"))[0][0])
 
     async def states(self, agent: str | None = None) -> list[dict[str, Any]]:
-        """What agents keep from run to run."""
+        """What agents keep from run to run, and the run that has it now."""
         rows = await self._database.fetch("list_states", agent)
         return [
             {
@@ -166,8 +198,9 @@ class Reader:
                 "version": version,
                 "changed_by": by,
                 "changed_at": to_text(at),
+                "run": run,
             }
-            for app, name, key, value, version, by, at in rows
+            for app, name, key, value, version, by, at, run in rows
         ]
 
     async def apps_of_agent(self, agent: str) -> list[str]:
@@ -210,7 +243,7 @@ class Reader:
         }
 
     async def why(self, identifier: str) -> dict[str, Any] | None:
-        """The whole story of an event or a run, or None."""
+        """The whole story of an event, a run or a delivery, or None."""
         from wakeful.why import why
 
         return await why(self, identifier)

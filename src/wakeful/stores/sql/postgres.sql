@@ -193,6 +193,15 @@ from wakeful_run run
 where run.state = 'dead' and (cast(:agent as text) is null or run.agent = :agent)
 order by run.seq + 0 desc
 
+-- list_dead_deliveries(channel, agent) --
+-- differs: JSON is read by other words.
+select delivery.id, delivery.channel, run.agent, run.id, cast(delivery.error as json) ->> 'type',
+  substr(cast(delivery.error as json) ->> 'message', 1, 1000), delivery.reason, delivery.settled_at
+from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
+where delivery.state = 'dead' and (cast(:channel as text) is null or delivery.channel = :channel)
+  and (cast(:agent as text) is null or run.agent = :agent)
+order by delivery.seq + 0 desc
+
 -- find_run_to_redo(id) bulk --
 -- differs: as save_step. In one order for everybody, so that two people who replay the same never wait in a circle.
 select seq, id, root, state, error, app, agent, reason, outcome is not null and committed_at is null

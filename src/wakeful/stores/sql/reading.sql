@@ -99,12 +99,28 @@ where (cast(:channel as text) is null or delivery.channel = :channel)
   and (cast(:after as bigint) is null or delivery.seq < :after)
 order by delivery.seq desc limit :most
 
--- count_deliveries() --
-select channel, state, count(*) from wakeful_delivery group by channel, state
+-- list_dead_deliveries(channel, agent) --
+-- Newest first, of the error only what tells it from others. The `+ 0` is that of list_dead.
+select delivery.id, delivery.channel, run.agent, run.id, json_extract(delivery.error, '$.type'),
+  substr(json_extract(delivery.error, '$.message'), 1, 1000), delivery.reason, delivery.settled_at
+from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
+where delivery.state = 'dead' and (cast(:channel as text) is null or delivery.channel = :channel)
+  and (cast(:agent as text) is null or run.agent = :agent)
+order by delivery.seq + 0 desc
+
+-- count_dead_deliveries() --
+select count(*) from wakeful_delivery where state = 'dead'
+
+-- find_roots(id, upper) --
+-- The first runs of families, by the beginning of their id.
+select id from wakeful_run where id >= :id and id < :upper and id = root limit 2
 
 -- list_states(agent) --
-select app, agent, key, value, version, changed_by, changed_at from wakeful_state
-where (cast(:agent as text) is null or agent = :agent) order by app, agent, key
+-- With the run that has it, if one does: the next run of its agent waits for that one.
+select state.app, state.agent, state.key, state.value, state.version, state.changed_by, state.changed_at, run.id
+from wakeful_state state
+left join wakeful_run run on run.seq = state.holder and run.state in ('ready', 'running', 'waiting')
+where (cast(:agent as text) is null or state.agent = :agent) order by state.app, state.agent, state.key
 
 -- apps_of_agent(agent) --
 select distinct app from wakeful_run where agent = :agent

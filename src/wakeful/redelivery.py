@@ -1,0 +1,123 @@
+"""Dead deliveries: which ones, and what a person does about them. The command line and the HTTP API share this.
+
+They need no rate: what is replayed goes out in its channel's lane, one batch after the other, as fast as the channel takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from wakeful.execution.retry import signature
+from wakeful.pace import Pace, Progress, nobody_looks
+from wakeful.redo import SHOWN_LETTERS, Choice, Letter
+from wakeful.stores.base import RecordOperation, RedoDelivery
+
+
+class Reading(Protocol):
+    """What is asked before anything is done."""
+
+    async def dead_deliveries(self, *, channel: str | None = None, agent: str | None = None) -> list[Letter]: ...
+
+
+class Redelivering(Protocol):
+    """Where it is done."""
+
+    async def redo_delivery(self, request: RedoDelivery, /) -> str | None: ...
+
+    async def record_operation(self, request: RecordOperation, /) -> None: ...
+
+
+@dataclass(slots=True)
+class DeliveryGroup:
+    """Dead deliveries to one channel that failed alike, newest first."""
+
+    channel: str
+    signature: str
+    letters: list[Letter]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": "delivery",
+            "channel": self.channel,
+            "error": self.signature,
+            "count": len(self.letters),
+            "last_at": self.letters[0]["finished_at"],
+            "deliveries": [letter["id"] for letter in self.letters[:SHOWN_LETTERS]],
+        }
+
+
+@dataclass(slots=True)
+class DeliveryPlan:
+    """Dead deliveries, newest first."""
+
+    letters: list[Letter]
+
+    @property
+    def groups(self) -> list[DeliveryGroup]:
+        found: dict[tuple[str, str], DeliveryGroup] = {}
+        for letter in self.letters:
+            kind = signature(letter["error"]["type"], letter["error"]["message"])
+            group = DeliveryGroup(letter["channel"], kind, [])
+            found.setdefault((letter["channel"], kind), group).letters.append(letter)
+        return sorted(found.values(), key=lambda group: -len(group.letters))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"count": len(self.letters), "groups": [group.to_json() for group in self.groups]}
+
+
+async def plan_redelivery(reader: Reading, choice: Choice, channel: str | None = None) -> DeliveryPlan:
+    """What there is."""
+    letters = await reader.dead_deliveries(channel=channel, agent=choice.agent)
+    return DeliveryPlan([letter for letter in letters if choice.takes(letter)])
+
+
+async def redo_delivery(store: Redelivering, request: RedoDelivery) -> str | None:
+    """One, and a note of who did it: what it was before. Only a dead one is changed."""
+    before = await store.redo_delivery(request)
+    if before == "dead":
+        await store.record_operation(RecordOperation(request.operator, _verb(request), None, request.id, request.note))
+    return before
+
+
+async def redo_deliveries(
+    store: Redelivering,
+    letters: Sequence[Letter],
+    *,
+    operator: str,
+    note: str | None = None,
+    discard: bool = False,
+    pace: Pace | None = None,
+    progress: Progress = nobody_looks,
+) -> int:
+    """Many, the oldest first: the order in which they were sent. Returns how many; what somebody else took is passed over."""
+    pace = pace or Pace()
+    done = seen = 0
+    for batch in pace.batches(letters[::-1]):
+        if not await pace.turn(seen):
+            break
+        requests = [RedoDelivery(letter["id"], operator, note, discard=discard) for letter in batch]
+        before = await asyncio.gather(*map(store.redo_delivery, requests))
+        done += sum(one == "dead" for one in before)
+        seen += len(batch)
+        progress(seen, len(letters))
+    verb = _verb(RedoDelivery("", operator, discard=discard))
+    detail = f"{done} of {len(letters)}" + (f": {note}" if note else "")
+    channels = sorted({letter["channel"] for letter in letters})
+    await store.record_operation(RecordOperation(operator, verb, None, ", ".join(channels)[:200], detail))
+    return done
+
+
+def why_not(identifier: str, state: str, *, discard: bool) -> str:
+    """What somebody is told whose delivery is not dead, and what can be done instead."""
+    can = "discarded" if discard else "replayed"
+    words = f"delivery {identifier} is {state}: only a dead one can be {can}"
+    if state == "held":
+        words += "; `wakeful release RUN` lets it out with its run, `wakeful dead discard RUN` ends both"
+    return words
+
+
+def _verb(request: RedoDelivery) -> str:
+    return f"deliveries {'discard' if request.discard else 'replay'}"
