@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from wakeful.clock import SystemClock, VirtualClock
     from wakeful.errors import ConfigError, Denied, Failure, NotSent, Persistent, RateLimited, Transient, WakefulError
     from wakeful.execution.actions import Operation, action
+    from wakeful.execution.fanout import Outcome
     from wakeful.execution.options import Backoff, step
-    from wakeful.execution.run import Outcome, Run
+    from wakeful.execution.run import Run
     from wakeful.model import Event, Receipt
     from wakeful.secrets import env
     from wakeful.triggers.on import on
@@ -58,8 +59,9 @@ _HOMES = {
         "WakefulError",
     ),
     "wakeful.execution.actions": ("Operation", "action"),
+    "wakeful.execution.fanout": ("Outcome",),
     "wakeful.execution.options": ("Backoff", "step"),
-    "wakeful.execution.run": ("Outcome", "Run"),
+    "wakeful.execution.run": ("Run",),
     "wakeful.model": ("Event", "Receipt"),
     "wakeful.secrets": ("env",),
     "wakeful.triggers.on": ("on",),

@@ -23,7 +23,7 @@ from wakeful.errors import StoreFull, StoreUnavailable
 from wakeful.execution.executor import Executor
 from wakeful.execution.lease import LEASE, Membership
 from wakeful.execution.reaper import Reaper
-from wakeful.execution.run import Surroundings
+from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.worker import Worker
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope

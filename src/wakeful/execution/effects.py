@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 # Branches of a handler may ask for their effects one after the other, a turn of the event loop for each.
 TURNS_TO_ASK = 25
 OPEN_STATES = frozenset({"intent", "unknown"})
-TO_SETTLE = OPEN_STATES | {"held"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,10 +306,10 @@ async def opened(run: Run, action: Action[..., Any], effect: Effect) -> Effect:
 async def changed_arguments(run: Run, action: Action[..., Any], text: str) -> str | None:
     """Did an earlier attempt do this with other arguments? Branches that ask for theirs in a moment get a few turns."""
     for _ in range(TURNS_TO_ASK - 1):
-        if not run.effects_not_asked_for(action.name):
+        if not run.ledger.not_asked_for(action.name):
             return None
         await asyncio.sleep(0)
-    return other_arguments(run.effects_not_asked_for(action.name), text)
+    return other_arguments(run.ledger.not_asked_for(action.name), text)
 
 
 def other_arguments(before: Sequence[Effect], text: str) -> str | None:

@@ -33,8 +33,9 @@ from wakeful.execution.checkpoint import failed_steps
 from wakeful.execution.data import read_data
 from wakeful.execution.options import AgentOptions
 from wakeful.execution.retry import Again, decide, signature
-from wakeful.execution.run import Cancellable, Run, Surroundings
+from wakeful.execution.run import Run
 from wakeful.execution.state import FACT as STATE_FACT
+from wakeful.execution.surroundings import Cancellable, Surroundings
 from wakeful.model import VERIFIED, WENT_WELL, Claim, Decision, Event, Outcome, Step, digest
 from wakeful.output.checks import check_output
 from wakeful.stores.base import Alarm, CloseRun, CommitRun, FinishRun, LeaveRun, held_alarm
@@ -203,7 +204,7 @@ class Executor:
         verdict = await check_output(output, agent.returns, agent.options.checks)
         text = to_text(verdict.output, what=f"the output of agent {agent.name}")
         change = run.state_change()
-        dropped = run.effects_dropped()
+        dropped = run.ledger.dropped()
         if verdict.objection is None and not run.outgoing and change is None and not dropped:
             if agent.options.deliver is not None and output is None:
                 silent = Outcome("ok", verdict.verification, "committed", silent_by_choice=True)

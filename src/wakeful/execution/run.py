@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import math
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from random import Random
-from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from pydantic_core import from_json
 
@@ -28,15 +26,19 @@ from wakeful.errors import ClaimLost, ConfigError, NotAnAction, Persistent, Unkn
 from wakeful.execution.actions import Action
 from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
-from wakeful.execution.effects import TO_SETTLE, EffectCall, failed_check, open_effect, other_arguments, settle_open
+from wakeful.execution.effects import EffectCall, failed_check, open_effect, other_arguments, settle_open
+from wakeful.execution.fanout import gather_all
+from wakeful.execution.ledger import Ledger
 from wakeful.execution.options import StepOptions, location, name_of, options_of
 from wakeful.execution.outgoing import Outgoing
 from wakeful.execution.release import release
 from wakeful.execution.retry import WAITS_IN_PLACE
+from wakeful.execution.runlog import RunLog
 from wakeful.execution.state import AgentState
+from wakeful.execution.surroundings import Surroundings
 from wakeful.intake.cloudevents import new_event
 from wakeful.model import Claim, Decision, Delivery, Effect, Event, Receipt, Step, StepState, digest
-from wakeful.policy.decide import ALLOWED, EffectFacts, decide
+from wakeful.policy.decide import ALLOWED, EffectFacts
 from wakeful.stores.base import OpenEffect, SaveEffect, SaveSteps, StateChange
 from wakeful.values import digest_of_arguments, to_text
 
@@ -51,102 +53,6 @@ TURNS_BEFORE_LEAVING = 25
 BRANCHES_END_WITHIN = 1.0
 _inside_step: contextvars.ContextVar[str | None] = contextvars.ContextVar("wakeful_inside_step", default=None)
 _inside_transaction: contextvars.ContextVar[bool] = contextvars.ContextVar("wakeful_inside_transaction", default=False)
-
-
-class RunStore(Protocol):
-    """What a run needs of the store."""
-
-    async def save_steps(self, request: SaveSteps) -> None: ...
-
-    async def open_effect(self, request: OpenEffect) -> Effect | Decision: ...
-
-    async def save_effect(self, request: SaveEffect) -> None: ...
-
-    async def transact_step(
-        self, claim: Claim, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]
-    ) -> Step: ...
-
-    @property
-    def dialect(self) -> str: ...
-
-
-class RunDoor(Protocol):
-    """The one door, by which a run's own events come in again."""
-
-    async def accept(
-        self, events: list[Event], *, claim: Claim | None = None, step: Step | None = None
-    ) -> list[Receipt]: ...
-
-
-class Cancellable(Protocol):
-    """Something that will happen, unless it is cancelled."""
-
-    def cancel(self) -> None: ...
-
-
-def after_seconds(delay: float, callback: Callable[[], None]) -> Cancellable:
-    """By the time that really passes."""
-    return asyncio.get_running_loop().call_later(delay, callback)
-
-
-@dataclass(slots=True)
-class Surroundings:
-    """What an attempt gets from its worker."""
-
-    app: str
-    store: RunStore
-    door: RunDoor
-    clock: Clock
-    chance: Random
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    later: Callable[[float, Callable[[], None]], Cancellable] = after_seconds
-    time_for_calls: Callable[[], float] = lambda: math.inf
-    judge: Callable[[EffectFacts], Decision] = decide
-    owners: Mapping[str, str | None] = field(default_factory=dict)
-    channels: Collection[str] = ()
-    sent: Callable[[Collection[str]], None] = lambda _: None  # deliveries to these channels were committed
-    # What is called in the place of a step's function, an action or its find. For tests; identities stay the same.
-    stand_in: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[T]):
-    """One item of `run.map(..., partial=True)`: its value, or the error it ended with."""
-
-    value: T | None = None
-    error: Exception | None = None
-
-    @property
-    def ok(self) -> bool:
-        return self.error is None
-
-
-class RunLog:
-    """The run's log: structured, with run and agent, and silent while recorded work is only being read back."""
-
-    __slots__ = ("_logger", "_run")
-
-    def __init__(self, run: Run) -> None:
-        import structlog
-
-        self._run = run
-        self._logger = structlog.get_logger("wakeful.run")
-
-    def debug(self, message: str, **fields: Any) -> None:
-        self._say("debug", message, fields)
-
-    def info(self, message: str, **fields: Any) -> None:
-        self._say("info", message, fields)
-
-    def warning(self, message: str, **fields: Any) -> None:
-        self._say("warning", message, fields)
-
-    def error(self, message: str, **fields: Any) -> None:
-        self._say("error", message, fields)
-
-    def _say(self, level: str, message: str, fields: dict[str, Any]) -> None:
-        if not self._run.replaying:
-            getattr(self._logger, level)(message, **fields)
 
 
 class Run:
@@ -169,9 +75,7 @@ class Run:
         self._position = len(self._recorded)
         self._unsaved: list[Step] = []
         self._retrying: dict[str, Step] = {}
-        self._effects = {effect.id: effect for effect in claim.effects} if claim.effects else {}
-        self._asked: set[str] = set()  # operations that this attempt has asked for
-        self._effects_due: dict[str, Microseconds] = {}
+        self.ledger = Ledger(claim.effects)
         self.held_for: str | None = None
         self.outgoing = Outgoing()
         self._state = (
@@ -293,7 +197,7 @@ class Run:
                     failed = True
                     raise
 
-        return await self._gather([asyncio.ensure_future(one(item)) for item in items], partial=partial)
+        return await gather_all([asyncio.ensure_future(one(item)) for item in items], partial=partial)
 
     async def emit(
         self,
@@ -348,9 +252,9 @@ class Run:
         identifier, text = self._operation("run.act", action, arguments, keywords)
         self._enter()
         try:
-            effect = self._effects.get(identifier)
+            effect = self.ledger.find(identifier)
             if effect is None:
-                effect = self._effects[identifier] = await open_effect(self, action, identifier, text)
+                effect = self.ledger.enter(await open_effect(self, action, identifier, text))
             value: T = await EffectCall(self, action, effect).reach()
         except ClaimLost:
             self.interrupt("lost")
@@ -365,7 +269,7 @@ class Run:
         identifier, text = self._operation("run.stage", action, arguments, keywords)
         self._may_let_out("run.stage")
         read, named = action.read(text)
-        known = self._effects.get(identifier)
+        known = self.ledger.find(identifier)
         if known is not None and known.state in {"confirmed", "undone"}:
             return  # by an earlier run of this family
         objection = failed_check(action, read, named)
@@ -400,7 +304,7 @@ class Run:
         digested, text = digest_of_arguments(arguments, keywords, step=action.name)
         key, _ = self._next_key(f"act {action.name}", digested)
         identifier = digest(self._claim.root, key)
-        self._asked.add(identifier)
+        self.ledger.asked.add(identifier)
         return identifier, text
 
     def _may_let_out(self, call: str) -> None:
@@ -410,10 +314,10 @@ class Run:
 
     async def settle_effects(self) -> None:
         """Before the handler: what an earlier attempt left open."""
-        if any(effect.state in TO_SETTLE for effect in self._effects.values()):
+        if left := self.ledger.to_settle():
             self._enter()
             try:
-                await settle_open(self, list(self._effects.values()))
+                await settle_open(self, left)
             except ClaimLost:
                 self.interrupt("lost")
                 raise
@@ -540,9 +444,9 @@ class Run:
 
     async def wait_for_effect(self, identifier: str, moment: Microseconds) -> None:
         """As wait_until, for an effect, which is stored with its state already."""
-        self._effects_due[identifier] = moment
+        self.ledger.due[identifier] = moment
         await self._pause(moment)
-        self._effects_due.pop(identifier, None)
+        self.ledger.due.pop(identifier, None)
 
     async def _pause(self, moment: Microseconds) -> None:
         delay = moment - self._around.clock.now()
@@ -592,35 +496,16 @@ class Run:
         judge = (lambda _: ALLOWED) if judged else around.judge
         return await around.store.open_effect(OpenEffect(self._claim, around.app, effect, lambda: judge(facts)))
 
-    def effects_not_asked_for(self, action: str) -> list[Effect]:
-        """What earlier attempts, or earlier runs of this family, did by an action and this one has not asked for."""
-        return [
-            effect
-            for effect in self._effects.values()
-            if effect.action == action
-            and effect.id not in self._asked
-            and effect.state in {"confirmed", "intent", "unknown", "held"}
-        ]
-
     def object_to_changes(self) -> None:
         """At the end of the handler: staged effects whose arguments are not those of an earlier run of this family."""
         for effect in self.outgoing.effects:
-            words = other_arguments(self.effects_not_asked_for(effect.action), effect.arguments)
+            words = other_arguments(self.ledger.not_asked_for(effect.action), effect.arguments)
             if words is not None:
                 self.outgoing.objections.append(f"{effect.action}: {words}")
 
-    def effects_dropped(self) -> list[str]:
-        """What an earlier commit of this run staged, was not done, and is not asked for again."""
-        return [
-            effect.id
-            for effect in self._effects.values()
-            if effect.staged and effect.id not in self._asked and effect.state in {"staged", "retrying"}
-        ]
-
     def staged_effects(self) -> list[Effect]:
         """What is to be released, in the order of the calls."""
-        staged = self.outgoing.effects or [effect for effect in self._effects.values() if effect.staged]
-        return sorted(staged, key=lambda effect: effect.position)
+        return sorted(self.outgoing.effects or self.ledger.staged(), key=lambda effect: effect.position)
 
     def state_change(self) -> StateChange | None:
         """What is to be saved of the agent's state, if the run changed it."""
@@ -675,7 +560,7 @@ class Run:
     @property
     def earliest_wait(self) -> Microseconds | None:
         pending = [int(step.result or 0) for step in self._retrying.values()]
-        pending += self._effects_due.values()
+        pending += self.ledger.due.values()
         return min(pending) if pending else None
 
     @property
@@ -783,24 +668,6 @@ class Run:
             position, self._position = self._position, self._position + 1
         started = now if started_at is None else started_at
         return Step(key, name, state, None, None, arguments, 1, self.attempt, position, started, now)
-
-    @staticmethod
-    async def _gather(tasks: list[asyncio.Future[Any]], *, partial: bool) -> list[Any]:
-        try:
-            if partial:
-                done = await asyncio.gather(*tasks, return_exceptions=True)
-                for value in done:
-                    if isinstance(value, BaseException) and not isinstance(value, Exception):
-                        raise value
-                return [
-                    Outcome(error=value) if isinstance(value, Exception) else Outcome(value=value) for value in done
-                ]
-            return list(await asyncio.gather(*tasks))
-        except BaseException:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
 
 
 def _no_action(call: str, given: object) -> NotAnAction:

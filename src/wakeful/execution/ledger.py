@@ -1,0 +1,56 @@
+"""The effects of a run, as one attempt knows them: what earlier attempts and earlier runs of its family did, what this one
+has asked for, and what waits for its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wakeful.clock import Microseconds
+from wakeful.model import Effect
+
+MAY_HAVE_HAPPENED = frozenset({"confirmed", "intent", "unknown", "held"})
+CERTAINLY_NOT_BEGUN = frozenset({"staged", "retrying"})
+TO_SETTLE = frozenset({"intent", "unknown", "held"})
+
+
+class Ledger:
+    """Effects by their operation."""
+
+    __slots__ = ("_known", "asked", "due")
+
+    def __init__(self, effects: Iterable[Effect]) -> None:
+        self._known = {effect.id: effect for effect in effects}
+        self.asked: set[str] = set()  # operations that this attempt has asked for
+        self.due: dict[str, Microseconds] = {}  # when one that waits is tried again
+
+    def find(self, operation: str) -> Effect | None:
+        return self._known.get(operation)
+
+    def enter(self, effect: Effect) -> Effect:
+        self._known[effect.id] = effect
+        return effect
+
+    def to_settle(self) -> list[Effect]:
+        """All of them, in order, if an earlier attempt left one open; else none."""
+        effects = list(self._known.values())
+        return effects if any(effect.state in TO_SETTLE for effect in effects) else []
+
+    def not_asked_for(self, action: str) -> list[Effect]:
+        """What was done by an action before, perhaps, and this attempt has not asked for."""
+        return [
+            effect
+            for effect in self._known.values()
+            if effect.action == action and effect.id not in self.asked and effect.state in MAY_HAVE_HAPPENED
+        ]
+
+    def dropped(self) -> list[str]:
+        """What an earlier commit of this run staged, was certainly not done, and is not asked for again."""
+        return [
+            effect.id
+            for effect in self._known.values()
+            if effect.staged and effect.id not in self.asked and effect.state in CERTAINLY_NOT_BEGUN
+        ]
+
+    def staged(self) -> list[Effect]:
+        return [effect for effect in self._known.values() if effect.staged]

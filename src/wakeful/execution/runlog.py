@@ -1,0 +1,36 @@
+"""The log of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wakeful.execution.run import Run
+
+
+class RunLog:
+    """The run's log: structured, with run and agent, and silent while recorded work is only being read back."""
+
+    __slots__ = ("_logger", "_run")
+
+    def __init__(self, run: Run) -> None:
+        import structlog
+
+        self._run = run
+        self._logger = structlog.get_logger("wakeful.run")
+
+    def debug(self, message: str, **fields: Any) -> None:
+        self._say("debug", message, fields)
+
+    def info(self, message: str, **fields: Any) -> None:
+        self._say("info", message, fields)
+
+    def warning(self, message: str, **fields: Any) -> None:
+        self._say("warning", message, fields)
+
+    def error(self, message: str, **fields: Any) -> None:
+        self._say("error", message, fields)
+
+    def _say(self, level: str, message: str, fields: dict[str, Any]) -> None:
+        if not self._run.replaying:
+            getattr(self._logger, level)(message, **fields)

@@ -1,0 +1,71 @@
+"""What an attempt gets from its worker: the store, the door, the time, and who may be asked."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Protocol
+
+from wakeful.clock import Clock
+from wakeful.model import Claim, Decision, Effect, Event, Receipt, Step
+from wakeful.policy.decide import EffectFacts, decide
+from wakeful.stores.base import OpenEffect, SaveEffect, SaveSteps
+
+
+class RunStore(Protocol):
+    """What a run needs of the store."""
+
+    async def save_steps(self, request: SaveSteps) -> None: ...
+
+    async def open_effect(self, request: OpenEffect) -> Effect | Decision: ...
+
+    async def save_effect(self, request: SaveEffect) -> None: ...
+
+    async def transact_step(
+        self, claim: Claim, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]
+    ) -> Step: ...
+
+    @property
+    def dialect(self) -> str: ...
+
+
+class RunDoor(Protocol):
+    """The one door, by which a run's own events come in again."""
+
+    async def accept(
+        self, events: list[Event], *, claim: Claim | None = None, step: Step | None = None
+    ) -> list[Receipt]: ...
+
+
+class Cancellable(Protocol):
+    """Something that will happen, unless it is cancelled."""
+
+    def cancel(self) -> None: ...
+
+
+def after_seconds(delay: float, callback: Callable[[], None]) -> Cancellable:
+    """By the time that really passes."""
+    return asyncio.get_running_loop().call_later(delay, callback)
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What an attempt gets from its worker."""
+
+    app: str
+    store: RunStore
+    door: RunDoor
+    clock: Clock
+    chance: Random
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    later: Callable[[float, Callable[[], None]], Cancellable] = after_seconds
+    time_for_calls: Callable[[], float] = lambda: math.inf
+    judge: Callable[[EffectFacts], Decision] = decide
+    owners: Mapping[str, str | None] = field(default_factory=dict)
+    channels: Collection[str] = ()
+    sent: Callable[[Collection[str]], None] = lambda _: None  # deliveries to these channels were committed
+    # What is called in the place of a step's function, an action or its find. For tests; identities stay the same.
+    stand_in: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
