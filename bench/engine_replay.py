@@ -19,7 +19,7 @@ import structlog
 from bench.engine_runs import PAYLOAD, fetch, judge, summarise
 from wakeful import App, Persistent, Run, on
 from wakeful.cli.working import spare_the_collector
-from wakeful.redo import Choice, plan_redo, redo_letters
+from wakeful.operations.redo import Choice, plan_redo, redo_letters
 from wakeful.runtime import Runtime
 
 IN_FLIGHT = 64

@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 from wakeful.api.app import create_api
 from wakeful.api.security import ApiSettings
 from wakeful.app import App
-from wakeful.declared import Declared
 from wakeful.model import Effect, Event, Receipt
+from wakeful.operations.declared import Declared
 from wakeful.stores.base import (
     ChangeState,
     FeedEvents,

@@ -7,7 +7,7 @@ import pytest
 from support.fake_api import CURSOR, DEAD_DELIVERY, DELIVERY, EFFECT, LETTER, STATE, Api, assert_problem
 from wakeful.api.redo import SLICE
 from wakeful.api.security import ApiSettings
-from wakeful.redo import MANY
+from wakeful.operations.redo import MANY
 
 TOKEN = {"Authorization": "Bearer secret"}
 CHANGES = (

@@ -8,7 +8,7 @@ import io
 import pytest
 
 from wakeful.cli.carrying import ProgressLine
-from wakeful.pace import Pace
+from wakeful.operations.pace import Pace
 
 
 class Screen(io.StringIO):

@@ -9,12 +9,12 @@ import pytest
 
 from support.fake_api import LETTER, FakeStore, a_shop
 from wakeful.clock import SECOND, read_moment, to_text
-from wakeful.declared import Declared
 from wakeful.errors import InvalidData, NotFound
-from wakeful.feeding import Feeding, feed_events, has, plan_feed, read_window
 from wakeful.model import Decision
-from wakeful.pace import BATCH, Pace, read_rate
-from wakeful.redo import Choice, Plan, redo_letters
+from wakeful.operations.declared import Declared
+from wakeful.operations.feeding import Feeding, feed_events, has, plan_feed, read_window
+from wakeful.operations.pace import BATCH, Pace, read_rate
+from wakeful.operations.redo import Choice, Plan, redo_letters
 from wakeful.stores.base import StoredEvent
 
 NOON = 1_767_268_800 * SECOND  # 2026-01-01 12:00:00 UTC

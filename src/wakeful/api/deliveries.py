@@ -16,7 +16,7 @@ from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse, found
 from wakeful.api.security import ApiSettings
 from wakeful.model import DeliveryState
-from wakeful.redelivery import redo_delivery, why_not
+from wakeful.operations.redelivery import redo_delivery, why_not
 from wakeful.stores.base import RedoDelivery
 
 DELIVERY_STATES: tuple[str, ...] = get_args(DeliveryState)

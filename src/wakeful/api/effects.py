@@ -16,7 +16,7 @@ from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse, found
 from wakeful.api.security import ApiSettings
 from wakeful.model import EffectState
-from wakeful.redo import ANSWERS, settle, which_stands
+from wakeful.operations.redo import ANSWERS, settle, which_stands
 from wakeful.values import to_text
 
 EFFECT_STATES: tuple[str, ...] = get_args(EffectState)

@@ -20,7 +20,7 @@ from wakeful.api.schema import (
     query,
     reference,
 )
-from wakeful.redo import MANY
+from wakeful.operations.redo import MANY
 
 
 def effect_paths() -> Json:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from wakeful import feeding, keeping, redelivery, redo
 from wakeful.clock import Microseconds
 from wakeful.model import Decision, Event, Receipt
+from wakeful.operations import feeding, keeping, redelivery, redo
 from wakeful.stores.base import StoredEvent
 
 Shown = dict[str, Any]

@@ -22,10 +22,10 @@ from wakeful.api.security import ApiSettings
 from wakeful.clock import read_moment
 from wakeful.clock import to_text as time_text
 from wakeful.errors import NotFound, Persistent
-from wakeful.feeding import Feeding, feed_events, plan_feed, read_window
-from wakeful.pace import Pace, read_rate
-from wakeful.redelivery import DeliveryPlan, plan_redelivery, redo_deliveries
-from wakeful.redo import MANY, Choice, Plan, plan_redo, redo_letters, redo_run, release_run, what_leaves
+from wakeful.operations.feeding import Feeding, feed_events, plan_feed, read_window
+from wakeful.operations.pace import Pace, read_rate
+from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery, redo_deliveries
+from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters, redo_run, release_run, what_leaves
 from wakeful.stores.base import RedoRun, ReleaseRun
 from wakeful.values import to_text
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from wakeful.api.app import create_api
 from wakeful.api.security import ApiSettings
-from wakeful.declared import Declared
 from wakeful.errors import StoreUnavailable
+from wakeful.operations.declared import Declared
 from wakeful.settings import token as token_of_environment
 
 if TYPE_CHECKING:

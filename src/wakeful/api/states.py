@@ -13,7 +13,7 @@ from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse, found
 from wakeful.api.security import ApiSettings
 from wakeful.errors import NotFound, Persistent
-from wakeful.keeping import change_state
+from wakeful.operations.keeping import change_state
 from wakeful.values import to_text
 
 

@@ -10,8 +10,8 @@ from wakeful.cli.arguments import UsageError
 from wakeful.cli.life import Stopping, live
 from wakeful.cli.opening import changing
 from wakeful.cli.terminal import say
-from wakeful.pace import Pace, Progress
-from wakeful.redo import MANY
+from wakeful.operations.pace import Pace, Progress
+from wakeful.operations.redo import MANY
 from wakeful.stores.store import DatabaseStore
 
 INTERRUPTED = 130

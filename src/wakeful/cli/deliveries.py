@@ -31,8 +31,8 @@ from wakeful.cli.terminal import (
 )
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import DeliveryState
-from wakeful.redelivery import DeliveryPlan, plan_redelivery, redo_deliveries, redo_delivery, why_not
-from wakeful.redo import MANY, Choice
+from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery, redo_deliveries, redo_delivery, why_not
+from wakeful.operations.redo import MANY, Choice
 from wakeful.stores.base import RedoDelivery
 from wakeful.stores.reading import Reader
 

@@ -28,7 +28,7 @@ from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, short, state, terminal
 from wakeful.errors import NotFound
 from wakeful.model import EffectState
-from wakeful.redo import ANSWERS, settle, which_stands
+from wakeful.operations.redo import ANSWERS, settle, which_stands
 from wakeful.stores.base import Settled
 from wakeful.values import to_text
 

@@ -10,10 +10,10 @@ from wakeful.cli.arguments import UsageError, operator_of
 from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.opening import reading
 from wakeful.cli.terminal import now, plain, print_json, say
-from wakeful.declared import Declared
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.feeding import Feeding, FeedPlan, feed_events, plan_feed, read_window
-from wakeful.pace import Pace, Progress, shown_rate
+from wakeful.operations.declared import Declared
+from wakeful.operations.feeding import Feeding, FeedPlan, feed_events, plan_feed, read_window
+from wakeful.operations.pace import Pace, Progress, shown_rate
 from wakeful.stores.reading import Reader
 from wakeful.stores.store import DatabaseStore
 

@@ -21,11 +21,11 @@ from wakeful.cli.feeding import feed
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
 from wakeful.cli.trace import no_run
-from wakeful.declared import Declared
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.pace import read_rate, shown_rate
-from wakeful.redelivery import DeliveryPlan, plan_redelivery
-from wakeful.redo import MANY, Choice, Plan, plan_redo, redo_letters, redo_run
+from wakeful.operations.declared import Declared
+from wakeful.operations.pace import read_rate, shown_rate
+from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery
+from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters, redo_run
 from wakeful.stores.base import Redone, RedoRun
 from wakeful.values import to_text
 

@@ -11,7 +11,7 @@ from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import print_json
 from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound
-from wakeful.redo import release_run, what_leaves
+from wakeful.operations.redo import release_run, what_leaves
 from wakeful.stores.base import Redone, ReleaseRun
 
 

@@ -31,7 +31,7 @@ from wakeful.cli.terminal import (
     value,
 )
 from wakeful.errors import InvalidState, NotFound, did_you_mean
-from wakeful.keeping import change_state
+from wakeful.operations.keeping import change_state
 from wakeful.stores.reading import Reader
 from wakeful.values import to_text
 
@@ -187,7 +187,7 @@ async def _app_of(reader: Reader, agent: str, arguments: argparse.Namespace) -> 
 
 def _refuse_misfit(app: App, agent: str, text: str | None) -> None:
     """A state that the next run could not read, or one of an agent that has none."""
-    from wakeful.declared import Declared
+    from wakeful.operations.declared import Declared
 
     try:
         Declared(app).refuse_misfit_state(agent, text)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from wakeful.execution.retry import signature
-from wakeful.pace import Pace, Progress, nobody_looks
-from wakeful.redo import SHOWN_LETTERS, Choice, Letter
+from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
+from wakeful.operations.redo import SHOWN_LETTERS, Choice, Letter
 from wakeful.stores.base import RecordOperation, RedoDelivery
 
 
@@ -93,16 +93,12 @@ async def redo_deliveries(
     progress: Progress = nobody_looks,
 ) -> int:
     """Many, the oldest first: the order in which they were sent. Returns how many; what somebody else took is passed over."""
-    pace = pace or Pace()
-    done = seen = 0
-    for batch in pace.batches(letters[::-1]):
-        if not await pace.turn(seen):
-            break
+
+    async def redo(batch: Sequence[Letter]) -> int:
         requests = [RedoDelivery(letter["id"], operator, note, discard=discard) for letter in batch]
-        before = await asyncio.gather(*map(store.redo_delivery, requests))
-        done += sum(one == "dead" for one in before)
-        seen += len(batch)
-        progress(seen, len(letters))
+        return sum(one == "dead" for one in await asyncio.gather(*map(store.redo_delivery, requests)))
+
+    done = await carry_out(letters[::-1], redo, pace=pace, progress=progress)
     verb = _verb(RedoDelivery("", operator, discard=discard))
     detail = f"{done} of {len(letters)}" + (f": {note}" if note else "")
     channels = sorted({letter["channel"] for letter in letters})

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from wakeful.clock import Microseconds, read_moment, to_text
 from wakeful.intake.route import WILDCARD, type_matcher
 from wakeful.model import Decision, run_id
-from wakeful.pace import BATCH, Pace, Progress, nobody_looks
+from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
 from wakeful.stores.base import FeedEvents, RecordOperation, StoredEvent
 
 

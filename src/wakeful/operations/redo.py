@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.execution.retry import signature
-from wakeful.pace import Pace, Progress, nobody_looks
+from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
 from wakeful.stores.base import RecordOperation, Redone, RedoRun, ReleaseRun, Settled, SettleEffect
 
 MANY = 10_000
@@ -143,16 +143,12 @@ async def redo_letters(
     progress: Progress = nobody_looks,
 ) -> int:
     """Replay or discard them, the oldest first; returns how many. One that somebody else took meanwhile is passed over."""
-    pace = pace or Pace()
-    done = seen = 0
-    for batch in pace.batches(letters[::-1]):
-        if not await pace.turn(seen):
-            break
+
+    async def redo(batch: Sequence[Letter]) -> int:
         requests = [RedoRun(letter["id"], operator, note, discard=discard) for letter in batch]
-        redone = await store.redo_all(requests)
-        done += sum(one is not None and one.refused is None for one in redone)
-        seen += len(batch)
-        progress(seen, len(letters))
+        return sum(one is not None and one.refused is None for one in await store.redo_all(requests))
+
+    done = await carry_out(letters[::-1], redo, pace=pace, progress=progress)
     verb = "discard" if discard else "replay"
     detail = f"{done} of {len(letters)}" + (f": {note}" if note else "")
     agents = sorted({letter["agent"] for letter in letters})

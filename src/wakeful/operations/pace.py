@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
 BATCH = 1_000
@@ -45,6 +45,25 @@ class Pace:
                 return True
         self.cut_short = self._stop.is_set()
         return not self.cut_short
+
+
+async def carry_out(
+    things: Sequence[T],
+    do: Callable[[Sequence[T]], Awaitable[int]],
+    *,
+    pace: Pace | None = None,
+    progress: Progress = nobody_looks,
+) -> int:
+    """Do all of them, batch by batch; `do` says how many of a batch it did. Returns how many in all."""
+    pace = pace or Pace()
+    done = seen = 0
+    for batch in pace.batches(things):
+        if not await pace.turn(seen):
+            break
+        done += await do(batch)
+        seen += len(batch)
+        progress(seen, len(things))
+    return done
 
 
 def read_rate(text: str) -> float | None:
