@@ -22,6 +22,8 @@ DID = {
     "again": "had it done again",
     "discard": "discarded it",
     "release": "let its output out as it is",
+    "redeliver": "had a dead message of it tried again",
+    "drop": "discarded a dead message of it",
 }
 
 

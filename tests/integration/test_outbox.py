@@ -276,6 +276,9 @@ class TestTrouble:
             assert await runtime.store.redo_delivery(RedoDelivery(identifier, "me")) == "delivered"
         assert post.bodies == ["good", "bad"]
         assert run["outcome"]["delivery"] == "delivered"
+        (remedy,) = run["remedies"]
+        assert (remedy["verb"], remedy["operator"], remedy["note"]) == ("redeliver", "me", "repaired")
+        assert (remedy["error"]["delivery"], remedy["error"]["message"]) == (identifier, "400")
 
     async def test_it_is_given_up_after_its_attempts(self, new_app: NewApp):
         post = Post(attempts=3)

@@ -33,6 +33,16 @@ from wakeful.stores.reading import SHORTEST_PREFIX
 
 Shown = dict[str, Any]
 
+# What people did, by the verb that is stored.
+DONE = {
+    "replay": "replayed",
+    "again": "done again",
+    "discard": "discarded",
+    "release": "released",
+    "redeliver": "message replayed",
+    "drop": "message discarded",
+}
+
 
 def declare(parser: Parser) -> None:
     parser.add_argument("run", metavar="RUN", help="a run's id, or the beginning of it")
@@ -124,9 +134,7 @@ class Drawing:
             self._remedy(tree, remedy)
 
     def _remedy(self, tree: Tree, remedy: Shown) -> None:
-        did = {"replay": "replayed", "again": "done again", "discard": "discarded", "release": "released"}[
-            remedy["verb"]
-        ]
+        did = DONE[remedy["verb"]]
         words = f" by {remedy['operator']}" + (f": {remedy['note']}" if remedy["note"] else "")
         when = f"  {clock_time(remedy['done_at'])}"
         line = Text.assemble((did, "cyan"), self._fit(plain(words), len(did) + len(when)), (when, "dim"))
@@ -134,6 +142,9 @@ class Drawing:
         if remedy["data"] is not None:
             branch.add(Text.assemble(("data ", "dim"), self._value(remedy["data"], 13)))
         error = remedy["error"] or {}
+        if "delivery" in error:
+            branch.add(Text.assemble(("message ", "dim"), plain(error["delivery"]), " was ", state("dead")))
+            self._error(branch, error)
         for what, name, one in [
             *(("step", one["name"], one["error"]) for one in error.get("steps", [])),
             *(("effect", one["action"], one["error"]) for one in error.get("effects", [])),

@@ -270,7 +270,7 @@ set state = :state, tries = :tries, due_at = {now} + :delay, error = :error, rea
 where seq = :seq and state = 'pending'
 
 -- find_deliveries(root, id) --
-select delivery.seq, delivery.state from wakeful_delivery delivery
+select delivery.seq, delivery.state, delivery.run_seq, delivery.error from wakeful_delivery delivery
 where delivery.id = :id
   and delivery.run_seq in (select seq from wakeful_run where id = :root or (root = :root and id <> root))
 order by delivery.seq desc

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pydantic_core import from_json, to_json
+
 from wakeful.model import Delivery
 from wakeful.stores.base import Lane, RedoDelivery, Row, Transaction, WorkLane
 from wakeful.stores.verbs.people import open_alarms
@@ -48,7 +50,7 @@ def _work(now: int | None, request: WorkLane) -> Transaction[Lane]:
 
 
 def redo_deliveries(now: int | None, requests: Sequence[RedoDelivery]) -> Transaction[list[str | None]]:
-    """What each was before. Only a dead one is changed."""
+    """What each was before. Only a dead one is changed; who did it, and the error that it had ended with, stay with its run."""
     results: list[str | None] = []
     for request in requests:
         root = request.id.partition("-")[0]
@@ -57,7 +59,11 @@ def redo_deliveries(now: int | None, requests: Sequence[RedoDelivery]) -> Transa
         if found and found[0][1] == "dead":
             word = "discarded" if request.discard else "replayed"
             reason = f"{word} by {request.operator}" + (f": {request.note}" if request.note else "")
-            yield "redo_delivery", [(now, found[0][0], "discarded" if request.discard else "pending", reason)]
+            seq, _, run, error = found[0]
+            yield "redo_delivery", [(now, seq, "discarded" if request.discard else "pending", reason)]
+            ended = to_json({**from_json(error or "{}"), "delivery": request.id}).decode()
+            verb = "drop" if request.discard else "redeliver"
+            yield "insert_remedy", [(now, run, verb, request.operator, request.note, None, ended)]
     return results
 
 

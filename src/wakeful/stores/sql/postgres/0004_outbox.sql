@@ -52,4 +52,4 @@ alter table wakeful_effect add constraint wakeful_effect_state_check
   check (state in ('staged', 'intent', 'retrying', 'unknown', 'held', 'confirmed', 'failed', 'abandoned', 'undone'));
 alter table wakeful_effect add column staged bigint not null default 0; -- released with the commit of its run
 alter table wakeful_remedy drop constraint wakeful_remedy_verb_check;
-alter table wakeful_remedy add constraint wakeful_remedy_verb_check check (verb in ('replay', 'again', 'discard', 'release'));
+alter table wakeful_remedy add constraint wakeful_remedy_verb_check check (verb in ('replay', 'again', 'discard', 'release', 'redeliver', 'drop'));

@@ -87,7 +87,7 @@ alter table wakeful_remedy rename to wakeful_remedy_before;
 create table wakeful_remedy (
   seq integer primary key,
   run_seq integer not null,
-  verb text not null check (verb in ('replay', 'again', 'discard', 'release')),
+  verb text not null check (verb in ('replay', 'again', 'discard', 'release', 'redeliver', 'drop')),
   operator text not null,
   note text,
   data text,                              -- the edited data, where it was edited
