@@ -352,7 +352,7 @@ class SqliteBackend:
             flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
             connection = apsw.Connection(str(self.path), flags=flags)
             connection.set_busy_timeout(self._busy_timeout)
-            connection.execute("pragma journal_mode = wal")
+            self._use_wal(connection)
             connection.execute("pragma synchronous = full")
             connection.execute("pragma cache_size = -65536")
             connection.execute(
@@ -366,6 +366,21 @@ class SqliteBackend:
             message = f"cannot open {self.path}: {explain(error)}"
             raise StoreUnavailable(message) from error
         return connection
+
+    def _use_wal(self, connection: apsw.Connection) -> None:
+        """Several that open a new file at once must all change its mode, and SQLite does not wait its busy timeout for that:
+        it answers at once that somebody else is just doing it.
+        """
+        ends = time.monotonic() + self._busy_timeout / 1000
+        while True:
+            try:
+                connection.execute("pragma journal_mode = wal")
+            except apsw.BusyError:
+                if time.monotonic() >= ends:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
 
 class SqliteRenewer:
