@@ -81,11 +81,11 @@ RUN_TRANSITIONS: dict[RunState | None, frozenset[RunState]] = {
 EFFECT_TRANSITIONS: dict[EffectState | None, frozenset[EffectState]] = {
     None: frozenset({"staged", "intent", "held"}),
     "staged": frozenset({"staged", "intent", "held", "abandoned"}),
-    "intent": frozenset({"intent", "confirmed", "failed", "retrying", "unknown", "held"}),
+    "intent": frozenset({"intent", "confirmed", "failed", "retrying", "unknown", "held", "abandoned"}),
     "retrying": frozenset({"intent", "confirmed", "failed", "retrying", "unknown", "held"}),
-    "unknown": frozenset({"intent", "confirmed", "failed", "retrying", "unknown", "held"}),
+    "unknown": frozenset({"intent", "confirmed", "failed", "retrying", "unknown", "held", "abandoned"}),
     "held": frozenset({"confirmed", "retrying", "abandoned"}),
-    "confirmed": frozenset({"undone"}),
+    "confirmed": frozenset({"undone", "held"}),  # held: a person confirmed it with a result that does not fit
     "failed": frozenset({"intent"}),
     "abandoned": frozenset({"staged"}),  # one that was never begun, when its run is done again
     "undone": frozenset(),
@@ -240,6 +240,9 @@ class Effect:
     settled_by: str | None = None
     note: str | None = None
     staged: bool = False  # released with the run's commit, and not before
+    called_at: Microseconds = 0  # the last call
+    due_at: Microseconds = 0  # one that waits: not before this time
+    doubtful: bool = False  # a call of it may have been done, whatever later calls said
 
 
 @dataclass(slots=True)

@@ -91,7 +91,8 @@ def digest_of_arguments(arguments: tuple[Any, ...], keywords: Mapping[str, Any],
         return "", "[]"
     try:
         plain: Any = [_canonical(argument) for argument in arguments]
-        if keywords:
+        # The keywords come last, under a name that no keyword can have. A last argument that looks like them gets some.
+        if keywords or (plain and isinstance(plain[-1], dict) and "**" in plain[-1]):
             plain.append({"**": _canonical(dict(keywords))})
     except (PydanticSerializationError, TypeError, RecursionError) as error:
         message = f"the arguments of step {step} cannot be stored as JSON ({str(error).splitlines()[0][:200]}): pass plain values"

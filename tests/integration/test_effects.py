@@ -101,7 +101,7 @@ class TestWhenNobodyKnows:
         )
 
     async def test_an_idempotent_one_that_is_too_old_is_held(self, app: App):
-        service = Service(Answered(503, **{"Retry-After": "7200"}))
+        service = Service(Answered(503, **{"Retry-After": "1800"}))
         declare(app, service, safety="idempotent", idempotent_for="1h")
         async with working(app) as runtime:
             app_run = await go(runtime)
@@ -376,7 +376,11 @@ class TestTheLedger:
 
         async with working(app) as runtime:
             run = await go(runtime)
-        assert (run["state"], run["effects"][0]["state"], len(service.calls)) == ("dead", "confirmed", 1)
+            assert (run["state"], run["effects"][0]["state"], len(service.calls)) == ("held", "held", 1)
+            assert "it was done, but the result of action post cannot be stored" in run["reason"]
+            await settle(runtime, run, "confirmed", result="null")
+            run = await runtime.reader.run(run["id"]) or {}
+        assert (run["state"], len(service.calls)) == ("done", 1)
 
     async def test_a_call_that_takes_too_long_is_given_up(self, app: App):
         never = asyncio.Event()
@@ -579,3 +583,354 @@ async def test_a_word_that_comes_before_the_run_is_put_away_is_heard(new_app: Ne
         assert settled.first
         await runtime.store.leave(LeaveRun(claim, "held", "held", reason="who knows"))
         assert (await the_run(runtime, receipt))["state"] == "ready"
+
+
+class TestWhatAReviewFound:
+    @pytest.mark.parametrize("kind", ["act", "stage"])
+    async def test_an_async_check_is_awaited(self, app: App, kind: str):
+        service = Service()
+
+        async def never(what: int) -> str:
+            return "never\0allowed"
+
+        @action(checks=[never])
+        async def post(op: Operation, what: int) -> str:
+            return service.asked(op, what)
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> None:
+            if kind == "act":
+                await run.act(post, 7)
+            else:
+                run.stage(post, 7)
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], service.calls) == ("held", [])
+        assert "check never: never" in run["reason"]
+
+    async def test_an_error_after_the_work_was_done_is_no_refusal(self, app: App):
+        service = Service()
+
+        @action
+        async def post(op: Operation, what: int) -> str:
+            service.asked(op, what)
+            return Note.model_validate({"txt": "what the service answered"}).text
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> str:
+            return await run.act(post, 7)
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], run["effects"][0]["state"]) == ("held", "held")
+
+    async def test_the_time_to_settle_counts_from_the_last_call(self, app: App):
+        service = Service(TimeoutError(), TimeoutError(), "done")
+        moments: list[int] = []
+
+        async def find(op: Operation, what: int) -> None:
+            service.looked += 1
+
+        @action(safety="reconcile", find=find, settle="30s", backoff="0s")
+        async def post(op: Operation, what: int) -> str:
+            moments.append(app.clock.now() // 1_000_000)  # type: ignore[union-attr]
+            return service.asked(op, what)
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> str:
+            return await run.act(post, 7)
+
+        async with working(app) as runtime:
+            await go(runtime)
+            for _ in range(3):
+                await pass_time(runtime, "30s")
+        assert [moment - moments[0] for moment in moments] == [0, 30, 60]
+
+    @pytest.mark.parametrize("safety", ["at_most_once", "idempotent"])
+    async def test_a_handler_that_stops_waiting_does_not_do_it_twice(self, app: App, safety: Any):
+        service = Service()
+        hang, begun = asyncio.Event(), asyncio.Event()
+
+        @action(safety=safety, backoff="0s")
+        async def post(op: Operation, what: int) -> str:
+            answer = service.asked(op, what)
+            begun.set()
+            if len(service.calls) == 1:
+                await hang.wait()
+            return answer
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> str | None:
+            for _ in range(3):
+                task = asyncio.create_task(run.act(post, 7))
+                await begun.wait()
+                await asyncio.sleep(0)
+                if len(service.calls) == 1:
+                    task.cancel()
+                try:
+                    return await task
+                except asyncio.CancelledError:
+                    if run.interrupted is not None:
+                        raise
+            return None
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert len(service.ids) == 1, "one operation, however often it is asked for"
+        assert len(run["effects"]) == 1
+        if safety == "idempotent":
+            assert (run["state"], run["effects"][0]["state"]) == ("done", "confirmed")
+        else:
+            assert (run["state"], run["effects"][0]["state"], len(service.calls)) == ("held", "held", 1)
+            assert "the handler stopped waiting for it" in run["reason"]
+
+    async def test_what_a_handler_gave_up_is_settled_before_its_run_ends(self, app: App):
+        service = Service()
+        hang = asyncio.Event()
+
+        @action(safety="idempotent", backoff="0s")
+        async def post(op: Operation, what: int) -> str:
+            answer = service.asked(op, what)
+            if len(service.calls) == 1:
+                await hang.wait()
+            return answer
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> str:
+            task = asyncio.create_task(run.act(post, 7))
+            while not service.calls:
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            return "gave up"
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], run["output"], run["effects"][0]["state"]) == ("done", "gave up", "confirmed")
+
+    async def test_told_to_wait_it_waits_whatever_else_its_run_does(self, app: App):
+        busy = Service(RateLimited(retry_after=3600), "done")
+        other = Service(RateLimited(retry_after=5), RateLimited(retry_after=5), "done")
+
+        @action(safety="idempotent")
+        async def one(op: Operation) -> str:
+            return busy.asked(op, 1)
+
+        @action(safety="idempotent")
+        async def two(op: Operation) -> str:
+            return other.asked(op, 2)
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> None:
+            await asyncio.gather(run.act(one), run.act(two))
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+            for _ in range(4):
+                await pass_time(runtime, "6s")
+            assert (len(busy.calls), len(other.calls)) == (1, 3)
+            assert (await runtime.reader.run(run["id"]) or {})["reason"] == "an effect waits to be tried again"
+            await pass_time(runtime, "1h")
+            run = await runtime.reader.run(run["id"]) or {}
+        assert (run["state"], len(busy.calls)) == ("done", 2)
+
+    async def test_a_doubt_is_not_forgotten_by_a_later_certainty(self, app: App):
+        service = Service(TimeoutError(), RateLimited(retry_after=7200), "done")
+        declare(app, service, safety="idempotent", idempotent_for="1h")
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], len(service.calls)) == ("held", 2)
+        assert "known again by its id for 1 h 0 m only" in run["reason"]
+
+    async def test_a_confirmation_whose_result_does_not_fit_is_asked_for_again(self, app: App):
+        service = Service(TimeoutError())
+
+        @action
+        async def post(op: Operation, what: int) -> Note:
+            service.asked(op, what)
+            return Note(text="hi")
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> str:
+            return (await run.act(post, 7)).text
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+            await settle(runtime, run, "confirmed")
+            run = await runtime.reader.run(run["id"]) or {}
+            assert (run["state"], run["effects"][0]["state"]) == ("held", "held")
+            assert "ada confirmed it, but" in run["reason"]
+            assert "--result" in run["reason"]
+            await settle(runtime, run, "confirmed", result='{"text": "from the statement"}')
+            run = await runtime.reader.run(run["id"]) or {}
+        assert (run["state"], run["output"], len(service.calls)) == ("done", "from the statement", 1)
+
+    async def test_a_find_that_brings_something_unfit_is_held(self, app: App):
+        service = Service(TimeoutError())
+
+        async def find(op: Operation, what: int) -> bool:
+            return True
+
+        @action(safety="reconcile", find=find, settle="0s")
+        async def post(op: Operation, what: int) -> Note:
+            service.asked(op, what)
+            return Note(text="hi")
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> str:
+            return (await run.act(post, 7)).text
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], run["effects"][0]["state"], len(service.calls)) == ("held", "held", 1)
+
+    async def test_a_hold_lets_calls_under_way_come_to_their_end(self, app: App):
+        service, going, go_on = Service(), asyncio.Event(), asyncio.Event()
+
+        @action
+        async def slow(op: Operation) -> str:
+            going.set()
+            await go_on.wait()
+            return service.asked(op, 1)
+
+        async def no(what: int) -> str:
+            await going.wait()
+            go_on.set()
+            return "no"
+
+        @action(checks=[no])
+        async def refused(op: Operation, what: int) -> None: ...
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> None:
+            await asyncio.gather(run.act(slow), run.act(refused, 1))
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert run["state"] == "held"
+        assert {effect["action"]: effect["state"] for effect in run["effects"]} == {
+            "slow": "confirmed",
+            "refused": "held",
+        }
+
+    async def test_the_time_for_which_it_was_held_does_not_count(self, app: App):
+        service = Service(TimeoutError(), "done")
+
+        @action
+        async def post(op: Operation, what: int) -> str:
+            return service.asked(op, what)
+
+        @app.agent(on("go"), deadline="1h")
+        async def agent(run: Run) -> str:
+            return await run.act(post, 7)
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+            await pass_time(runtime, "2h")
+            await settle(runtime, run, "retrying")
+            run = await runtime.reader.run(run["id"]) or {}
+        assert (run["state"], run["output"]) == ("done", "done 7")
+
+    @pytest.mark.parametrize("way", ["missing", "unknown"])
+    async def test_a_call_that_cannot_be_made_is_refused_before_anything(self, app: App, way: str):
+        service = Service()
+
+        @action
+        async def post(op: Operation, what: int) -> str:
+            return service.asked(op, what)
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> None:
+            await (run.act(post) if way == "missing" else run.act(post, 7, colour="red"))  # type: ignore[call-arg]
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert (run["state"], run["effects"], service.calls) == ("dead", [], [])
+        assert "run.act(post, …):" in run["error"]["message"]
+
+    async def test_a_dictionary_that_looks_like_keywords_is_an_argument(self, app: App):
+        seen: list[Any] = []
+
+        @action
+        async def post(op: Operation, what: dict[str, Any]) -> None:
+            seen.append(what)
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> None:
+            await run.act(post, {"**": {"a": 1}})
+
+        async with working(app) as runtime:
+            await go(runtime)
+        assert seen == [{"**": {"a": 1}}]
+
+    async def test_two_apps_of_one_factory_have_their_own_actions(self, new_app: NewApp):
+        done: list[str] = []
+
+        def build(name: str) -> App:
+            app = new_app(name)
+
+            @action(safety="idempotent")
+            async def post(op: Operation) -> None:
+                done.append(name)
+
+            @app.agent(on("go"))
+            async def agent(run: Run) -> None:
+                run.stage(post)
+
+            return app
+
+        first, _second = build("one"), build("two")
+        async with working(first) as runtime:
+            await go(runtime)
+        assert done == ["one"]
+
+    async def test_what_a_person_abandoned_is_not_done_by_another_run_of_the_family(self, app: App):
+        from wakeful.stores.base import RedoRun
+
+        service = Service(TimeoutError())
+
+        @action
+        async def post(op: Operation, what: int) -> str:
+            return service.asked(op, what)
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> None:
+            run.stage(post, 7)
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+            assert run["state"] == "held"
+            await settle(runtime, run, "abandoned", note="no")
+            run = await runtime.reader.run(run["id"]) or {}
+            assert run["state"] == "done"
+            redone = await runtime.store.redo(RedoRun(run["id"], "me", again=True))
+            assert redone is not None
+            await runtime.drain()
+            again = await runtime.reader.run(redone.run) or {}
+        assert len(service.calls) == 1
+        assert "abandoned by ada: no" in again["error"]["message"]
+
+    async def test_one_run_of_a_family_at_a_time(self, app: App):
+        from wakeful.stores.base import RedoRun
+
+        service = Service("done", TimeoutError())
+        numbers = iter([1, 2])
+
+        @action
+        async def post(op: Operation, what: int) -> str:
+            return service.asked(op, what)
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> None:
+            await run.act(post, next(numbers))
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+            both = await asyncio.gather(*(runtime.store.redo(RedoRun(run["id"], "me", again=True)) for _ in range(2)))
+            assert [one is not None and one.refused for one in both] == [None, "is being done again already"]
+            await runtime.drain()
+            late = await runtime.store.redo(RedoRun(run["id"], "me", again=True))
+        assert late is not None
+        assert late.refused is not None
+        assert "which is not over yet" in late.refused

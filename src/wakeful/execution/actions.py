@@ -6,8 +6,10 @@ An action says how safe it is to try again, because only its author knows; `effe
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, get_args, get_type_hints, overload
 
 from pydantic import TypeAdapter, ValidationError
@@ -25,6 +27,7 @@ Risk = Literal["low", "medium", "high"]
 SHORTEST = SECOND // 1000
 # Where an action is found again by its name, to settle what an earlier process left open. Declarations, not state.
 _declared: dict[str, Action[..., Any]] = {}
+_used: dict[tuple[str | None, str], Action[..., Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,8 @@ class Action(Generic[P, T]):
         self.function = function
         self.options = options
         self.name = options.name or name_of(function)
-        self.reference = f"{function.__module__}:{function.__qualname__}"
+        self.reference = f"{module_of(function)}:{function.__qualname__}" + (f"#{options.name}" if options.name else "")
+        self.signature = inspect.signature(function)
         self.written_at = location(function)
         self._parameters = _parameters(function)
         _declared[self.reference] = self
@@ -105,9 +109,24 @@ class Declares(Protocol):
     def __call__(self, function: Callable[Concatenate[Operation, P], T], /) -> Action[P, T]: ...
 
 
-def find_action(reference: str) -> Action[..., Any] | None:
-    """The action that was declared under a reference, if it still is."""
-    return _declared.get(reference)
+def find_action(reference: str, app: str | None = None) -> Action[..., Any] | None:
+    """The action that was declared under a reference, if it still is: the one that this app uses, where several apps that one
+    function made each have their own.
+    """
+    return _used.get((app, reference)) or _declared.get(reference)
+
+
+def uses(app: str, action: Action[..., Any]) -> None:
+    """An app was seen using an action."""
+    _used[app, action.reference] = action
+
+
+def module_of(function: Callable[..., Any]) -> str:
+    """The name of its module; that of the file, where the file is run as a program."""
+    if function.__module__ != "__main__":
+        return function.__module__
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return Path(file).stem if file else "__main__"
 
 
 @overload

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
-from wakeful.clock import Microseconds, readable
+from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import (
     TOO_MANY_REQUESTS,
     ClaimLost,
@@ -50,6 +50,13 @@ if TYPE_CHECKING:
 
 # Branches of a handler may ask for their effects one after the other, a turn of the event loop for each.
 TURNS_TO_ASK = 25
+CHECK_LIMIT = 30 * SECOND
+CLIENT_ERROR, SERVER_ERROR, REQUEST_TIMEOUT = 400, 500, 408
+CUT_OFF = {
+    None: "the handler stopped waiting for it",
+    "deadline": "the deadline of its run came while it was under way",
+    "released": "its worker stopped while it was under way",
+}
 OPEN_STATES = frozenset({"intent", "unknown"})
 
 
@@ -92,39 +99,56 @@ def certainly_not_done(error: BaseException) -> bool:
     return isinstance(error, NotSent | RateLimited) or http_status(error) == TOO_MANY_REQUESTS
 
 
+def refused_for_good(error: BaseException) -> bool:
+    """Did the other side, or the action's author, say no? Any other error may have come after the work was done."""
+    status = http_status(error)
+    if status is not None:
+        return CLIENT_ERROR <= status < SERVER_ERROR and status not in {REQUEST_TIMEOUT, TOO_MANY_REQUESTS}
+    return isinstance(error, Persistent | Denied)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the table needs to know of an effect: how old it is, and how long ago it was last called."""
+
+    tries: int
+    age: Microseconds
+    since_call: Microseconds
+    doubtful: bool = False  # an earlier call may have been done
+
+
 def after(
-    action: Action[..., Any],
-    error: BaseException,
-    *,
-    tries: int,
-    age: Microseconds,
-    chance: Callable[[float, float], float],
+    action: Action[..., Any], error: BaseException, facts: Facts, *, chance: Callable[[float, float], float]
 ) -> Next:
-    """The table of what to do after a call that did not return. Pure: `age` is how long ago the effect was opened."""
+    """The table of what to do after a call that did not return. Pure."""
     options = action.options
     verdict = classify(error)
     wait = verdict.retry_after
-    pause = round(chance(0, options.backoff.ceiling(tries))) if wait is None else wait
+    pause = round(chance(0, options.backoff.ceiling(facts.tries))) if wait is None else wait
+    why = f"{type(error).__name__}: {words_of(error)}"
     if certainly_not_done(error):
         counts = verdict.failure != "rate_limited"
-        return Again(pause, certain=True, counts=counts) if not counts or tries < options.attempts else Fail(error)
-    if verdict.failure in {"persistent", "denied"}:
-        return Fail(error)
-    return settle(action, tries=tries, age=age, pause=pause, why=f"{type(error).__name__}: {words_of(error)}")
+        if facts.doubtful:  # this call did nothing; but an earlier one may have
+            return settle(action, facts, pause=pause, why=why, counts=counts)
+        again = not counts or facts.tries < options.attempts
+        return Again(pause, certain=True, counts=counts) if again else Fail(error)
+    if refused_for_good(error):
+        return Hold(f"{why}. But an earlier call of it may have been done") if facts.doubtful else Fail(error)
+    return settle(action, facts, pause=pause, why=why)
 
 
-def settle(action: Action[..., Any], *, tries: int, age: Microseconds, pause: Microseconds, why: str) -> Next:
+def settle(action: Action[..., Any], facts: Facts, *, pause: Microseconds, why: str, counts: bool = True) -> Next:
     """Nobody knows whether it was done: what its action declared for that."""
     options = action.options
     if options.find is not None:
-        return Look(max(0, options.settle - age), options.find)
+        return Look(max(0, options.settle - facts.since_call), options.find)
     if options.safety == "idempotent":
-        if age >= options.idempotent_for:
+        if facts.age + pause >= options.idempotent_for:
             limit = readable(options.idempotent_for)
-            return Hold(f"{why}. It is known again by its id for {limit} only, and is older than that")
-        if tries >= options.attempts:
-            return Hold(f"{why}. Tried {tries} times, {options.attempts} allowed")
-        return Again(pause, certain=False)
+            return Hold(f"{why}. It is known again by its id for {limit} only, and would be older than that")
+        if counts and facts.tries >= options.attempts:
+            return Hold(f"{why}. Tried {facts.tries} times, {options.attempts} allowed")
+        return Again(pause, certain=False, counts=counts)
     return Hold(f"{why}. Whether {action.name} was done is not known, and it may be done at most once")
 
 
@@ -134,13 +158,25 @@ class EffectCall:
     def __init__(self, run: Run, action: Action[..., Any], effect: Effect) -> None:
         self._run = run
         self._action = action
+        self._begun = False
         self.effect = effect
 
     async def reach(self) -> Any:
         """The result, from the ledger or from doing it. Ends the attempt by `run.hold` where a person is needed."""
-        effect, action = self.effect, self._action
-        returns = returns_of(action.function)
         await self._stop_if_over()
+        await self._wait_until_due()
+        if self._is_open():  # the handler had stopped waiting for it, and asks again
+            await self._settle()
+        return await self._do()
+
+    async def settle(self) -> None:
+        """Before the handler: an earlier attempt left this open. Afterwards it is confirmed, or tried again, or held."""
+        await self._wait_until_due()
+        await self._settle()
+        if self.effect.state not in {"confirmed", "failed"}:
+            await self._do()
+
+    async def _do(self) -> Any:
         while not self._is_confirmed():
             try:
                 value = await self._call()
@@ -149,11 +185,23 @@ class EffectCall:
             except Exception as error:
                 await self._go_on_after(error)
                 continue
+            except asyncio.CancelledError:
+                await self._cut_off()
+                raise
             return await self._confirm(value)
-        return from_text(effect.result or "null", returns, step=action.name)
+        return await self._read_result()
 
     def _is_confirmed(self) -> bool:
         return self.effect.state == "confirmed"
+
+    def _is_open(self) -> bool:
+        return self.effect.state == "unknown" or (self.effect.state == "intent" and self.effect.tries > 0)
+
+    async def _wait_until_due(self) -> None:
+        """What was told to wait is not called sooner, however often its run wakes for something else."""
+        effect, run = self.effect, self._run
+        if effect.state in {"retrying", "unknown"} and effect.due_at > run.clock.now():
+            await run.wait_for_effect(effect.id, effect.due_at)
 
     async def _stop_if_over(self) -> None:
         effect = self.effect
@@ -162,52 +210,99 @@ class EffectCall:
         if effect.state == "failed":
             raise marked(restore(from_json(effect.error or "{}")), effect.id)
         if effect.state == "abandoned":
-            note = f": {effect.note}" if effect.note else ""
-            message = f"{effect.action} was abandoned by {effect.settled_by}{note}"
-            raise EffectAbandoned(message)
+            raise abandoned(effect)
 
     async def _confirm(self, value: Any) -> Any:
-        """It was done. Should its result be of a kind that cannot be stored, it was done all the same."""
+        """It was done. If its result cannot be stored, or is not what was declared, a person must say what it was."""
         name = self._action.name
         try:
             text = to_text(value, what=f"the result of action {name}")
             value = read_back(value, text, returns_of(self._action.function), step=name)
         except Persistent as error:
-            await self._save(
-                "confirmed", reason=f"done, but {words_of(error)}", error=to_json(describe(error)).decode()
-            )
-            raise
-        await self._save("confirmed", result=text)
+            await self._hold_unfit(error, "it was done")
+        else:
+            await self._save("confirmed", result=text)
         return value
 
-    async def settle(self) -> None:
-        """Before the handler: an earlier attempt left this open. Afterwards it is confirmed, or tried again, or held."""
-        run, effect = self._run, self.effect
+    async def _read_result(self) -> Any:
+        effect = self.effect
+        try:
+            return from_text(effect.result or "null", returns_of(self._action.function), step=self._action.name)
+        except Persistent as error:
+            if effect.settled_by is None:
+                raise
+            effect.result = None
+            await self._hold_unfit(error, f"{effect.settled_by} confirmed it")
+
+    async def _hold_unfit(self, error: Persistent, what: str) -> None:
+        reason = f"{what}, but {words_of(error)}. `wakeful effects confirm {self.effect.id[:10]} --result JSON` gives its result"
+        await self._save("held", reason=reason, error=to_json(describe(error)).decode())
+        await self._run.hold(f"{self._action.name}: {reason}")
+
+    def _facts(self) -> Facts:
+        now, effect = self._run.clock.now(), self.effect
+        return Facts(effect.tries, now - effect.opened_at, now - effect.called_at, effect.doubtful)
+
+    async def _settle(self) -> None:
+        effect = self.effect
         why = "the process died while it was under way" if effect.state == "intent" else effect.reason or "unknown"
-        age = run.clock.now() - effect.opened_at
-        await self._carry_out(settle(self._action, tries=effect.tries, age=age, pause=0, why=why), None, why)
-        if effect.state not in {"confirmed", "failed"}:
-            await self.reach()
+        effect.doubtful = True
+        await self._carry_out(settle(self._action, self._facts(), pause=0, why=why), None, why)
 
     async def _call(self) -> Any:
         effect, action, run = self.effect, self._action, self._run
+        self._begun = False
+        arguments, keywords = await self._read_arguments()
         effect.tries += 1
         if effect.state != "intent" or effect.tries > 1:  # it has just been opened as an intent otherwise
             await self._save("intent")
-        arguments, keywords = action.read(effect.arguments)
+        effect.called_at = run.clock.now()
         operation = Operation(effect.id, action.name, run.id, effect.tries)
         function = run.stand_in(action, action.function)
         token = run.inside(action.name)
+        run.call_begins()
+        self._begun = True
         try:
             made = call(function, (operation, *arguments), keywords, what=f"action {action.name}")
             return await within_lease(made, action.options.timeout, run.time_for_calls, what=f"action {action.name}")
         finally:
             run.outside(token)
+            run.call_ends()
+
+    async def _read_arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """As they are stored. Where a call may have been done already, it is no failure that they cannot be read now."""
+        try:
+            return self._action.read(self.effect.arguments)
+        except Persistent as error:
+            if self.effect.doubtful:
+                reason = f"its stored arguments cannot be read any more: {words_of(error)}"
+                await self._save("held", reason=reason)
+                await self._run.hold(f"{self._action.name}: {reason}")
+            raise
+
+    async def _cut_off(self) -> None:
+        """The call was cancelled: by the handler, which stopped waiting for it, or because the attempt is over."""
+        run, action = self._run, self._action
+        if run.interrupted == "lost":
+            return
+        if not self._begun:
+            await self._save("retrying", reason="not begun")
+            return
+        self.effect.doubtful = True
+        why = CUT_OFF.get(run.interrupted, "the call was cut off")
+        if action.options.safety == "at_most_once" and run.interrupted in {None, "deadline"}:
+            reason = f"{why}. Whether {action.name} was done is not known, and it may be done at most once"
+            await self._save("held", reason=reason)
+            run.hold_from_outside(f"{action.name}: {reason}")
+        else:
+            await self._save("unknown", reason=why)
 
     async def _go_on_after(self, error: Exception) -> None:
-        effect, run = self.effect, self._run
-        age = run.clock.now() - effect.opened_at
-        step = after(self._action, error, tries=effect.tries, age=age, chance=run.chance.uniform)
+        step = after(self._action, error, self._facts(), chance=self._run.chance.uniform)
+        if not self._begun and not isinstance(step, Fail):
+            raise error
+        if not certainly_not_done(error):
+            self.effect.doubtful = True
         await self._carry_out(step, error, f"{type(error).__name__}: {words_of(error)}")
 
     async def _carry_out(self, step: Next, error: Exception | None, why: str) -> None:
@@ -220,11 +315,9 @@ class EffectCall:
                 run.log.warning(
                     "an action failed; trying again", action=self._action.name, error=why, again_in=readable(delay)
                 )
-                await self._save("retrying" if certain else "unknown", reason=why, error=described)
-                await run.wait_for_effect(effect.id, run.clock.now() + delay)
+                await self._wait("retrying" if certain else "unknown", delay, why, described)
             case Look(delay=delay, find=find):
-                await self._save("unknown", reason=why, error=described)
-                await run.wait_for_effect(effect.id, run.clock.now() + delay)
+                await self._wait("unknown", delay, why, described)
                 await self._look(find, why)
             case Hold(reason=reason):
                 await self._save("held", reason=reason, error=described)
@@ -235,6 +328,13 @@ class EffectCall:
                     message = f"{self._action.name}: {why}, {effect.tries} times"
                     raise Persistent(message) from failure
                 raise failure
+
+    async def _wait(self, state: Any, delay: Microseconds, why: str, error: str | None) -> None:
+        effect, run = self.effect, self._run
+        effect.due_at = run.clock.now() + delay
+        await self._save(state, reason=why, error=error)
+        await run.wait_for_effect(effect.id, effect.due_at)
+        effect.due_at = 0
 
     async def _look(self, find: Callable[..., Any], why: str) -> None:
         """Ask the action's own `find`, with the same arguments: what it found is the result, None means not done."""
@@ -249,6 +349,8 @@ class EffectCall:
                 made, action.options.timeout, self._run.time_for_calls, what=f"find of action {action.name}"
             )
             text = None if found is None else to_text(found, what=f"what find of action {action.name} found")
+            if text is not None:
+                from_text(text, returns_of(action.function), step=action.name)
         except Exception as error:
             reason = f"{why}. find could not tell: {type(error).__name__}: {words_of(error)}"
             await self._save("held", reason=reason)
@@ -261,6 +363,7 @@ class EffectCall:
             await self._save("held", reason=reason)
             await self._run.hold(f"{action.name}: {reason}")
         else:
+            effect.doubtful = False
             await self._save("retrying", reason="find found nothing")
 
     async def _save(
@@ -277,8 +380,9 @@ async def open_effect(run: Run, action: Action[..., Any], identifier: str, text:
     """Write the intent down, if policy allows it and nothing about it needs a person."""
     await run.save_facts()
     arguments, keywords = action.read(text)
-    reason = await changed_arguments(run, action, text) or failed_check(action, arguments, keywords)
-    effect = run.new_effect(action, identifier, text)
+    reason = await changed_arguments(run, action, text) or await failed_check(action, arguments, keywords)
+    known = run.ledger.find(identifier)
+    effect = run.new_effect(action, identifier, text) if known is None else known
     effect.state, effect.reason = ("intent", None) if reason is None else ("held", reason)
     return await opened(run, action, effect)
 
@@ -326,7 +430,7 @@ async def settle_open(run: Run, effects: Sequence[Effect]) -> None:
             await run.hold(f"{effect.action}: {effect.reason}")
         if effect.state not in OPEN_STATES:
             continue
-        action = find_action(effect.reference)
+        action = find_action(effect.reference, run.app)
         if action is None:
             effect.state, effect.reason = "held", f"the action {effect.reference} is not there any more to settle it"
             await run.save_effect(effect)
@@ -346,14 +450,29 @@ def refuse(decision: Decision, action: Action[..., Any]) -> Denied:
     return Denied(f"action {action.name}: {decision.rule}: {decision.reason}")
 
 
-def failed_check(action: Action[..., Any], arguments: Sequence[Any], keywords: dict[str, Any]) -> str | None:
+def abandoned(effect: Effect) -> EffectAbandoned:
+    note = f": {effect.note}" if effect.note else ""
+    return EffectAbandoned(f"{effect.action} was abandoned by {effect.settled_by}{note}")
+
+
+def never_begun(effect: Effect) -> bool:
+    """Was it staged once, and dropped before its turn came?"""
+    return effect.state == "staged" or (effect.state == "abandoned" and effect.settled_by is None)
+
+
+async def failed_check(action: Action[..., Any], arguments: Sequence[Any], keywords: dict[str, Any]) -> str | None:
     """The first check of an action's arguments that does not pass, in words."""
     for check in action.options.checks:
         name = getattr(check, "__name__", repr(check))
         try:
-            answer = check(*arguments, **keywords)
+            answer = await call(check, tuple(arguments), keywords, what=f"check {name}", limit=CHECK_LIMIT)
         except Exception as error:
-            return f"check {name}: {type(error).__name__}: {words_of(error)}"
+            return plain(f"check {name}: {type(error).__name__}: {words_of(error)}")
         if answer is False or isinstance(answer, str):
-            return f"check {name}: {answer or 'did not pass'}"
+            return plain(f"check {name}: {answer or 'did not pass'}")
     return None
+
+
+def plain(text: str) -> str:
+    """What can be stored in any database."""
+    return text.replace("\0", "�")

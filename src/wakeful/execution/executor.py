@@ -21,6 +21,7 @@ from wakeful.clock import to_text as time_text
 from wakeful.errors import (
     ClaimLost,
     DeadlineExceeded,
+    Persistent,
     StateChanged,
     TooManyCrashes,
     Transient,
@@ -29,15 +30,16 @@ from wakeful.errors import (
     words_of,
 )
 from wakeful.execution.call import call, is_async
-from wakeful.execution.checkpoint import failed_steps
+from wakeful.execution.checkpoint import ERRORS_SHOWN, failed_steps
 from wakeful.execution.data import read_data
+from wakeful.execution.effects import failed_check
 from wakeful.execution.options import AgentOptions
 from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Run
 from wakeful.execution.state import FACT as STATE_FACT
 from wakeful.execution.surroundings import Cancellable, Surroundings
 from wakeful.model import VERIFIED, WENT_WELL, Claim, Decision, Event, Outcome, Step, digest
-from wakeful.output.checks import check_output
+from wakeful.output.checks import Verdict, check_output
 from wakeful.stores.base import Alarm, CloseRun, CommitRun, FinishRun, LeaveRun, held_alarm
 from wakeful.values import to_text
 
@@ -184,8 +186,8 @@ class Executor:
                 output = await agent.function(*arguments)
             else:
                 output = await call(agent.function, arguments, {}, what=f"agent {agent.name}")
-            if agent.options.deliver is not None and output is not None and not run.in_flight:
-                run.send(agent.options.deliver, output)
+            if not run.in_flight:
+                await run.settle_cut_off()
         finally:
             unfinished = run.in_flight
             await run.end()
@@ -202,13 +204,21 @@ class Executor:
     async def _verify(self, run: Run, claim: Claim, agent: Handler, output: Any) -> FinishRun | CommitRun:
         """Nothing unchecked goes out: what does not pass is held as it is, with all that would have left with it."""
         verdict = await check_output(output, agent.returns, agent.options.checks)
-        text = to_text(verdict.output, what=f"the output of agent {agent.name}")
+        text = self._output_text(verdict, agent)
+        if agent.options.deliver is not None and output is not None:
+            run.put_out(agent.options.deliver, from_json(text))
+        for effect in run.outgoing.effects:
+            action = run.outgoing.actions[effect.id]
+            arguments, keywords = action.read(effect.arguments)
+            if (objection := await failed_check(action, arguments, keywords)) is not None:
+                run.outgoing.objections.append(f"{action.name}: {objection}")
         change = run.state_change()
         dropped = run.ledger.dropped()
+        silent = agent.options.deliver is not None and output is None and not run.outgoing.deliveries
         if verdict.objection is None and not run.outgoing and change is None and not dropped:
-            if agent.options.deliver is not None and output is None:
-                silent = Outcome("ok", verdict.verification, "committed", silent_by_choice=True)
-                return FinishRun(claim, "done", output=text, outcome=silent)
+            if silent:
+                told = Outcome("ok", verdict.verification, "committed", silent_by_choice=True)
+                return FinishRun(claim, "done", output=text, outcome=told)
             outcome = WENT_WELL if verdict.verification == "none" else VERIFIED
             return FinishRun(claim, "done", output=text, outcome=outcome)
         run.object_to_changes()
@@ -235,13 +245,23 @@ class Executor:
             claim,
             self._around.app,
             text,
-            Outcome("ok", verdict.verification, "committed"),
+            Outcome("ok", verdict.verification, "committed", silent_by_choice=silent),
             then,
             outgoing.deliveries,
             outgoing.effects,
             change,
             dropped=dropped,
         )
+
+    @staticmethod
+    def _output_text(verdict: Verdict, agent: Handler) -> str:
+        """As it is stored. One that is held is shown to a person even if it is of a kind that cannot be."""
+        try:
+            return to_text(verdict.output, what=f"the output of agent {agent.name}")
+        except Persistent:
+            if verdict.objection is None:
+                raise
+            return to_text(repr(verdict.output)[:ERRORS_SHOWN], what=f"the output of agent {agent.name}")
 
     async def _commit(self, request: CommitRun) -> None:
         await self._store.commit(request)
@@ -264,7 +284,7 @@ class Executor:
 
     def _before_deadline(self, claim: Claim, agent: Handler, delay: Microseconds) -> Microseconds:
         """No wait goes on past the run's deadline: it comes back by then, to be told that it is over."""
-        if agent.options.deadline is None:
+        if agent.options.deadline is None or claim.committed is not None:
             return delay
         return max(0, min(delay, claim.started_at + agent.options.deadline - self._around.clock.now()))
 
@@ -275,9 +295,7 @@ class Executor:
                 delay = self._before_deadline(claim, agent, max(0, (due or 0) - self._around.clock.now()))
                 steps = run.pending_steps
                 await self._store.leave(
-                    LeaveRun(
-                        claim, "waiting", "waited", delay=delay, reason="a step waits to be tried again", steps=steps
-                    )
+                    LeaveRun(claim, "waiting", "waited", delay=delay, reason=run.waits_for, steps=steps)
                 )
                 return Ended(delay)
             case "deadline":

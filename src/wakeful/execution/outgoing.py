@@ -6,7 +6,9 @@ Collected in memory, and anew by every attempt: an attempt that fails has let ou
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
+from wakeful.execution.actions import Action
 from wakeful.model import Delivery, Effect
 
 
@@ -17,6 +19,7 @@ class Outgoing:
     deliveries: list[Delivery] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     objections: list[str] = field(default_factory=list)
+    actions: dict[str, Action[..., Any]] = field(default_factory=dict)  # of the effects, by operation
 
     def __bool__(self) -> bool:
         return bool(self.deliveries or self.effects or self.objections)

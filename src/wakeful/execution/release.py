@@ -23,12 +23,14 @@ async def release(run: Run) -> None:
     for effect in run.staged_effects():
         if effect.state in OVER:
             continue
-        action = find_action(effect.reference)
+        action = run.outgoing.actions.get(effect.id) or find_action(effect.reference, run.app)
         if action is None:
             effect.state, effect.reason = "held", f"the action {effect.reference} is not there any more"
             await run.save_effect(effect)
             await run.hold(f"{effect.action}: {effect.reason}")
             return
         if effect.state == "staged":
-            await open_staged(run, action, effect)
+            effect = await open_staged(run, action, effect)
+            if effect.state in OVER:
+                continue
         await EffectCall(run, action, effect).reach()

@@ -23,10 +23,18 @@ from pydantic_core import from_json
 
 from wakeful.clock import Clock, Microseconds, seconds, to_datetime
 from wakeful.errors import ClaimLost, ConfigError, NotAnAction, Persistent, UnknownChannel, did_you_mean
-from wakeful.execution.actions import Action
+from wakeful.execution.actions import Action, uses
 from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
-from wakeful.execution.effects import EffectCall, failed_check, open_effect, other_arguments, settle_open
+from wakeful.execution.effects import (
+    EffectCall,
+    abandoned,
+    never_begun,
+    open_effect,
+    other_arguments,
+    plain,
+    settle_open,
+)
 from wakeful.execution.fanout import gather_all
 from wakeful.execution.ledger import Ledger
 from wakeful.execution.options import StepOptions, location, name_of, options_of
@@ -76,6 +84,9 @@ class Run:
         self._unsaved: list[Step] = []
         self._retrying: dict[str, Step] = {}
         self.ledger = Ledger(claim.effects)
+        self._bases: dict[str, str] = {}
+        self._cut: dict[str, list[str]] = {}  # effects that the handler stopped waiting for, by what it asked for
+        self._calls = 0  # of actions, under way now
         self.held_for: str | None = None
         self.outgoing = Outgoing()
         self._state = (
@@ -253,41 +264,72 @@ class Run:
         self._enter()
         try:
             effect = self.ledger.find(identifier)
-            if effect is None:
-                effect = self.ledger.enter(await open_effect(self, action, identifier, text))
+            if effect is None or never_begun(effect):
+                effect = await self._opened(action, identifier, text)
             value: T = await EffectCall(self, action, effect).reach()
         except ClaimLost:
             self.interrupt("lost")
+            raise
+        except asyncio.CancelledError:
+            if self.interrupted is None:  # the handler stopped waiting: it may ask again, or the end of its run will
+                self.may_ask_again(identifier)
             raise
         else:
             return value
         finally:
             self._exit()
 
+    async def _opened(self, action: Action[..., Any], identifier: str, text: str) -> Effect:
+        """The intent, on disk. A handler that stops waiting just now does not leave one behind that nobody knows of."""
+        opening = asyncio.ensure_future(open_effect(self, action, identifier, text))
+        try:
+            return self.ledger.enter(await asyncio.shield(opening))
+        except asyncio.CancelledError:
+            if self.interrupted is None:
+                effect = self.ledger.enter(await opening)
+                effect.state, effect.reason = "retrying", "not begun"
+                await self.save_effect(effect)
+            else:
+                opening.cancel()
+            raise
+
     def stage(self, action: Action[P, T], /, *arguments: P.args, **keywords: P.kwargs) -> None:
         """An effect that is released when the run commits and its checks passed. If the run fails, it never happens."""
-        identifier, text = self._operation("run.stage", action, arguments, keywords)
         self._may_let_out("run.stage")
-        read, named = action.read(text)
+        identifier, text = self._operation("run.stage", action, arguments, keywords)
+        action.read(text)  # what does not fit is refused here
         known = self.ledger.find(identifier)
         if known is not None and known.state in {"confirmed", "undone"}:
             return  # by an earlier run of this family
-        objection = failed_check(action, read, named)
-        if objection is not None:
-            self.outgoing.objections.append(f"{action.name}: {objection}")
-        effect = self.new_effect(action, identifier, text)
-        effect.state, effect.staged = "staged", True
+        if known is not None and not never_begun(known):
+            if known.state == "abandoned":
+                raise abandoned(known)
+            effect = known  # begun before, and not over: it goes on from there
+        else:
+            effect = self.new_effect(action, identifier, text)
+            effect.state = "staged"
+        effect.staged = True
         self.outgoing.effects.append(effect)
+        self.outgoing.actions[identifier] = action
 
     def send(self, channel: str, message: Any, *, subject: str | None = None) -> None:
         """A message to a channel of the app. It leaves when the run commits and its checks passed, at least once, always
         under the same id. If the run fails, it never leaves.
         """
         self._may_let_out("run.send")
-        if channel not in self._around.channels:
-            words = f'run.send: app {self._around.app} has no channel "{channel}".{did_you_mean(channel, self._around.channels)}'
+        self.put_out(channel, message, subject=subject)
+
+    def put_out(self, channel: Any, message: Any, *, subject: Any = None) -> None:
+        """A message that leaves with the commit."""
+        if subject is not None and not isinstance(subject, str):
+            words = f"run.send: the subject is a text, not {subject!r}"
+            raise Persistent(words)
+        if not isinstance(channel, str) or channel not in self._around.channels:
+            guess = did_you_mean(str(channel), self._around.channels)
+            words = f'run.send: app {self._around.app} has no channel "{channel}".{guess}'
             raise UnknownChannel(f'{words} Declare it: App(…, channels={{"{channel}": http("https://…")}})')
         text = to_text(message, what=f"the message to channel {channel}")
+        subject = None if subject is None else plain(subject)
         key, _ = self._next_key(f"send {channel}", digest(text, subject or ""))
         identifier = f"{self._claim.root}-{digest(key, size=6)}"
         if identifier in self._claim.sent:
@@ -301,11 +343,33 @@ class Run:
         """The identity of the next use of an action, and its arguments as they are stored."""
         if not isinstance(action, Action):
             raise _no_action(call, action)
+        self._refuse_inside(call)
+        self._refuse_another(action)
+        try:
+            action.signature.bind(None, *arguments, **keywords)
+        except TypeError as error:
+            message = f"{call}({action.name}, …): {error} ({action.written_at})"
+            raise Persistent(message) from None
+        uses(self.app, action)
         digested, text = digest_of_arguments(arguments, keywords, step=action.name)
+        base = f"act {action.name}:{digested}"
+        if self._cut.get(base):
+            return self._cut[base].pop(0), text  # the handler had stopped waiting for it, and asks for it again
         key, _ = self._next_key(f"act {action.name}", digested)
         identifier = digest(self._claim.root, key)
+        self._bases[identifier] = base
         self.ledger.asked.add(identifier)
         return identifier, text
+
+    def _refuse_another(self, action: Action[..., Any]) -> None:
+        """Two actions of one name would find each other's effects on resume."""
+        other = self._names.setdefault(f"act {action.name}", action.function)
+        if other is not action.function and location(other) != action.written_at:
+            message = (
+                f"two actions named {action.name} in one run ({location(other)} and {action.written_at}): "
+                "give one another name with @action(name=…)"
+            )
+            raise Persistent(message)
 
     def _may_let_out(self, call: str) -> None:
         self._refuse_inside(call)
@@ -507,6 +571,41 @@ class Run:
         """What is to be released, in the order of the calls."""
         return sorted(self.outgoing.effects or self.ledger.staged(), key=lambda effect: effect.position)
 
+    @property
+    def app(self) -> str:
+        return self._around.app
+
+    def call_begins(self) -> None:
+        self._calls += 1
+
+    def call_ends(self) -> None:
+        """An attempt that is to be held lets calls that are under way come to their end first."""
+        self._calls -= 1
+        if self._calls == 0 and self.interrupted == "held" and self._task is not None and not self._over:
+            self._task.cancel()
+
+    def may_ask_again(self, identifier: str) -> None:
+        """The handler stopped waiting for this effect. If it asks for the same again, it is this one."""
+        base, effect = self._bases.get(identifier), self.ledger.find(identifier)
+        if base is None or effect is None or effect.state not in {"intent", "unknown", "retrying"}:
+            return
+        waiting = self._cut.setdefault(base, [])
+        if identifier not in waiting:
+            waiting.append(identifier)
+
+    async def settle_cut_off(self) -> None:
+        """At the end of the handler: what it stopped waiting for is settled too, or the run is not over."""
+        left = [
+            effect for effect in map(self.ledger.find, [one for ids in self._cut.values() for one in ids]) if effect
+        ]
+        if left:
+            self._cut.clear()
+            self._enter()
+            try:
+                await settle_open(self, [effect for effect in left if effect.state != "retrying"])
+            finally:
+                self._exit()
+
     def state_change(self) -> StateChange | None:
         """What is to be saved of the agent's state, if the run changed it."""
         return None if self._state is None else self._state.change(self._around.app, self.agent)
@@ -519,10 +618,14 @@ class Run:
         """Seconds for which a call to the outside may go on."""
         return self._around.time_for_calls()
 
-    async def hold(self, reason: str) -> None:
-        """End this attempt, until a person says something. Does not return."""
-        self.held_for = reason
+    def hold_from_outside(self, reason: str) -> None:
+        """End this attempt, until a person says something."""
+        self.held_for = self.held_for or reason
         self.interrupt("held")
+
+    async def hold(self, reason: str) -> None:
+        """As hold_from_outside, for a call of the handler's. Does not return."""
+        self.hold_from_outside(reason)
         await asyncio.get_running_loop().create_future()  # the cancellation comes here
 
     # putting away
@@ -543,7 +646,7 @@ class Run:
         """End this attempt by cancelling its task; every later `run.*` call of it is cancelled too."""
         if self.interrupted is None and (self._releasing or not self._over):
             self.interrupted = why
-            if self._task is not None:
+            if self._task is not None and not (why == "held" and self._calls):
                 self._task.cancel()
 
     async def end(self) -> None:
@@ -562,6 +665,13 @@ class Run:
         pending = [int(step.result or 0) for step in self._retrying.values()]
         pending += self.ledger.due.values()
         return min(pending) if pending else None
+
+    @property
+    def waits_for(self) -> str:
+        """Why the run is put away, in words."""
+        if not self._retrying and self.ledger.due:
+            return "an effect waits to be tried again"
+        return "a step waits to be tried again"
 
     @property
     def pending_steps(self) -> list[Step]:

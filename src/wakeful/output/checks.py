@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from wakeful.errors import words_of
 from wakeful.execution.call import call
+from wakeful.execution.effects import CHECK_LIMIT, plain
 from wakeful.execution.options import name_of
 
 SHOWN = 3
@@ -41,9 +42,10 @@ async def check_output(
             return Verdict(output, "failed", "the output does not fit its return type: " + "; ".join(lines))
     for check in checks:
         try:
-            answer = await call(check, (output,), {}, what=f"check {name_of(check)}")
+            answer = await call(check, (output,), {}, what=f"check {name_of(check)}", limit=CHECK_LIMIT)
         except Exception as error:
-            return Verdict(output, "failed", f"check {name_of(check)}: {type(error).__name__}: {words_of(error)}")
+            words = plain(f"check {name_of(check)}: {type(error).__name__}: {words_of(error)}")
+            return Verdict(output, "failed", words)
         if answer is False or isinstance(answer, str):
-            return Verdict(output, "failed", f"check {name_of(check)}: {answer or 'did not pass'}")
+            return Verdict(output, "failed", plain(f"check {name_of(check)}: {answer or 'did not pass'}"))
     return Verdict(output, "passed")

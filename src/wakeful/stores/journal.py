@@ -55,6 +55,8 @@ MOST_CHARACTERS = 16_000_000
 PLAIN = frozenset({SaveSteps, FinishRun, AcceptEvents})  # whose batches may be one statement
 # The most frequent ones.
 MAKE_NOTHING_READY = frozenset({SaveSteps, FinishRun, ClaimRuns, OpenEffect, SaveEffect, CommitRun, CloseRun, WorkLane})
+# What was done is stored even if its caller has given up meanwhile.
+WORTH_STORING = frozenset({SaveSteps, SaveEffect})
 # What a person did, from wherever that was: anybody may have work now.
 BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery)
 
@@ -203,8 +205,8 @@ class Journal:
         composed = []
         for waiting in batch:
             kind = type(waiting.request)
-            if kind is not SaveSteps and waiting.future.done():
-                continue  # its caller gave up; but a step that was done is worth storing even so
+            if kind not in WORTH_STORING and waiting.future.done():
+                continue  # its caller gave up
             if kind is ClaimRuns:
                 waiting.request.wanted = waiting.request.wants()
                 if not waiting.request.wanted:

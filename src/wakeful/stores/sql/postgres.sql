@@ -324,17 +324,21 @@ join wakeful_run run on run.seq = given.run_seq and run.token = given.token and 
 on conflict (id) do nothing
 returning id, opened_at
 
--- save_effect(now, id, run_seq, token, state, reason, result, error, tries, attempt) bulk --
+-- save_effect(now, id, run_seq, token, state, reason, result, error, tries, attempt, due_at, doubtful) bulk --
 -- differs: as save_step.
 update wakeful_effect effect
 set state = given.state, reason = given.reason, result = given.result, error = given.error, tries = given.tries,
-    attempt = given.attempt, run_seq = given.run_seq,
+    attempt = given.attempt, run_seq = given.run_seq, due_at = given.due_at, doubtful = given.doubtful,
+    called_at = case when given.state = 'intent' then {now} else effect.called_at end,
     settled_at = case when given.state in ('confirmed', 'failed') then {now} end
 from unnest(
   cast(:id as text[]), cast(:run_seq as bigint[]), cast(:token as bigint[]), cast(:state as text[]), cast(:reason as text[]),
-  cast(:result as text[]), cast(:error as text[]), cast(:tries as bigint[]), cast(:attempt as bigint[])
-) as given (id, run_seq, token, state, reason, result, error, tries, attempt)
-where effect.id = given.id and effect.state not in ('confirmed', 'abandoned', 'undone')
+  cast(:result as text[]), cast(:error as text[]), cast(:tries as bigint[]), cast(:attempt as bigint[]),
+  cast(:due_at as bigint[]), cast(:doubtful as bigint[])
+) as given (id, run_seq, token, state, reason, result, error, tries, attempt, due_at, doubtful)
+where effect.id = given.id
+  and (effect.state not in ('confirmed', 'abandoned', 'undone')
+    or (effect.state = 'confirmed' and effect.settled_by is not null and given.state = 'held'))
   and exists (
     select 1 from wakeful_run run
     where run.seq = given.run_seq and run.token = given.token and run.owner is not null

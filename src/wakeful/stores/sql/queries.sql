@@ -209,7 +209,7 @@ where id = :id and staged = 1 and state in ('staged', 'retrying')
 -- open_staged_effect(now, id, run_seq, token, state, reason, tries, attempt) --
 -- Its turn has come: from staged to an intent, or held.
 update wakeful_effect set state = :state, reason = :reason, tries = :tries, attempt = :attempt, opened_at = {now}
-where id = :id and state = 'staged'
+where id = :id and (state = 'staged' or (state = 'abandoned' and settled_by is null))
   and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
 returning id, opened_at
 
@@ -229,7 +229,7 @@ where root = :root and run_seq = :run_seq and state = 'staged'
 -- load_sent(root) --
 -- What was committed for the family of a run: a further run of it sends none of that again.
 select :root, delivery.id from wakeful_delivery delivery
-where delivery.run_seq in (select seq from wakeful_run where id = :root or (root = :root and id <> root))
+where delivery.run_seq in (select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
   and delivery.state in ('pending', 'delivered', 'dead')
 
 -- take_lane(app, channel, process) --
@@ -272,7 +272,7 @@ where seq = :seq and state = 'pending'
 -- find_deliveries(root, id) --
 select delivery.seq, delivery.state, delivery.run_seq, delivery.error from wakeful_delivery delivery
 where delivery.id = :id
-  and delivery.run_seq in (select seq from wakeful_run where id = :root or (root = :root and id <> root))
+  and delivery.run_seq in (select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
 order by delivery.seq desc
 
 -- redo_delivery(now, seq, state, reason) --
@@ -336,38 +336,52 @@ from wakeful_run where seq = :run_seq and token = :token and state = 'running'
 on conflict (id) do nothing
 returning id, opened_at
 
--- save_effect(now, id, run_seq, token, state, reason, result, error, tries, attempt) --
--- What became of it. One that is confirmed or that a person settled stays as it is.
+-- save_effect(now, id, run_seq, token, state, reason, result, error, tries, attempt, due_at, doubtful) --
+-- What became of it. One that is confirmed or that a person settled stays as it is; but a person who confirmed it with a
+-- result that does not fit is asked again.
 update wakeful_effect
 set state = :state, reason = :reason, result = :result, error = :error, tries = :tries, attempt = :attempt,
-    run_seq = :run_seq, settled_at = case when cast(:state as text) in ('confirmed', 'failed') then {now} end
-where id = :id and state not in ('confirmed', 'abandoned', 'undone')
+    run_seq = :run_seq, due_at = :due_at, doubtful = :doubtful,
+    called_at = case when cast(:state as text) = 'intent' then {now} else called_at end,
+    settled_at = case when cast(:state as text) in ('confirmed', 'failed') then {now} end
+where id = :id
+  and (state not in ('confirmed', 'abandoned', 'undone')
+    or (state = 'confirmed' and settled_by is not null and cast(:state as text) = 'held'))
   and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
 returning id
 
 -- load_effects(root) --
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
-  settled_by, note, staged
+  settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful
 from wakeful_effect where root = :root order by position, seq
 
 -- find_effect(id) --
 select effect.root, effect.id, effect.action, effect.reference, effect.safety, effect.state, effect.arguments,
   effect.reason, effect.result, effect.error, effect.tries, effect.attempt, effect.position, effect.opened_at,
-  effect.settled_by, effect.note, effect.staged, run.id
+  effect.settled_by, effect.note, effect.staged, coalesce(effect.called_at, effect.opened_at), coalesce(effect.due_at, 0),
+  effect.doubtful, run.id
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
 
 -- settle_effect(now, id, state, result, operator, note) --
--- A person's answer. The first stands: no row comes back for a second.
+-- A person's answer. The first stands: no row comes back for a second. What a run left open that is over can be settled too.
 update wakeful_effect
-set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now}
-where id = :id and state = 'held'
+set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now},
+    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end
+where id = :id
+  and (state = 'held' or (state in ('intent', 'unknown') and exists (
+    select 1 from wakeful_run run where run.seq = wakeful_effect.run_seq and run.state in ('dead', 'denied', 'cancelled'))))
 returning root
 
 -- release_held_runs(now, root) --
--- What is held of a family goes on once no effect of it is held any more. A held output has
+-- The time for which it was held does not count for its deadline. What is held of a family goes on once no effect of it is held any more. A held output has
 -- an outcome and is not committed: it waits on.
-update wakeful_run set state = 'ready', reason = 'a person settled what it was held for', due_at = {now}
-where (id = :root or (root = :root and id <> root)) and state = 'held' and (outcome is null or committed_at is not null)
+update wakeful_run
+set state = 'ready', reason = 'a person settled what it was held for', due_at = {now},
+    started_at = started_at + ({now} - coalesce(due_at, {now}))
+where seq in (
+    select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root
+  )
+  and state = 'held' and (outcome is null or committed_at is not null)
   and not exists (select 1 from wakeful_effect effect where effect.root = :root and effect.state = 'held')
 returning app, agent, id, seq
 
@@ -388,6 +402,23 @@ where seq = :seq
 
 -- discard_run(now, seq, reason) --
 update wakeful_run set state = 'cancelled', reason = :reason, finished_at = {now} where seq = :seq
+
+-- clear_state_fact(run_seq) --
+-- A replay reads the state of its agent anew.
+delete from wakeful_step where run_seq = :run_seq and key = 'state' and state = 'fact'
+
+-- revive_staged(root, run_seq) --
+-- A committed run that was discarded and is replayed after all: what it had not begun is to be done again.
+update wakeful_effect set state = 'staged', reason = 'replayed', settled_at = null
+where root = :root and run_seq = :run_seq and staged = 1 and state = 'abandoned' and settled_by is null
+
+-- family_at_work(root, seq) --
+-- Other runs of a family that are not over: two at once would do the same effects beside each other.
+select cast(:seq as bigint), id from wakeful_run
+where root = :root and id <> root and seq <> :seq and state in ('ready', 'running', 'waiting', 'held', 'parked')
+union all
+select cast(:seq as bigint), id from wakeful_run
+where id = :root and seq <> :seq and state in ('ready', 'running', 'waiting', 'held', 'parked')
 
 -- clear_failed_steps(run_seq) --
 -- What comes back is kept with the remedy: no error is lost by a replay.

@@ -41,7 +41,7 @@ def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction
     for number in allowed:
         effect = requests[number].effect
         if effect.id in inserted:
-            effect.opened_at = inserted[effect.id]
+            effect.opened_at = effect.called_at = inserted[effect.id]
             results[number] = effect
         else:
             found = yield "find_effect", [(effect.id,)]
@@ -93,13 +93,17 @@ def effect_row(now: int | None, request: SaveEffect) -> tuple[object, ...]:
         effect.error,
         effect.tries,
         effect.attempt,
+        effect.due_at or None,
+        int(effect.doubtful),
     )
 
 
 def effect_of(row: Sequence[object]) -> Effect:
     """An effect out of a row of `find_effect` or `load_effects`."""
     effect = Effect(*row[1:16])  # type: ignore[arg-type]  # columns of a row have no types
-    effect.staged = bool(row[16])
+    staged, called_at, due_at, doubtful = row[16:20]
+    effect.staged, effect.doubtful = bool(staged), bool(doubtful)
+    effect.called_at, effect.due_at = called_at, due_at  # type: ignore[assignment]
     return effect
 
 

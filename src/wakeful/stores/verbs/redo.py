@@ -39,6 +39,9 @@ def redo_runs(now: int | None, requests: Sequence[RedoRun]) -> Transaction[list[
     """
     rows = yield "find_run_to_redo", [(one,) for one in sorted({request.id for request in requests})]
     found = {row[1]: Found(*row) for row in rows}
+    at_work = yield "family_at_work", [(run.root, run.seq) for run in sorted(found.values(), key=lambda run: run.seq)]
+    relatives = {row[0]: row[1] for row in at_work}
+    begun: set[str] = set()
     states: dict[str, RunState] = {run.id: run.state for run in found.values()}
     results: list[Redone | None] = [None] * len(requests)
     discards: Asked = []
@@ -51,6 +54,8 @@ def redo_runs(now: int | None, requests: Sequence[RedoRun]) -> Transaction[list[
             continue
         state = states[run.id]
         refused = _refusal(request, state, holds_output=run.holds_output)
+        if refused is None and not request.discard:
+            refused = _not_beside(run, relatives, begun)
         results[number] = Redone(run.id, state, refused)
         if refused is not None:
             continue
@@ -58,9 +63,11 @@ def redo_runs(now: int | None, requests: Sequence[RedoRun]) -> Transaction[list[
             discards.append((request, run))
             states[run.id] = "cancelled"
         elif state != "done":
+            begun.add(run.root)
             replays.append((request, run))
             states[run.id] = "ready"
         else:
+            begun.add(run.root)
             agains.append((request, run))
             further.append(number)
     if discards:
@@ -72,6 +79,15 @@ def redo_runs(now: int | None, requests: Sequence[RedoRun]) -> Transaction[list[
         for number, name in zip(further, names, strict=True):
             results[number] = Redone(name, "done")
     return results
+
+
+def _not_beside(run: Found, relatives: dict[int, str], begun: set[str]) -> str | None:
+    """One run of a family at a time: they share their effects."""
+    if run.seq in relatives:
+        return (
+            f"shares its effects with run {relatives[run.seq]}, which is not over yet: wait for that one, or settle it"
+        )
+    return "is being done again already" if run.root in begun else None
 
 
 def _discard(now: int | None, asked: Asked) -> Transaction[None]:
@@ -90,6 +106,10 @@ def _replay(now: int | None, asked: Asked) -> Transaction[None]:
     if anew:
         yield from _drop_outgoing(now, anew, "replayed")
     ordered = sorted(asked, key=lambda pair: pair[1].seq)
+    yield "clear_state_fact", [(run.seq,) for _, run in ordered]
+    discarded = [(run.root, run.seq) for one, run in ordered if run.state == "cancelled" and one.data is None]
+    if discarded:
+        yield "revive_staged", discarded
     steps = _by_owner((yield "clear_failed_steps", [(run.seq,) for _, run in ordered]), "name")
     roots = sorted({run.root for _, run in ordered})
     effects = _by_owner((yield "clear_failed_effects", [(root,) for root in roots]), "action")

@@ -51,5 +51,8 @@ alter table wakeful_effect drop constraint wakeful_effect_state_check;
 alter table wakeful_effect add constraint wakeful_effect_state_check
   check (state in ('staged', 'intent', 'retrying', 'unknown', 'held', 'confirmed', 'failed', 'abandoned', 'undone'));
 alter table wakeful_effect add column staged bigint not null default 0; -- released with the commit of its run
+alter table wakeful_effect add column called_at bigint; -- the last call; null: when it was opened
+alter table wakeful_effect add column due_at bigint; -- one that waits: not before this time
+alter table wakeful_effect add column doubtful bigint not null default 0; -- a call of it may have been done, whatever later calls said
 alter table wakeful_remedy drop constraint wakeful_remedy_verb_check;
 alter table wakeful_remedy add constraint wakeful_remedy_verb_check check (verb in ('replay', 'again', 'discard', 'release', 'redeliver', 'drop'));

@@ -70,7 +70,10 @@ create table wakeful_effect (
   settled_at integer,
   settled_by text,                        -- the person, where it was one
   note text,
-  staged integer not null default 0       -- released with the commit of its run
+  staged integer not null default 0,      -- released with the commit of its run
+  called_at integer,                      -- the last call; null: when it was opened
+  due_at integer,                         -- one that waits: not before this time
+  doubtful integer not null default 0     -- a call of it may have been done, whatever later calls said
 ) strict;
 insert into wakeful_effect
   (seq, id, root, run_seq, app, agent, action, reference, safety, state, reason, arguments, result, error,
