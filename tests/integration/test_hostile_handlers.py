@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from support.apps import working
-from wakeful import App, Denied, Persistent, Run, on
+from support.apps import go, working
+from wakeful import App, Denied, Operation, Persistent, Run, action, on
 
 
 class Speechless(Exception):
@@ -56,3 +56,31 @@ async def test_sys_exit_in_a_handler_ends_its_attempt_and_not_the_worker(app: Ap
     assert other is not None
     assert (one["state"], one["error"]["type"]) == ("dead", "SystemExit")
     assert other["output"] == "still here"
+
+
+class Worse(BaseException):
+    """What nobody catches who looks for an Exception."""
+
+
+@pytest.mark.parametrize("where", ["handler", "step", "action", "check"])
+async def test_what_is_no_exception_ends_the_attempt_and_not_more(app: App, where: str):
+    async def bad(*_: object) -> None:
+        raise Worse("far worse")
+
+    @action
+    async def act_badly(op: Operation) -> None:
+        await bad()
+
+    @app.agent(on("go"), attempts=1, checks=[bad] if where == "check" else [])
+    async def agent(run: Run) -> None:
+        if where == "handler":
+            await bad()
+        elif where == "step":
+            await run.step(bad)
+        elif where == "action":
+            await run.act(act_badly)
+
+    async with working(app) as runtime:
+        run = await go(runtime)
+    assert run["state"] == ("held" if where == "action" else "dead")
+    assert "far worse" in str(run["reason"]) + str(run["error"])

@@ -137,9 +137,16 @@ async def within_lease(
 
 
 async def without_exit(made: Awaitable[Any]) -> Any:
-    """Asyncio would let sys.exit() end the whole process. What the function had done by then, nobody knows."""
+    """Asyncio would let sys.exit() end the whole process, and others would pass by everybody who looks for errors. What the
+    function had done by then, nobody knows.
+    """
     try:
         return await made
+    except (Exception, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        raise
     except SystemExit as error:
         message = f"the function called sys.exit({error.code!r})"
+        raise Transient(message) from error
+    except BaseException as error:
+        message = f"{type(error).__name__}: {error}"
         raise Transient(message) from error

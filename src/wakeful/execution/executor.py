@@ -165,7 +165,9 @@ class Executor:
             self._log.info("the state changed meanwhile; the run goes again", error=str(error))
             await self._store.leave(LeaveRun(claim, "ready", "waited", reason=str(error), clear=[STATE_FACT]))
             return Ended(0)
-        except (Exception, SystemExit) as error:  # sys.exit() in a handler ends its attempt, not the worker
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # sys.exit() in a handler, or worse, ends its attempt and not the worker
             if run.interrupted is not None:
                 return await self._settle_interrupted(run, claim, agent)
             return await self._settle_failure(claim, agent, error, run.pending_steps)
