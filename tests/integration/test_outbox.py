@@ -746,3 +746,87 @@ class TestReplayOfWhatWasCommitted:
         assert [one["state"] for one in run["deliveries"]] == ["discarded"]
         assert [one["state"] for one in run["effects"]] == ["abandoned"]
         assert {alarm["state"] for alarm in alarms} == {"resolved"}
+
+
+class TestWhatAReviewFound:
+    async def test_what_is_delivered_is_what_was_checked(self, app: App, post: Post):
+        @app.agent(on("go"), deliver="ops")
+        async def answer(run: Run) -> Answer:
+            return {"text": "fine", "secret": "not for others"}  # type: ignore[return-value]
+
+        async with working(app) as runtime:
+            await go(runtime)
+        assert post.bodies == [{"text": "fine", "score": 0}]
+
+    async def test_a_committed_run_that_was_discarded_does_what_it_staged_when_it_is_replayed(self, app: App):
+        @app.agent(on("go"))
+        async def order(run: Run) -> None:
+            run.stage(book, "a")
+            run.stage(book, "b")
+
+        service.failing = [Persistent("400")]
+        async with working(app) as runtime:
+            run = await go(runtime)
+            await runtime.store.redo(RedoRun(run["id"], "me", discard=True))
+            run = await runtime.reader.run(run["id"]) or {}
+            assert [effect["state"] for effect in run["effects"]] == ["failed", "abandoned"]
+            await runtime.store.redo(RedoRun(run["id"], "me"))
+            await runtime.drain()
+            run = await runtime.reader.run(run["id"]) or {}
+        assert run["state"] == "done"
+        assert [what for _, what in service.done] == ["a", "b"]
+
+    async def test_what_was_staged_may_be_done_at_once_by_mended_code(self, app: App):
+        mended = False
+
+        @app.agent(on("go"), checks=[lambda output: output == "good" or "bad"])
+        async def order(run: Run) -> str:
+            if mended:
+                await run.act(book, "a")
+                return "good"
+            run.stage(book, "a")
+            return "bad"
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+            mended = True
+            await runtime.store.redo(RedoRun(run["id"], "me"))
+            await runtime.drain()
+            run = await runtime.reader.run(run["id"]) or {}
+        assert (run["state"], [what for _, what in service.done]) == ("done", ["a"])
+
+    async def test_an_output_that_is_neither_of_its_type_nor_json_is_held(self, app: App):
+        @app.agent(on("go"))
+        async def answer(run: Run) -> Answer:
+            return object()  # type: ignore[return-value]
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert run["state"] == "held"
+        assert "object object" in run["output"]
+
+    @pytest.mark.parametrize(("channel", "subject"), [(None, None), (["ops"], None), ("ops", 7)])
+    async def test_odd_channels_and_subjects(self, app: App, channel: Any, subject: Any):
+        @app.agent(on("go"))
+        async def tell(run: Run) -> None:
+            run.send(channel, "x", subject=subject)
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert run["state"] == "dead"
+        assert run["error"]["message"].startswith("run.send: ")
+
+    async def test_a_wait_of_a_staged_effect_is_kept_past_the_deadline(self, app: App):
+        @app.agent(on("go"), deadline="10s")
+        async def order(run: Run) -> None:
+            run.stage(book, "a")
+
+        service.failing = [RateLimited("later", retry_after=3600) for _ in range(3)]
+        async with working(app) as runtime:
+            run = await go(runtime)
+            await pass_time(runtime, "1m")
+            assert len(service.failing) == 2, "told to wait an hour, it waits an hour"
+            for _ in range(3):
+                await pass_time(runtime, "61m")
+            run = await runtime.reader.run(run["id"]) or {}
+        assert run["state"] == "done"
