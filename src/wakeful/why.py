@@ -252,15 +252,17 @@ def tell_steps(run: Shown) -> list[str]:
 
 def tell_effects(run: Shown) -> list[str]:
     """What it did outside, and whose word that rests on."""
-    confirmed = [effect["action"] for effect in run["effects"] if effect["state"] == "confirmed"]
+    confirmed = [effect["action"] for effect in own(run, "effects") if effect["state"] == "confirmed"]
     told = []
     if confirmed:
         verb = "is" if len(confirmed) == 1 else "are"
         told.append(
             f"{number(len(confirmed), 'effect')} of it {verb} confirmed and will not be repeated: {listed(confirmed)}."
         )
+    told += tell_effects_of_others(run)
     for effect in run["effects"]:
-        name = f"Effect {effect['action']} ({effect['id']})"
+        whose = "" if effect["run"] == run["id"] else f" of run {effect['run']}"
+        name = f"Effect {effect['action']} ({effect['id']}){whose}"
         if effect["settled_by"] is not None:
             told.append(f"{name}: {tell_word(effect)}.")
         match effect["state"]:
@@ -276,15 +278,33 @@ def tell_effects(run: Shown) -> list[str]:
     return told
 
 
+def own(run: Shown, what: str) -> list[Shown]:
+    """Those of this run. A run that was had again shares effects and messages with its family."""
+    return [one for one in run[what] if one["run"] == run["id"]]
+
+
+def tell_effects_of_others(run: Shown) -> list[str]:
+    """What other runs of its family did is found in the ledger, whichever of them comes to the same call."""
+    others: dict[str, list[str]] = {}
+    for effect in run["effects"]:
+        if effect["run"] != run["id"] and effect["state"] == "confirmed":
+            others.setdefault(effect["run"], []).append(effect["action"])
+    return [
+        f"{number(len(actions), 'effect')} {'is' if len(actions) == 1 else 'are'} confirmed by run {other} of the same event, "
+        f"and found instead of repeated: {listed(actions)}."
+        for other, actions in others.items()
+    ]
+
+
 def tell_output(run: Shown) -> list[str]:
     """What it put out, or would: staged effects, messages and what became of them, or nothing by choice."""
-    staged = [effect["action"] for effect in run["effects"] if effect["state"] == "staged"]
+    staged = [effect["action"] for effect in own(run, "effects") if effect["state"] == "staged"]
     told = []
     if staged:
         verb = "waits" if len(staged) == 1 else "wait"
         until = "for its release" if run["state"] == "held" else "to be done"
         told.append(f"{number(len(staged), 'staged effect')} of it {verb} {until}: {listed(staged)}.")
-    told += tell_messages(run["deliveries"])
+    told += tell_messages(own(run, "deliveries"))
     if (run["outcome"] or {}).get("silent_by_choice"):
         told.append("It returned nothing, so there was nothing to deliver: it is silent by choice.")
     return told

@@ -46,7 +46,7 @@ def remedy(verb="replay", **changes):
 
 def effect(state, **changes):
     return {
-        "id": "x1", "action": "charge", "state": state, "reason": None, "error": None, "settled_by": None,
+        "id": "x1", "run": "r1", "tries": 1, "action": "charge", "state": state, "reason": None, "error": None, "settled_by": None,
         "settled_at": None, "note": None, **changes,
     }  # fmt: skip
 
