@@ -317,8 +317,12 @@ def tell_messages(deliveries: list[Shown]) -> list[str]:
         return []
     if set(counts) == {"held"}:
         return [f"It would send {number(len(deliveries), 'message')}, held together with its output."]
+    if set(counts) == {"discarded"}:
+        were = "was" if len(deliveries) == 1 else "were"
+        return [f"It had {number(len(deliveries), 'message')} to send, which {were} discarded."]
     parts = [f"{counts[state]} {state}" for state in DELIVERY_WORDS if counts[state]]
-    told = [f"It sent {number(len(deliveries), 'message')}: {', '.join(parts)}."]
+    verb = "had" if counts["discarded"] else "sent"
+    told = [f"It {verb} {number(len(deliveries), 'message')}: {', '.join(parts)}."]
     dead = [delivery for delivery in deliveries if delivery["state"] == "dead"]
     late = [delivery for delivery in deliveries if delivery["state"] == "pending" and delivery["error"]]
     told += [
@@ -408,19 +412,32 @@ def tell_turn(run: Shown, turn: str) -> str:
 
 
 def what_to_say(run: Shown) -> list[str]:
-    held = [effect["id"] for effect in run["effects"] if effect["state"] == "held"]
+    held = [effect for effect in run["effects"] if effect["state"] == "held"]
     if not held and run["outcome"] is not None:
+        release = f"`wakeful release {run['id']}` lets it out as it is, "
+        if run["outdated"]:
+            release = (
+                f"It cannot be let out as it is: the state of agent {run['agent']} was changed since it read that. "
+            )
         return [
             (
-                f"Look at what it would put out with `wakeful trace {run['id']}`. `wakeful release {run['id']}` lets it out as it is, "
+                f"Look at what it would put out with `wakeful trace {run['id']}`. {release}"
                 f"`wakeful replay {run['id']}` runs the handler again, `wakeful dead discard {run['id']}` ends it."
             )
         ]
-    return [
-        f"Find out what became of it, and say so: `wakeful effects confirm {one}` if it was done, "
-        f"`wakeful effects repeat {one}` if it was not, `wakeful effects abandon {one}` if it shall not be."
-        for one in held
-    ]
+    return [what_to_say_of(one["id"], called=one["tries"] > 0) for one in held]
+
+
+def what_to_say_of(effect: str, *, called: bool) -> str:
+    if not called:
+        return (
+            f"It was not called yet. `wakeful effects repeat {effect}` lets it be called, `wakeful effects abandon {effect}` "
+            f"if it shall not be, `wakeful effects confirm {effect}` if somebody did it in another way."
+        )
+    return (
+        f"Find out what became of it, and say so: `wakeful effects confirm {effect}` if it was done, "
+        f"`wakeful effects repeat {effect}` if it was not, `wakeful effects abandon {effect}` if it shall not be."
+    )
 
 
 def who_takes_it(alive: list[Shown]) -> list[str]:

@@ -76,6 +76,7 @@ class Reader:
             "deliveries": deliveries,
             "output": _json(output),
             "error": _json(error),
+            "outdated": summary["state"] == "held" and await self._outdated(row[0]),
             "outcome": with_delivery(_json(outcome), [one for one in deliveries if one["run"] == summary["id"]]),
         }
 
@@ -198,9 +199,10 @@ class Reader:
                 "version": version,
                 "changed_by": by,
                 "changed_at": to_text(at),
+                "note": note,
                 "run": run,
             }
-            for app, name, key, value, version, by, at, run in rows
+            for app, name, key, value, version, by, at, note, run in rows
         ]
 
     async def apps_of_agent(self, agent: str) -> list[str]:
@@ -319,6 +321,12 @@ class Reader:
             message = f"{identifier} is the beginning of more than one run's id: give more of it"
             raise NotFound(message)
         return await self._run_of_id(f"{roots[0][0]}{dot}{generation}") if roots else None
+
+    async def _outdated(self, seq: int) -> bool:
+        """Would a held output save a state over one that was changed since?"""
+        rows = await self._database.fetch("state_of_held", seq)
+        changes = [(from_json(change), version) for change, version in rows]
+        return any(change["version"] != version for change, version in changes)
 
     async def _run_of_id(self, identifier: str) -> Row | None:
         rows = await self._database.fetch("find_runs", identifier, identifier + "\x01")
