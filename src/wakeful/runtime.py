@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Collection, Coroutine
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -29,6 +29,7 @@ from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.route import Router
 from wakeful.model import Decision, Event
+from wakeful.output.channels.base import Channel
 from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
@@ -70,6 +71,7 @@ class Runtime:
         lease: Microseconds = LEASE,
         probe: Probe | None = None,
         grace: float = 10.0,
+        channels: Mapping[str, Channel] | None = None,
     ) -> None:
         app.refuse_unknown_channels()
         clock = clock or app.clock or SystemClock()
@@ -106,7 +108,7 @@ class Runtime:
         )
         self.courier = Courier(
             app.name,
-            app.channels,
+            app.channels if channels is None else channels,  # those of a test stand in for the app's own
             self.store,
             lambda: self.membership.process,
             ChannelSurroundings(self.door.accept),

@@ -23,15 +23,17 @@ RESULT_LIMIT = 4 * 1024 * 1024
 _SCALARS = frozenset({str, int, bool, float, type(None)})
 
 
-def to_text(value: Any, *, what: str, limit: int = RESULT_LIMIT) -> str:
-    """JSON text of a value; `what` names it in the error ("the result of step fetch")."""
+def to_text(value: Any, *, what: str, passed: bool = False, limit: int = RESULT_LIMIT) -> str:
+    """JSON text of a value; `what` names it in the error ("the result of step fetch"), `passed` says that somebody hands it
+    over, as an argument or a message, where else it is returned.
+    """
     try:
         raw = to_json(value)
         text = raw.decode()
     except (PydanticSerializationError, UnicodeError, ValueError, TypeError, RecursionError) as error:
         message = (
             f"{what} cannot be stored as JSON ({str(error).splitlines()[0][:200]}): "
-            "return plain values, a dataclass or a pydantic model"
+            f"{'pass' if passed else 'return'} plain values, a dataclass or a pydantic model"
         )
         raise NotSerialisable(message) from None
     if len(raw) > limit:
@@ -43,8 +45,10 @@ def to_text(value: Any, *, what: str, limit: int = RESULT_LIMIT) -> str:
     return text
 
 
-def from_text(text: str, returns: TypeAdapter[Any] | None = None, *, step: str = "") -> Any:
-    """The value of a JSON text, as the type that was declared; `step` names whose result it is in the error."""
+def from_text(text: str, returns: TypeAdapter[Any] | None = None, *, step: str = "", of: str = "") -> Any:
+    """The value of a JSON text, as the type that was declared. Whose result it is, for the error: the name of a step, or
+    `of` in words ("action pay").
+    """
     if returns is None:
         return from_json(text)
     try:
@@ -53,17 +57,17 @@ def from_text(text: str, returns: TypeAdapter[Any] | None = None, *, step: str =
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         message = (
-            f"the result of step {step} does not fit its return annotation ({place + ': ' if place else ''}{first['msg']}): "
+            f"the result of {of or f'step {step}'} does not fit its return annotation ({place + ': ' if place else ''}{first['msg']}): "
             "return what is declared, or declare what is returned"
         )
         raise NotSerialisable(message) from None
 
 
-def read_back(value: Any, text: str, returns: TypeAdapter[Any] | None, *, step: str) -> Any:
+def read_back(value: Any, text: str, returns: TypeAdapter[Any] | None, *, step: str = "", of: str = "") -> Any:
     """The value as a resume would read it from `text`. Scalars that no annotation changes need no reading."""
     if returns is None and type(value) in _SCALARS:
         return value
-    return from_text(text, returns, step=step)
+    return from_text(text, returns, step=step, of=of)
 
 
 @lru_cache(maxsize=4096)
@@ -81,23 +85,27 @@ def returns_of(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
         return None
 
 
-def digest_of_arguments(arguments: tuple[Any, ...], keywords: Mapping[str, Any], *, step: str) -> tuple[str, str]:
-    """A digest of a call's arguments and their JSON text; `step` names whose they are in the error.
+def digest_of_arguments(
+    arguments: tuple[Any, ...], keywords: Mapping[str, Any], *, step: str = "", of: str = ""
+) -> tuple[str, str]:
+    """A digest of a call's arguments and their JSON text. Whose they are, for the error: the name of a step, or `of` in words
+    ("action pay").
 
     Canonical: the order of keywords, mappings and sets does not count. A set's own order changes from process to
     process, so without this a resumed run would not find its step again.
     """
     if not arguments and not keywords:
         return "", "[]"
+    what = f"the arguments of {of or f'step {step}'}"
     try:
         plain: Any = [_canonical(argument) for argument in arguments]
         # The keywords come last, under a name that no keyword can have. A last argument that looks like them gets some.
         if keywords or (plain and isinstance(plain[-1], dict) and "**" in plain[-1]):
             plain.append({"**": _canonical(dict(keywords))})
     except (PydanticSerializationError, TypeError, RecursionError) as error:
-        message = f"the arguments of step {step} cannot be stored as JSON ({str(error).splitlines()[0][:200]}): pass plain values"
+        message = f"{what} cannot be stored as JSON ({str(error).splitlines()[0][:200]}): pass plain values"
         raise NotSerialisable(message) from None
-    text = to_text(plain, what=f"the arguments of step {step}")
+    text = to_text(plain, what=what, passed=True)
     return blake2b(text.encode(), digest_size=9).hexdigest(), text
 
 

@@ -252,15 +252,17 @@ def tell_steps(run: Shown) -> list[str]:
 
 def tell_effects(run: Shown) -> list[str]:
     """What it did outside, and whose word that rests on."""
-    confirmed = [effect["action"] for effect in run["effects"] if effect["state"] == "confirmed"]
+    confirmed = [effect["action"] for effect in own(run, "effects") if effect["state"] == "confirmed"]
     told = []
     if confirmed:
         verb = "is" if len(confirmed) == 1 else "are"
         told.append(
             f"{number(len(confirmed), 'effect')} of it {verb} confirmed and will not be repeated: {listed(confirmed)}."
         )
+    told += tell_effects_of_others(run)
     for effect in run["effects"]:
-        name = f"Effect {effect['action']} ({effect['id']})"
+        whose = "" if effect["run"] == run["id"] else f" of run {effect['run']}"
+        name = f"Effect {effect['action']} ({effect['id']}){whose}"
         if effect["settled_by"] is not None:
             told.append(f"{name}: {tell_word(effect)}.")
         match effect["state"]:
@@ -276,15 +278,33 @@ def tell_effects(run: Shown) -> list[str]:
     return told
 
 
+def own(run: Shown, what: str) -> list[Shown]:
+    """Those of this run. A run that was had again shares effects and messages with its family."""
+    return [one for one in run[what] if one["run"] == run["id"]]
+
+
+def tell_effects_of_others(run: Shown) -> list[str]:
+    """What other runs of its family did is found in the ledger, whichever of them comes to the same call."""
+    others: dict[str, list[str]] = {}
+    for effect in run["effects"]:
+        if effect["run"] != run["id"] and effect["state"] == "confirmed":
+            others.setdefault(effect["run"], []).append(effect["action"])
+    return [
+        f"{number(len(actions), 'effect')} {'is' if len(actions) == 1 else 'are'} confirmed by run {other} of the same event, "
+        f"and found instead of repeated: {listed(actions)}."
+        for other, actions in others.items()
+    ]
+
+
 def tell_output(run: Shown) -> list[str]:
     """What it put out, or would: staged effects, messages and what became of them, or nothing by choice."""
-    staged = [effect["action"] for effect in run["effects"] if effect["state"] == "staged"]
+    staged = [effect["action"] for effect in own(run, "effects") if effect["state"] == "staged"]
     told = []
     if staged:
         verb = "waits" if len(staged) == 1 else "wait"
         until = "for its release" if run["state"] == "held" else "to be done"
         told.append(f"{number(len(staged), 'staged effect')} of it {verb} {until}: {listed(staged)}.")
-    told += tell_messages(run["deliveries"])
+    told += tell_messages(own(run, "deliveries"))
     if (run["outcome"] or {}).get("silent_by_choice"):
         told.append("It returned nothing, so there was nothing to deliver: it is silent by choice.")
     return told
@@ -297,8 +317,12 @@ def tell_messages(deliveries: list[Shown]) -> list[str]:
         return []
     if set(counts) == {"held"}:
         return [f"It would send {number(len(deliveries), 'message')}, held together with its output."]
+    if set(counts) == {"discarded"}:
+        were = "was" if len(deliveries) == 1 else "were"
+        return [f"It had {number(len(deliveries), 'message')} to send, which {were} discarded."]
     parts = [f"{counts[state]} {state}" for state in DELIVERY_WORDS if counts[state]]
-    told = [f"It sent {number(len(deliveries), 'message')}: {', '.join(parts)}."]
+    verb = "had" if counts["discarded"] else "sent"
+    told = [f"It {verb} {number(len(deliveries), 'message')}: {', '.join(parts)}."]
     dead = [delivery for delivery in deliveries if delivery["state"] == "dead"]
     late = [delivery for delivery in deliveries if delivery["state"] == "pending" and delivery["error"]]
     told += [
@@ -388,19 +412,32 @@ def tell_turn(run: Shown, turn: str) -> str:
 
 
 def what_to_say(run: Shown) -> list[str]:
-    held = [effect["id"] for effect in run["effects"] if effect["state"] == "held"]
+    held = [effect for effect in run["effects"] if effect["state"] == "held"]
     if not held and run["outcome"] is not None:
+        release = f"`wakeful release {run['id']}` lets it out as it is, "
+        if run["outdated"]:
+            release = (
+                f"It cannot be let out as it is: the state of agent {run['agent']} was changed since it read that. "
+            )
         return [
             (
-                f"Look at what it would put out with `wakeful trace {run['id']}`. `wakeful release {run['id']}` lets it out as it is, "
+                f"Look at what it would put out with `wakeful trace {run['id']}`. {release}"
                 f"`wakeful replay {run['id']}` runs the handler again, `wakeful dead discard {run['id']}` ends it."
             )
         ]
-    return [
-        f"Find out what became of it, and say so: `wakeful effects confirm {one}` if it was done, "
-        f"`wakeful effects repeat {one}` if it was not, `wakeful effects abandon {one}` if it shall not be."
-        for one in held
-    ]
+    return [what_to_say_of(one["id"], called=one["tries"] > 0) for one in held]
+
+
+def what_to_say_of(effect: str, *, called: bool) -> str:
+    if not called:
+        return (
+            f"It was not called yet. `wakeful effects repeat {effect}` lets it be called, `wakeful effects abandon {effect}` "
+            f"if it shall not be, `wakeful effects confirm {effect}` if somebody did it in another way."
+        )
+    return (
+        f"Find out what became of it, and say so: `wakeful effects confirm {effect}` if it was done, "
+        f"`wakeful effects repeat {effect}` if it was not, `wakeful effects abandon {effect}` if it shall not be."
+    )
 
 
 def who_takes_it(alive: list[Shown]) -> list[str]:

@@ -68,7 +68,11 @@ def test_abandon_ends_the_run(wakeful, held):
     ("words", "said"),
     [
         (("confirm",), "an ID, like"),
-        (("settle", "x"), "list, or show, confirm, repeat or abandon"),
+        (("settle", "x"), 'there is no "effects settle"'),
+        (("confrim", "x"), 'there is no "effects confrim". Did you mean "confirm"?'),
+        (("list", "x"), "list, or show, confirm, repeat or abandon"),
+        (("confirm", "09cb"), "give 6 characters of its id or more"),
+        (("--after", "x"), "--after: not a cursor"),
         (("confirm", "nothing"), 'there is no effect "nothing"'),
         (("repeat", "nothing", "--result", "1"), 'there is no effect "nothing"'),
     ],
@@ -79,3 +83,17 @@ def test_wrong_words_are_answered_clearly(wakeful, held, words, said):
 
 def test_a_result_is_for_confirm(wakeful, held):
     assert "--result is for confirm" in wakeful("effects", "repeat", held, "--result", "1", code=2).err
+
+
+def test_a_result_that_is_not_json_is_named(wakeful, held):
+    assert "--result: result is not JSON" in wakeful("effects", "confirm", held, "--result", "{bad", code=2).err
+    assert wakeful("effects", "show", held).json["state"] == "held"
+
+
+def test_pages_go_on(wakeful, held):
+    wakeful("emit", "app.py", "order.paid", "--id", "2")
+    wakeful("once", "app.py", code=None)
+    first = wakeful("effects", "--limit", "1", "--json").json
+    assert f"more effects: --after {first['next']}" in wakeful("effects", "--limit", "1").out
+    (other,) = wakeful("effects", "--after", first["next"], "--json").json["effects"]
+    assert other["id"] == held

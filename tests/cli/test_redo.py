@@ -137,7 +137,8 @@ def test_discard_ends_it_for_good(wakeful, dead):
     [
         (("replay",), "which ones?"),
         (("replay", "nothing"), 'there is no run "nothing"'),
-        (("replay", "--agent", "nobody"), "no dead letter is like that"),
+        (("replay", "--agent", "nobody"), 'no agent "nobody" ever had to do with an event here. Known: deliver.'),
+        (("replay", "--error", "nothing"), "no dead letter is like that"),
         (("replay", "--all", "--data", "1"), "--data is for one RUN"),
         (("replay", "--all", "--rate", "fast"), "is no rate"),
         (("replay", "--events", "order.paid"), "--events needs --agent NAME, like: wakeful replay --events"),
@@ -155,6 +156,10 @@ def test_discard_ends_it_for_good(wakeful, dead):
             'has no agent "delivre". Did you mean "deliver"?',
         ),
         (("replay", "--all", "--app", "ap.py"), "there is no file ap.py"),
+        (
+            ("replay", "--agent", "delivre"),
+            'no agent "delivre" ever had to do with an event here. Did you mean "deliver"?',
+        ),
         (("dead", "replya"), 'Did you mean "replay"?'),
         (("dead", "show"), "dead show takes one ID"),
     ],
@@ -218,7 +223,7 @@ def test_ctrl_c_stops_it_and_the_same_command_goes_on(wakeful, start, dead):
         threading.Event().wait(0.02)  # between two questions, not instead of one
     replaying.signal(signal.SIGINT)
     assert replaying.end() == 130
-    assert "1 of 3 dead letters are ready again" in replaying.output
+    assert "1 of 3 dead letters is ready again" in replaying.output
     assert "stopped; the same command goes on where it stopped" in replaying.output
     assert wakeful("replay", "--all", "--rate", "max").out == "2 of 2 dead letters are ready again\n"
 
@@ -265,7 +270,8 @@ def test_a_new_agent_gets_the_events_that_were_there_before_it(wakeful, dead, gr
     assert (plan["events"], plan["new"], plan["already_had"]) == (3, 3, 0)
     assert "would hand over 3 at 50/s: 3 events (order.* from " in wakeful(*FEED, "--plan").out
     assert (
-        "3 of 3 are ready for agent count" in wakeful(*FEED, "--as", "ada", "--note", "new here", "--rate", "max").out
+        "3 of 3 are ready for agent count"
+        in wakeful(*FEED, "--as", "ada", "--note", "new here", "--rate", "max", "--yes").out
     )
     wakeful("once", "app.py", code=None)
     runs = wakeful("runs", "--agent", "count", "--json").json["runs"]
@@ -281,7 +287,9 @@ def test_a_new_agent_gets_the_events_that_were_there_before_it(wakeful, dead, gr
     assert emitted.json["events"][0]["status"] == "duplicate"
 
 
-def test_an_agent_that_nobody_heard_of_is_doubted_but_not_refused_without_the_app(wakeful, dead, grown):
+def test_an_agent_that_nobody_heard_of_is_refused_without_the_app(wakeful, dead, grown):
+    refused = wakeful(*FEED[:-1], "delivre", code=1).err
+    assert 'Did you mean "deliver"? If it is new, --app APP checks its name, and --yes does without' in refused
     said = wakeful(*FEED[:-1], "delivre", "--plan").err
     assert 'no agent "delivre" ever had to do with an event here. Did you mean "deliver"?' in said
     assert "--app APP checks its name" in said
@@ -306,3 +314,16 @@ def no_twos(facts):
     assert wakeful(*FEED, "--app", "app.py", "--json").json["redone"] == 2
     assert "Agent count did nothing, because policy denied it: no_twos: two is too many" in wakeful("why", "2").out
     assert json.loads(wakeful(*FEED, "--json").out)["denied"] == 1
+
+
+def test_a_group_shows_what_the_newest_says_in_full(wakeful, dead):
+    assert "no such place: nowhere … (newest: no such place: nowhere 2)" in wakeful("dead").out
+    (group,) = wakeful("dead", "--json").json["groups"]
+    assert group["newest_error"] == "no such place: nowhere 2"
+
+
+def test_dead_does_not_advise_what_it_does_not_take(wakeful, folder, dead):
+    (folder / "mended").touch()
+    assert "1 of 1 dead letter is ready again" in wakeful("replay", "--error", "nowhere 0").out
+    wakeful("once", "app.py", code=None)
+    assert f"`wakeful replay {dead[0]} --again` does it once more" in wakeful("dead", "replay", dead[0], code=1).err

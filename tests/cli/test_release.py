@@ -117,3 +117,41 @@ def test_silent_by_choice(wakeful, held):
     wakeful("emit", "app.py", "ticket.quiet", "--id", "3")
     wakeful("once", "app.py", code=None)
     assert "it is silent by choice" in wakeful("why", "3").out
+
+
+OUTDATED = """
+from pydantic import BaseModel
+
+from wakeful import App, Run, on
+
+
+class Count(BaseModel):
+    count: int = 0
+
+
+app = App("desk")
+
+
+@app.agent(on("ticket.created"), state=Count, checks=[lambda text: "too loud"])
+async def review(run: Run) -> str:
+    run.state = Count(count=run.state.count + 1)
+    return "done"
+"""
+
+
+def test_an_output_whose_state_has_moved_on_is_not_offered_for_release(wakeful, folder):
+    (folder / "app.py").write_text(OUTDATED)
+    (held,) = wakeful("emit", "app.py", "ticket.created", "--json").json["events"][0]["runs"]
+    wakeful("once", "app.py", code=None)
+    assert f"`wakeful release {held}` lets it out as it is" in wakeful("why", held).out
+    assert "`wakeful release RUN`" in wakeful("runs", "--held").out
+    assert wakeful("trace", held, "--json").json["outdated"] is False
+    wakeful("state", "set", "review", '{"count": 7}')
+    story = wakeful("why", held).out
+    assert "It cannot be let out as it is: the state of agent review was changed since it read that." in story
+    assert "wakeful release" not in story
+    listed = wakeful("runs", "--held").out
+    assert "the agent's state was changed since, so it cannot be released" in listed
+    assert "wakeful release" not in listed
+    assert wakeful("trace", held, "--json").json["outdated"] is True
+    assert "changed since" in wakeful("release", held, code=1).err

@@ -62,6 +62,7 @@ def test_set_and_clear_are_seen_by_the_next_run(wakeful, kept):
     answer = wakeful("state", "set", "counter", '{"count": 41}', "--note", "moved", "--as", "ada").out
     assert answer == "state of counter (app desk): set, version 2\n"
     assert wakeful("state", "show", "counter", "--json").json["states"][0]["changed_by"] == "ada"
+    assert "changed by ada now (moved)" in wakeful("state", "show", "counter").out
     wakeful("emit", "app.py", "ticket.created", "--id", "b")
     wakeful("once", "app.py")
     assert value_of(wakeful) == {"count": 42, "names": ["b"]}

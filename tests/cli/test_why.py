@@ -28,7 +28,7 @@ def run(**changes):
         "id": "r1", "agent": "f", "state": "done", "attempts": 1, "crashes": 0, "reason": None, "app": "ops",
         "event": {"source": "/web", "id": "e1", "type": "a", "key": "k1", "data": None}, "created_at": AT_NOON,
         "started_at": AT_NOON, "finished_at": AT_ONE, "due_at": None, "owner": None, "steps": [], "history": [],
-        "remedies": [], "effects": [], "deliveries": [], "outcome": None, "error": None, **changes,
+        "remedies": [], "effects": [], "deliveries": [], "outcome": None, "outdated": False, "error": None, **changes,
     }  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def remedy(verb="replay", **changes):
 
 def effect(state, **changes):
     return {
-        "id": "x1", "action": "charge", "state": state, "reason": None, "error": None, "settled_by": None,
+        "id": "x1", "run": "r1", "tries": 1, "action": "charge", "state": state, "reason": None, "error": None, "settled_by": None,
         "settled_at": None, "note": None, **changes,
     }  # fmt: skip
 
@@ -146,6 +146,10 @@ async def story(one_event, *runs, identifier="e1", processes=(), states=()):
             {"effects": [effect("confirmed", settled_by="ada", settled_at=AT_ONE)]},
             "Effect charge (x1): ada had it called again. It was done at 2026-01-01 13:00:00 UTC.",
         ),
+        (
+            {"state": "held", "effects": [effect("held", reason="amount: too much", tries=0)]},
+            "It was not called yet. `wakeful effects repeat x1` lets it be called,",
+        ),
         ({"effects": [effect("abandoned", settled_by="ada", settled_at=AT_ONE)]}, "UTC that it shall not be done."),
         ({"effects": [effect("unknown")]}, "Nobody knows yet whether effect charge (x1) was done;"),
         ({"effects": [effect("failed", error=ERROR)]}, "Effect charge (x1) was refused: Transient: no answer."),
@@ -225,6 +229,12 @@ def delivery(state, **changes):
 
 
 class TestMessages:
+    async def test_those_that_were_discarded_were_not_sent(self):
+        gone, one = delivery("discarded"), delivery("delivered")
+        assert "It had 1 message to send, which was discarded." in await story(event(), run(deliveries=[gone]))
+        assert "It had 2 messages to send, which were discarded." in await story(event(), run(deliveries=[gone] * 2))
+        assert "It had 2 messages: 1 delivered, 1 discarded." in await story(event(), run(deliveries=[gone, one]))
+
     async def test_one_that_is_tried_again(self):
         late = delivery("pending", error=ERROR, tries=2, due_at=AT_ONE)
         told = await story(event(), run(deliveries=[late, delivery("delivered")]))

@@ -99,6 +99,7 @@ STATE = {
     "version": 3,
     "changed_by": "abc",
     "changed_at": "1970-01-01T00:00:01Z",
+    "note": None,
     "run": None,
 }
 CURSOR = "page-2"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import structlog
 
 from testing.shop import Bank, Bug, build
 from wakeful import App, Backoff, Operation, Run, Transient, action, on, step
@@ -202,3 +203,29 @@ async def test_mistakes_are_told():
         await crash_everywhere(build(Bank()), "nothing")
     with pytest.raises(ConfigError, match="hand over the App itself, or say processes=True"):
         await crash_everywhere("shop:app", "order.paid")
+
+
+async def test_an_event_that_nobody_takes_is_compared_too(store_url: str):
+    app, chance = App("app"), iter(range(10_000))
+
+    @app.agent(on("go"))
+    async def go(run: Run) -> None:
+        await run.emit("steady", 1)
+        await run.emit("random", next(chance))
+
+    report = await crash_everywhere(app, "go", store=store_url)
+    assert {problem.kind for problem in report.problems} == {"otherwise", "twice"}
+    assert all("event random" in problem.what for problem in report.problems)
+
+
+@pytest.mark.parametrize("wrong", [None, 7, (), ("go",), ("go", 1, 2), (7, {})])
+async def test_an_event_that_is_none_is_refused(wrong: Any):
+    with pytest.raises(TypeError, match="the event is its type"):
+        await crash_everywhere(App("app"), wrong)
+
+
+async def test_a_dead_process_says_nothing_any_more():
+    bank = Bank()
+    with structlog.testing.capture_logs() as lines:
+        (await crash_everywhere(build(bank), PAID, reset=bank.clear)).check()
+    assert {line["event"] for line in lines} == {"working"}

@@ -226,3 +226,14 @@ async def test_mistakes_are_told(app: App, tmp_path: Path):
             world.fake(3)  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match=r"broken\.json is not JSON"):
             world.fake(fetch, record=tmp_path / "broken.json")
+
+
+async def test_what_a_fake_cannot_do_is_refused(app: App):
+    wrong: Any = "x"
+    async with World(app) as world:
+        with pytest.raises(ConfigError, match="raises='x' is no error"):
+            world.fake("fetch", raises=wrong)
+        with pytest.raises(ConfigError, match="raises=<class 'int'> is no error"):
+            world.fake("fetch", raises=int)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="calls=3 cannot be called"):
+            world.fake("fetch", calls=3)  # type: ignore[arg-type]

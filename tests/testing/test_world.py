@@ -360,3 +360,13 @@ async def test_nothing_is_left_of_a_world_that_has_ended(app: App, store_url: st
         await stuck.wait()
     assert asyncio.all_tasks() == tasks
     assert {thread for thread in threading.enumerate() if thread.name.startswith("wakeful-")} == threads
+
+
+async def test_a_state_that_there_is_not_is_refused():
+    async with World(App("app")) as world:
+        with pytest.raises(ConfigError, match=r'effects\(state="helt"\).*Did you mean "held"'):
+            await world.effects(state="helt")
+        with pytest.raises(ConfigError, match="no such state"):
+            await world.runs(state="zz")
+        with pytest.raises(ConfigError, match='Did you mean "dead"'):
+            await world.deliveries(state="ded")

@@ -171,6 +171,7 @@ class TestMany:
             "kind": "delivery",
             "channel": "ops",
             "error": "Persistent: gone …",
+            "newest_error": "gone 7",
             "count": 1,
             "last_at": "1970-01-01T00:00:01Z",
             "deliveries": ["abc-d1"],

@@ -248,3 +248,13 @@ class TestDigest:
             for seed in ("0", "1", "2")
         }  # fmt: skip
         assert len(digests) == 1
+
+    def test_whose_they_are_is_said_in_words(self):
+        with pytest.raises(NotSerialisable, match=r"^the arguments of action pay cannot be .*: pass plain values"):
+            digest_of_arguments((object(),), {}, of="action pay")
+        with pytest.raises(NotSerialisable, match=r"^the result of action pay does not fit"):
+            from_text('"x"', TypeAdapter(int), of="action pay")
+        with pytest.raises(NotSerialisable, match=r"the message to channel ops .*: pass plain values"):
+            to_text(object(), what="the message to channel ops", passed=True)
+        with pytest.raises(NotSerialisable, match=r"the result of step fetch .*: return plain values"):
+            to_text(object(), what="the result of step fetch")

@@ -238,6 +238,8 @@ def _schemas() -> Json:
         "finished_at": {"type": ["string", "null"], "format": "date-time"},
     }
     detail: Json = {name: {"type": "array"} for name in ("steps", "effects", "decisions", "deliveries")}
+    outdated = "A held output that cannot be released: it would save a state that was changed since"
+    detail |= {"outdated": {"type": "boolean", "description": outdated}}
     detail |= {"output": {}, "error": {"type": ["object", "null"]}, "outcome": {"type": ["object", "null"]}}
     receipt: Json = {
         "source": {"type": "string"},

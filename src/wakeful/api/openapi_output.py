@@ -118,6 +118,7 @@ def output_schemas() -> Json:
         "version": count,
         "changed_by": {**nullable, "description": "A run, or a person"},
         "changed_at": nullable,
+        "note": {**nullable, "description": "What a person said about their change"},
         "run": {**nullable, "description": "The run that has it now: the next one waits for it"},
     }
     return {

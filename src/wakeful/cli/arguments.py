@@ -198,7 +198,7 @@ def read_data(text: str | None, *, what: str = "--data") -> Any:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UsageError(f"{what} {text}: {reason}") from None
     try:
-        return read_json(raw, depth=DEPTH_LIMIT, inside=("data",))
+        return read_json(raw, depth=DEPTH_LIMIT, inside=(what.removeprefix("--") if what.startswith("--") else "data",))
     except InvalidEvent as error:
         hint = f""". Text needs quotes: {what} '"{text}"'""" if text.isalnum() else ""
         raise UsageError(f"{what}: {error}{hint}") from None

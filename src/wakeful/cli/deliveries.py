@@ -167,7 +167,8 @@ def _redo_many(arguments: argparse.Namespace, *, discard: bool) -> int:
     if arguments.json:
         print_json({"redone": done, "of": len(plan.letters), "stopped": stopped})
     else:
-        print(f"{done:,} of {count} {'discarded' if discard else 'are pending again'}")
+        became = "discarded" if discard else f"{'is' if done == 1 else 'are'} pending again"
+        print(f"{done:,} of {count} {became}")
     return said_stop(stopped=stopped)
 
 

@@ -13,24 +13,18 @@ from typing import Any, get_args
 
 from rich.text import Text
 
-from wakeful.cli.arguments import (
-    Command,
-    Parser,
-    UsageError,
-    add_json,
-    add_limit,
-    add_store,
-    one_of,
-    operator_of,
-    read_data,
-)
+from wakeful.cli.arguments import Command, Parser, UsageError, one_of, operator_of, read_data
+from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, short, state, terminal
-from wakeful.errors import NotFound
+from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import EffectState
 from wakeful.operations.redo import ANSWERS, settle, which_stands
 from wakeful.stores.base import Settled
+from wakeful.stores.reading import SHORTEST_PREFIX
 from wakeful.values import to_text
+
+WORDS = ("list", "show", *ANSWERS)
 
 
 def declare(parser: Parser) -> None:
@@ -41,16 +35,17 @@ def declare(parser: Parser) -> None:
     parser.add_argument("--result", metavar="JSON", help="with confirm: what the call would have returned")
     known = sorted(get_args(EffectState))
     parser.add_argument("--state", metavar="STATE", type=one_of(known, what="state"), help=", ".join(known))
-    add_limit(parser)
-    add_json(parser)
-    add_store(parser)
+    add_listing(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     verb, *rest = arguments.words or ["list"]
     if verb == "list" and not rest:
         return _list(arguments)
-    if len(rest) != 1 or verb not in {"show", *ANSWERS}:
+    if verb not in WORDS:
+        message = f'there is no "effects {plain(verb)}".{did_you_mean(verb, WORDS)}'
+        raise UsageError(message)
+    if len(rest) != 1 or verb == "list":
         message = (
             "effects takes list, or show, confirm, repeat or abandon and an ID, like: wakeful effects confirm 3f2a91"
         )
@@ -62,7 +57,9 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.result is not None and verb != "confirm":
         message = f"--result is for confirm: {verb} has none"
         raise UsageError(message)
-    result = None if arguments.result is None else to_text(read_data(arguments.result), what="--result")
+    result = (
+        None if arguments.result is None else to_text(read_data(arguments.result, what="--result"), what="--result")
+    )
     return _tell(arguments, verb, asyncio.run(_settle(arguments, found["id"], verb, result)))
 
 
@@ -72,20 +69,24 @@ effects_command = Command(declare, execute, "wakeful runs --held lists what wait
 def _find(arguments: argparse.Namespace, identifier: str) -> dict[str, Any]:
     found = read(chosen_store(arguments), lambda reader: reader.effect(identifier))
     if found is None:
-        message = f'there is no effect "{plain(identifier)}": see `wakeful effects`'
+        more = f"; give {SHORTEST_PREFIX} characters of its id or more" if len(identifier) < SHORTEST_PREFIX else ""
+        message = f'there is no effect "{plain(identifier)}": see `wakeful effects`{more}'
         raise NotFound(message)
     return found
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    page = read(chosen_store(arguments), lambda reader: reader.effects(state=arguments.state, limit=arguments.limit))
+    page = read(
+        chosen_store(arguments),
+        lambda reader: paged(reader.effects(state=arguments.state, limit=arguments.limit, after=arguments.after)),
+    )
     if arguments.json:
         print_json(page)
         return 0
     if not page["effects"]:
         print(
             "no effects like that"
-            if arguments.state
+            if arguments.state or arguments.after
             else "no effects yet. An agent makes one with `run.act(action, …)`."
         )
         return 0
@@ -102,6 +103,7 @@ def _list(arguments: argparse.Namespace) -> int:
         for one in page["effects"]
     ]
     print_table(out, ["effect", "action", "state", "run", "opened", "note"], rows, flexible="note")
+    say_more(page, "effects")
     return 0
 
 

@@ -31,10 +31,11 @@ def feed(arguments: argparse.Namespace) -> int:
         message = f"no stored event is like that: {feeding.shown()}; see `wakeful events --type {plain(feeding.type)}`"
         raise NotFound(message)
     if app is None and arguments.agent not in agents:
-        say(
-            f'no agent "{plain(arguments.agent)}" ever had to do with an event here.{did_you_mean(arguments.agent, agents)} '
-            "If it is new, its runs wait for a worker that has it; --app APP checks its name"
-        )
+        words = f'no agent "{plain(arguments.agent)}" ever had to do with an event here.{did_you_mean(arguments.agent, agents)}'
+        if not (arguments.yes or arguments.plan):
+            message = f"{words} If it is new, --app APP checks its name, and --yes does without"
+            raise NotFound(message)
+        say(f"{words} If it is new, its runs wait for a worker that has it; --app APP checks its name")
     words = f"{number(plan.events, 'event')} ({feeding.shown()}), {plan.had:,} of them agent {plain(feeding.agent)} already had"
     if plan.denied:
         words += f", {plan.denied:,} were denied to it"

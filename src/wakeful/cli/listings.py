@@ -101,13 +101,21 @@ def show_held(arguments: argparse.Namespace, runs: list[dict[str, Any]]) -> None
     for effect in effects:
         called = f"{plain(effect['action'])}{plain(arguments_of(effect['arguments']))}"
         tell_held(out, "effect", effect["id"], f"{called} of run {short(effect['run'], out)}", effect["reason"])
+    outdated = {run["id"] for run in outputs if is_outdated(arguments, run["id"])}
     for run in outputs:
-        tell_held(out, "output of run", short(run["id"], out), plain(run["agent"]), run["reason"])
+        late = "; the agent's state was changed since, so it cannot be released" if run["id"] in outdated else ""
+        tell_held(out, "output of run", short(run["id"], out), plain(run["agent"]), f"{run['reason'] or ''}{late}")
     if effects:
         print("Settle an effect with `wakeful effects confirm|repeat|abandon ID --note TEXT`.")
     if outputs:
-        print("Look at an output with `wakeful trace RUN`. `wakeful release RUN` lets it out,")
+        release = " `wakeful release RUN` lets it out," if len(outdated) < len(outputs) else ""
+        print(f"Look at an output with `wakeful trace RUN`.{release}")
         print("`wakeful replay RUN` does it again, `wakeful dead discard RUN` ends it.")
+
+
+def is_outdated(arguments: argparse.Namespace, identifier: str) -> bool:
+    run = read(chosen_store(arguments), lambda reader: reader.run(identifier))
+    return run is not None and bool(run["outdated"])
 
 
 def tell_held(out: Console, kind: str, identifier: str, what: str, reason: str | None) -> None:

@@ -132,6 +132,7 @@ def dead(arguments: argparse.Namespace) -> int:
             raise UsageError(message)
         return redo_one_delivery(arguments, rest[0], discard=verb == "discard")
     if rest:
+        refuse_done(arguments, rest[0], verb)
         return redo_one(arguments, rest[0], discard=verb == "discard")
     return redo_many(arguments, discard=verb == "discard")
 
@@ -154,7 +155,7 @@ def list_dead(arguments: argparse.Namespace) -> int:
             str(len(group.letters)),
             ago(group.letters[0]["finished_at"], present),
             short(group.letters[0]["id"], out),
-            Text(plain(group.signature), style="dim"),
+            Text(plain(group.shown()), style="dim"),
         ]
         for group in groups
     ]
@@ -168,7 +169,7 @@ def list_dead(arguments: argparse.Namespace) -> int:
             str(len(one.letters)),
             ago(one.letters[0]["finished_at"], present),
             short_delivery(one.letters[0]["id"], out),
-            Text(plain(one.signature), style="dim"),
+            Text(plain(one.shown()), style="dim"),
         ]
         for one in deliveries
     ]
@@ -193,6 +194,16 @@ def find(arguments: argparse.Namespace, identifier: str) -> dict[str, Any]:
             message += "; a delivery is replayed by `wakeful deliveries replay ID`"
         raise NotFound(message)
     return run
+
+
+def refuse_done(arguments: argparse.Namespace, identifier: str, verb: str) -> None:
+    run = find(arguments, identifier)
+    if run["state"] == "done" and verb == "replay":
+        message = (
+            f"run {run['id']} is done, and no dead letter: `wakeful replay {run['id']} --again` does it once more, "
+            "and finds its confirmed effects instead of repeating them"
+        )
+        raise NotFound(message)
 
 
 def redo_one(arguments: argparse.Namespace, identifier: str, *, again: bool = False, discard: bool = False) -> int:
@@ -251,6 +262,16 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
     return read(arguments.url, lambda reader: plan_redo(reader, choice))
 
 
+def refuse_unknown_agent(arguments: argparse.Namespace) -> None:
+    agents = read(arguments.url, lambda reader: reader.known_agents())
+    if arguments.agent not in agents:
+        guess = did_you_mean(arguments.agent, agents)
+        message = (
+            f'no agent "{plain(arguments.agent)}" ever had to do with an event here.{guess} See `wakeful dead list`'
+        )
+        raise NotFound(message)
+
+
 def redo_many(arguments: argparse.Namespace, *, discard: bool = False) -> int:
     if not (arguments.agent or arguments.error or arguments.all):
         message = "which ones? Give a RUN, --agent NAME, --error TEXT or --all"
@@ -259,6 +280,8 @@ def redo_many(arguments: argparse.Namespace, *, discard: bool = False) -> int:
         message = "--data is for one RUN: these have different payloads"
         raise UsageError(message)
     plan = plan_of(arguments)
+    if arguments.agent is not None and not plan.letters:
+        refuse_unknown_agent(arguments)
     others = len(deliveries_of(arguments).letters)
     words = f"{number(others, 'dead delivery')} like that: `wakeful deliveries {'discard' if discard else 'replay'} --all` is for those"
     if not plan.letters:
@@ -299,7 +322,8 @@ def redo_many(arguments: argparse.Namespace, *, discard: bool = False) -> int:
         confirmed = sum(plan.confirmed.values())
         print_json({"redone": done, "of": count, "confirmed_effects": confirmed, "stopped": stopped})
     else:
-        print(f"{done:,} of {number(count, 'dead letter')} {'discarded' if discard else 'are ready again'}")
+        became = "discarded" if discard else f"{'is' if done == 1 else 'are'} ready again"
+        print(f"{done:,} of {number(count, 'dead letter')} {became}")
     return said_stop(stopped=stopped)
 
 

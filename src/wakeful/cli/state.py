@@ -131,6 +131,7 @@ def _print_whole(states: list[dict[str, Any]]) -> None:
         head = f"{plain(one['agent'])} (app {plain(one['app'])}), version {one['version']}"
         if one["changed_at"] is not None:
             head += f", changed by {_by(one, out)} {ago(one['changed_at'], present)}"
+            head += f" ({plain(one['note'])})" if one["note"] else ""
         if one["run"] is not None:
             head += f"; run {short(one['run'], out)} has it now"
         out.print(Text(head, style="dim"), soft_wrap=is_piped(out))

@@ -129,8 +129,11 @@ def cut(text: str, room: int) -> str:
 
 
 def short(identifier: str, out: Console) -> str:
-    """The beginning of a run's id, which every command takes; all of it when nobody looks."""
-    return identifier if is_piped(out) else identifier[:SHOWN_OF_AN_ID]
+    """The beginning of a run's id, which every command takes; all of it when nobody looks. A run that was had again keeps
+    its number: 3f2a91c04d.1.
+    """
+    root, dot, generation = identifier.partition(".")
+    return identifier if is_piped(out) else f"{root[:SHOWN_OF_AN_ID]}{dot}{generation}"
 
 
 def short_delivery(identifier: str, out: Console) -> str:

@@ -88,9 +88,9 @@ class Drawing:
         for step in run["steps"]:
             self._step(tree, step)
         for effect in run["effects"]:
-            self._effect(tree, effect)
+            self._effect(tree, effect, run["id"])
         for delivery in run["deliveries"]:
-            self._delivery(tree, delivery)
+            self._delivery(tree, delivery, run["id"])
         for decision in run["decisions"]:
             text = f"decision {decision['answer']} by {decision['rule']}: {decision['reason']}"
             tree.add(Text(self._fit(plain(text))))
@@ -190,8 +190,10 @@ class Drawing:
             branch.add(Text.assemble((f"try {number} ", "dim"), (words, "yellow")))
         self._error(branch, step["error"])
 
-    def _effect(self, tree: Tree, effect: Shown) -> None:
-        end = f"  {effect['tries']} tries" if effect["tries"] > 1 else ""
+    def _effect(self, tree: Tree, effect: Shown, run: str) -> None:
+        facts = [f"{effect['tries']} tries"] if effect["tries"] > 1 else []
+        facts += by_another(effect, run)
+        end = f"  {', '.join(facts)}" if facts else ""
         called = self._fit(plain(f"{effect['action']}{arguments_of(effect['arguments'])}"), 16 + len(end))
         branch = tree.add(Text.assemble(("effect ", "dim"), called, "  ", state(effect["state"]), (end, "dim")))
         if effect["result"] is not None:
@@ -204,9 +206,10 @@ class Drawing:
         if effect["state"] in {"failed", "unknown", "retrying"}:
             self._error(branch, effect["error"])
 
-    def _delivery(self, tree: Tree, delivery: Shown) -> None:
+    def _delivery(self, tree: Tree, delivery: Shown, run: str) -> None:
         facts = [f"{delivery['tries']} tries"] if delivery["tries"] > 1 else []
         facts += [f"again {ago(delivery['due_at'], self._present)}"] if delivery["due_at"] and delivery["tries"] else []
+        facts += by_another(delivery, run)
         end = f"  {', '.join(facts)}" if facts else ""
         words = self._fit(f"{plain(delivery['channel'])} {value(delivery['message'])}", 20 + len(end))
         branch = tree.add(Text.assemble(("message to ", "dim"), words, "  ", state(delivery["state"]), (end, "dim")))
@@ -242,6 +245,11 @@ class Drawing:
 
     def _fit(self, text: str, taken: int = 4) -> str:
         return text if self._full else cut(text, self._width - taken - 4)
+
+
+def by_another(one: Shown, run: str) -> list[str]:
+    """A family of runs has one ledger: whose effect or message it is, if it is not this run's own."""
+    return [] if one["run"] == run else [f"by run {plain(one['run'])}"]
 
 
 def arguments_of(arguments: Any) -> str:

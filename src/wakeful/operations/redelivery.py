@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from wakeful.execution.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
-from wakeful.operations.redo import SHOWN_LETTERS, Choice, Letter
+from wakeful.operations.redo import SHOWN_LETTERS, Choice, Letter, beside_newest
 from wakeful.stores.base import RecordOperation, RedoDelivery
 
 
@@ -38,11 +38,15 @@ class DeliveryGroup:
     signature: str
     letters: list[Letter]
 
+    def shown(self) -> str:
+        return beside_newest(self.signature, self.letters)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": "delivery",
             "channel": self.channel,
             "error": self.signature,
+            "newest_error": self.letters[0]["error"]["message"],
             "count": len(self.letters),
             "last_at": self.letters[0]["finished_at"],
             "deliveries": [letter["id"] for letter in self.letters[:SHOWN_LETTERS]],

@@ -69,11 +69,15 @@ class Group:
     signature: str
     letters: list[Letter]
 
+    def shown(self) -> str:
+        return beside_newest(self.signature, self.letters)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": "run",
             "agent": self.agent,
             "error": self.signature,
+            "newest_error": self.letters[0]["error"]["message"],
             "count": len(self.letters),
             "last_at": self.letters[0]["finished_at"],
             "confirmed_effects": sum(confirmed_of(self.letters).values()),
@@ -100,6 +104,13 @@ class Plan:
             "confirmed_actions": self.confirmed,
             "groups": [group.to_json() for group in self.groups],
         }
+
+
+def beside_newest(kind: str, letters: Sequence[Letter]) -> str:
+    """What they have in common, and what the newest of them says in full where that is more."""
+    error = letters[0]["error"]
+    first = str(error["message"]).strip().split("\n", 1)[0]
+    return kind if kind == f"{error['type']}: {first}" else f"{kind} (newest: {first})"
 
 
 def confirmed_of(letters: Sequence[Letter]) -> dict[str, int]:

@@ -76,7 +76,8 @@ class Reader:
             "deliveries": deliveries,
             "output": _json(output),
             "error": _json(error),
-            "outcome": with_delivery(_json(outcome), deliveries),
+            "outdated": summary["state"] == "held" and await self._outdated(row[0]),
+            "outcome": with_delivery(_json(outcome), [one for one in deliveries if one["run"] == summary["id"]]),
         }
 
     async def dead(self, *, agent: str | None = None) -> list[dict[str, Any]]:
@@ -198,9 +199,10 @@ class Reader:
                 "version": version,
                 "changed_by": by,
                 "changed_at": to_text(at),
+                "note": note,
                 "run": run,
             }
-            for app, name, key, value, version, by, at, run in rows
+            for app, name, key, value, version, by, at, note, run in rows
         ]
 
     async def apps_of_agent(self, agent: str) -> list[str]:
@@ -307,15 +309,28 @@ class Reader:
         return {"store": self._database.dialect, "schema": max(row[0] for row in applied)}
 
     async def _find_run(self, identifier: str) -> Row | None:
-        rows = await self._database.fetch("find_runs", identifier, identifier + "\x01")
-        exact = [row for row in rows if row[1] == identifier]
-        if exact or len(identifier) < SHORTEST_PREFIX:
-            return exact[0] if exact else None
-        rows = await self._database.fetch("find_runs", identifier, identifier + LAST_CHARACTER)
-        if len(rows) > 1:
+        """By its id, or the beginning of one: `3f2a91` is the first run of its family, `3f2a91.2` what came of the second
+        `--again`.
+        """
+        found = await self._run_of_id(identifier)
+        beginning, dot, generation = identifier.partition(".")
+        if found is not None or len(beginning) < SHORTEST_PREFIX:
+            return found
+        roots = await self._database.fetch("find_roots", beginning, beginning + LAST_CHARACTER)
+        if len(roots) > 1:
             message = f"{identifier} is the beginning of more than one run's id: give more of it"
             raise NotFound(message)
-        return rows[0] if rows else None
+        return await self._run_of_id(f"{roots[0][0]}{dot}{generation}") if roots else None
+
+    async def _outdated(self, seq: int) -> bool:
+        """Would a held output save a state over one that was changed since?"""
+        rows = await self._database.fetch("state_of_held", seq)
+        changes = [(from_json(change), version) for change, version in rows]
+        return any(change["version"] != version for change, version in changes)
+
+    async def _run_of_id(self, identifier: str) -> Row | None:
+        rows = await self._database.fetch("find_runs", identifier, identifier + "\x01")
+        return next((row for row in rows if row[1] == identifier), None)
 
 
 def run_summary(row: Row) -> dict[str, Any]:

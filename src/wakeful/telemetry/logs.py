@@ -146,7 +146,8 @@ def _shorten_ids(_logger: Any, _method: str, line: EventDict) -> EventDict:
     for name in ("run", "process"):
         value = line.get(name)
         if isinstance(value, str):
-            line[name] = value[:SHOWN_OF_AN_ID]
+            root, dot, generation = value.partition(".")
+            line[name] = f"{root[:SHOWN_OF_AN_ID]}{dot}{generation}"
     if (trace := line.get("trace_id")) is not None:
         line["trace_id"] = str(trace)[:SHOWN_OF_AN_ID]
     return line

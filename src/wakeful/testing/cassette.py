@@ -36,7 +36,7 @@ class Cassette:
         self, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], real: Callable[[], Awaitable[Any]]
     ) -> Any:
         """What is recorded for this call; else what the real one says, which is recorded."""
-        _, text = digest_of_arguments(arguments, keywords, step=name)
+        _, text = digest_of_arguments(arguments, keywords, of=name)
         plain = from_json(text)
         given = plain.pop()["**"] if keywords else {}
         call: Entry = {"arguments": plain, **({"keywords": given} if given else {})}

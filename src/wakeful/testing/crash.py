@@ -43,6 +43,7 @@ async def crash_everywhere(
     prepare: Prepare | None = None,
     arrange: Callable[[World], Any] | None = None,
     outputs: bool = True,
+    deliver: bool = False,
     processes: bool = False,
 ) -> CrashReport:
     """Handle an event once for each commit boundary, dying there, and report what a crash changed.
@@ -55,6 +56,7 @@ async def crash_everywhere(
     prepare    told the address of a store, once, to make tables of its own in it
     arrange    told of the world of each case, to put fakes in it
     outputs    whether a run must return the same; say False if it returns the time of day
+    deliver    let the app's channels send for real; else what it sends is only counted, and reaches nobody
     processes  real processes, each ended by SIGKILL. `app` is then `file.py` or `module:app`, and what the outside world
                holds must be outside of them
     """
@@ -65,7 +67,7 @@ async def crash_everywhere(
         from wakeful.testing.killing import crash_processes
 
         return await crash_processes(
-            app, event, store=store, observe=observe, reset=reset, prepare=prepare, outputs=outputs
+            app, event, store=store, observe=observe, reset=reset, prepare=prepare, outputs=outputs, deliver=deliver
         )
     if isinstance(app, str):
         message = f"crash_everywhere({app!r}): hand over the App itself, or say processes=True"
@@ -73,12 +75,14 @@ async def crash_everywhere(
     happening = as_event(event, app.name)
     async with new_stores(store, prepare) as new_store:
         await called(reset)
-        _, baseline = await one_case(app, happening, await new_store(), None, observe, arrange)
+        _, baseline = await one_case(app, happening, await new_store(), None, observe, arrange, deliver=deliver)
         refuse_nothing(baseline, happening)
         report = CrashReport(baseline)
         while len(report.crashes) < MOST_BOUNDARIES:
             await called(reset)
-            boundary, seen = await one_case(app, happening, await new_store(), report.keys, observe, arrange)
+            boundary, seen = await one_case(
+                app, happening, await new_store(), report.keys, observe, arrange, deliver=deliver
+            )
             if boundary is None:
                 return report
             report.add(boundary, seen, outputs=outputs)
@@ -90,7 +94,13 @@ def as_event(event: Occurrence, app: str) -> Event:
     """The event with an id of its own, so that all cases handle the same one."""
     if isinstance(event, Event):
         return event
-    kind, data = (event, None) if isinstance(event, str) else event
+    if isinstance(event, str):
+        return new_event(event, None, source=f"/{app}", id=IDENTIFIER)
+    given: Any = event
+    if not (isinstance(given, tuple) and len(given) == len(("type", "data")) and isinstance(given[0], str)):
+        message = f"crash_everywhere(app, {given!r}): the event is its type, (type, data), or an Event"
+        raise TypeError(message)
+    kind, data = given
     return new_event(kind, data, source=f"/{app}", id=IDENTIFIER)
 
 
@@ -141,10 +151,12 @@ async def one_case(
     but_not: Collection[str] | None,
     observe: Observe | None,
     arrange: Callable[[World], Any] | None,
+    *,
+    deliver: bool,
 ) -> tuple[Boundary | None, Seen]:
     """Handle the event, dying at the first boundary that is not among those; which one that was, and how it ended."""
     death = Death(but_not)
-    async with World(app, store=store, probe=death.probe) as world:
+    async with World(app, store=store, probe=death.probe, deliver=deliver) as world:
         receipts: list[Receipt] = []
         await called(None if arrange is None else partial(arrange, world))
 
@@ -181,7 +193,7 @@ async def end(task: asyncio.Future[Any]) -> None:
 
 async def look(world: World, observe: Observe | None) -> Seen:
     runs = {run["id"]: run for run in await world.runs()}
-    return Seen(runs, world.deeds.all(), copy.deepcopy(await called(observe)))
+    return Seen(runs, world.deeds.all(), copy.deepcopy(await called(observe)), await world.events())
 
 
 async def called(function: Observe | None) -> Any:

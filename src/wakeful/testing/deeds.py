@@ -37,7 +37,7 @@ class Deeds:
         self._deeds: list[Deed] = []
 
     def add(self, action: Action[..., Any], operation: Operation, arguments: tuple[Any, ...], keywords: Any) -> None:
-        _, text = digest_of_arguments(arguments, keywords, step=action.name)
+        _, text = digest_of_arguments(arguments, keywords, of=f"action {action.name}")
         deed = Deed(action.name, action.options.safety, text, operation.id)
         self._deeds.append(deed)
         if self._file is not None:

@@ -1,4 +1,4 @@
-"""Stand-ins for steps and actions, which remember how they were called.
+"""Stand-ins for steps, actions and channels, which remember how they were called.
 
 A fake takes the place of a function and nothing else: the step's name and arguments, and so its identity, stay as they
 are, its result goes through the same JSON and the same return annotation, and an action keeps its safety and its ledger.
@@ -17,6 +17,7 @@ from wakeful.errors import ConfigError, Persistent, StepTimeout
 from wakeful.execution.actions import Action, Operation
 from wakeful.execution.call import call
 from wakeful.execution.options import name_of, options_of
+from wakeful.output.channels.base import Channel
 from wakeful.testing.cassette import Cassette
 from wakeful.testing.time import VirtualTime
 
@@ -34,11 +35,11 @@ class Call:
 
 
 class Fake:
-    """What stands in for a step, an action or its find, from its making to the end of its block, or of its world."""
+    """What stands in for a step, an action, its find or a channel, from its making to the end of its block, or of its world."""
 
     def __init__(
         self,
-        stands_for: Callable[..., Any] | Action[..., Any] | str,
+        stands_for: Callable[..., Any] | Action[..., Any] | Channel | str,
         *,
         returns: Any = NOTHING,
         raises: BaseException | type[BaseException] | None = None,
@@ -48,9 +49,9 @@ class Fake:
         takes: Duration | None = None,
         remove: Callable[[Fake], None] = lambda _: None,
     ) -> None:
-        if not (isinstance(stands_for, str) or callable(cast("object", stands_for))):
+        if not (isinstance(stands_for, str | Channel) or callable(cast("object", stands_for))):
             message = (
-                f"fake({stands_for!r}): name a step's function, an action, or what the step is called in the trace"
+                f"fake({stands_for!r}): name a step's function, an action, a channel, or what it is called in the trace"
             )
             raise ConfigError(message)
         self._stands_for = stands_for
@@ -68,6 +69,12 @@ class Fake:
             raise ConfigError(message)
         if not any(given.values()) and takes is None:
             message = f"fake of {self.name}: say what it does: returns=, raises=, answers=[…], calls= or record="
+            raise ConfigError(message)
+        if raises is not None and not is_error(raises):
+            message = f'fake of {self.name}: raises={raises!r} is no error. Give an exception, like Transient("502")'
+            raise ConfigError(message)
+        if calls is not None and not callable(cast("object", calls)):
+            message = f"fake of {self.name}: calls={calls!r} cannot be called. Give a function, or returns= for a value"
             raise ConfigError(message)
         self._returns = None if returns is NOTHING else returns
         self._raises = raises
@@ -98,6 +105,10 @@ class Fake:
         if isinstance(self._stands_for, str):
             return self._stands_for == name_known_by(declared)
         return bool(self._stands_for == declared)
+
+    def stands_for_channel(self, name: str, channel: Channel) -> bool:
+        """Is this asked before a message to that channel counts as delivered?"""
+        return self._stands_for == name if isinstance(self._stands_for, str) else self._stands_for is channel
 
     async def answer(
         self,
@@ -133,7 +144,7 @@ class Fake:
             message = f"fake of {self.name}: called {number} times, and it has {len(answers)} answers"
             raise Persistent(message)
         answer = answers[number - 1]
-        if isinstance(answer, BaseException) or (isinstance(answer, type) and issubclass(answer, BaseException)):
+        if is_error(answer):
             raise answer
         return answer
 
@@ -151,8 +162,14 @@ class Fake:
         raise StepTimeout(message)
 
 
+def is_error(value: Any) -> bool:
+    return isinstance(value, BaseException) or (isinstance(value, type) and issubclass(value, BaseException))
+
+
 def name_known_by(declared: Any) -> str:
     """The name of a step or an action, as the trace shows it."""
+    if isinstance(declared, Channel):
+        return repr(declared)
     if isinstance(declared, Action):
         return declared.name
     return options_of(declared).name or name_of(declared)

@@ -50,7 +50,7 @@ class Trial:
     def __init__(
         self, action: Action[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any], observe: Observe
     ) -> None:
-        _, text = digest_of_arguments(arguments, keywords, step=action.name)
+        _, text = digest_of_arguments(arguments, keywords, of=f"action {action.name}")
         self._action = action
         self._arguments, self._keywords = action.read(text)
         self._observe = observe

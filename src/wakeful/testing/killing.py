@@ -22,7 +22,7 @@ from wakeful.testing.deeds import Deeds
 from wakeful.testing.nursery import Voice
 from wakeful.testing.places import Prepare, new_stores
 from wakeful.testing.report import CrashReport, Seen
-from wakeful.testing.world import World, read_runs
+from wakeful.testing.world import World, read_events, read_runs
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -38,6 +38,7 @@ async def crash_processes(
     reset: Observe | None,
     prepare: Prepare | None,
     outputs: bool,
+    deliver: bool,
 ) -> CrashReport:
     """As crash_everywhere says."""
     from wakeful.testing.crash import MOST_BOUNDARIES, as_event, called, refuse_nothing
@@ -48,7 +49,7 @@ async def crash_processes(
     happening = as_event(event, load_app(app).name)
     async with new_stores(store, prepare) as new_store:
         with Nursery("wakeful.testing.killing:main") as nursery, tempfile.TemporaryDirectory() as folder:
-            killing = Killing(app, happening, nursery, Path(folder))
+            killing = Killing(app, happening, nursery, Path(folder), deliver=deliver)
 
             async def one_case(but_not: Collection[str] | None) -> tuple[Boundary | None, Seen]:
                 await called(reset)
@@ -71,17 +72,24 @@ async def crash_processes(
 class Killing:
     """Lets one process handle an event and die, and another one take over."""
 
-    def __init__(self, app: str, event: Event, nursery: Nursery, folder: Path) -> None:
+    def __init__(self, app: str, event: Event, nursery: Nursery, folder: Path, *, deliver: bool) -> None:
         self._app = app
         self._event = event
         self._nursery = nursery
         self._folder = folder
+        self._deliver = deliver
         self._cases = 0
 
     async def one_case(self, store: str, but_not: Collection[str] | None) -> tuple[Boundary | None, Seen]:
         self._cases += 1
         deeds = self._folder / f"deeds-{self._cases}"
-        plan = {"app": self._app, "store": store, "event": to_envelope(self._event), "deeds": str(deeds)}
+        plan = {
+            "app": self._app,
+            "store": store,
+            "event": to_envelope(self._event),
+            "deeds": str(deeds),
+            "deliver": self._deliver,
+        }
         clock = VirtualClock()
         where, accepted = await self._live({**plan, "now": clock.now(), "but_not": but_not, "accepted": False})
         if where:
@@ -89,11 +97,12 @@ class Killing:
         database = open_database(store, clock)
         await database.open(migrate=False)
         try:
-            runs = await read_runs(Reader(database))
+            reader = Reader(database)
+            runs, events = await read_runs(reader), await read_events(reader)
         finally:
             await database.close()
         boundary = Boundary(**where["boundary"]) if where else None
-        return boundary, Seen({run["id"]: run for run in runs}, Deeds(deeds).all())
+        return boundary, Seen({run["id"]: run for run in runs}, Deeds(deeds).all(), events=events)
 
     async def _live(self, plan: dict[str, Any]) -> tuple[dict[str, Any], bool]:
         """One process, to its end: the boundary at which it died, and whether the event was accepted by then."""
@@ -123,7 +132,9 @@ async def handle(plan: dict[str, Any]) -> None:
         say("at the boundary", now=clock.now(), boundary=boundary.to_json())
 
     deeds = Deeds(Path(plan["deeds"]))
-    async with World(load_app(plan["app"]), store=plan["store"], clock=clock, probe=probe, deeds=deeds) as world:
+    async with World(
+        load_app(plan["app"]), store=plan["store"], clock=clock, probe=probe, deeds=deeds, deliver=plan["deliver"]
+    ) as world:
         await world.drain(skip=False)
         boundaries.append(Boundaries(but_not=plan["but_not"], reached=reached))
         if not plan["accepted"]:

@@ -19,11 +19,18 @@ Kind = Literal["twice", "never", "otherwise"]
 
 @dataclass(slots=True)
 class Seen:
-    """How a case ended: its runs, what its actions did, what left by a channel, and what the outside world holds."""
+    """How a case ended: its runs, what its actions did, what left by a channel, its events, and what the outside world holds."""
 
     runs: dict[str, dict[str, Any]]
     deeds: list[Deed]
     outside: Any = None
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def untaken(self) -> dict[str, str]:
+        """The types of events, by their keys, that no agent took; the others are known by their runs."""
+        taken = {(run["event"]["source"], run["event"]["id"]) for run in self.runs.values()}
+        return {one["key"]: one["type"] for one in self.events if (one["source"], one["id"]) not in taken}
 
     @property
     def held(self) -> list[dict[str, Any]]:
@@ -119,6 +126,7 @@ def compare(baseline: Seen, seen: Seen, *, outputs: bool = True) -> list[tuple[K
         *compare_outside(baseline.outside, seen.outside, held=held),
         *compare_deliveries(baseline.deliveries, seen.deliveries),
         *compare_runs(baseline.runs, seen.runs, outputs=outputs),
+        *compare_events(baseline.untaken, seen.untaken),
     ]
     return [(kind, what) for kind, what in found if not (held and kind == "never")]
 
@@ -238,6 +246,24 @@ def compare_runs(
         *found,
         *(("never", f"agent {run['agent']} did not run") for one, run in baseline.items() if one not in seen),
     ]
+
+
+def compare_events(baseline: Mapping[str, str], seen: Mapping[str, str]) -> list[tuple[Kind, str]]:
+    """Events that no agent took. The id of one that a run emits comes of what it emits, so the same is the same event."""
+    before, after = Counter(baseline.values()), Counter(seen.values())
+    found: list[tuple[Kind, str]] = []
+    for kind in dict.fromkeys([*before, *after]):
+        added = [key for key, one in seen.items() if one == kind and key not in baseline]
+        if after[kind] > before[kind] > 0:
+            found.append(("twice", f"an event {kind} was emitted {after[kind]} times instead of {before[kind]}"))
+        elif after[kind] < before[kind]:
+            words = f"{after[kind]} times instead of {before[kind]}" if after[kind] else "never"
+            found.append(("never", f"an event {kind} was {words} emitted"))
+        elif added:
+            found.append(
+                ("otherwise", f"an event {kind} was emitted that is not without a crash: does its data change?")
+            )
+    return found
 
 
 def shown(value: Any) -> str:

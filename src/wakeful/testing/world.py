@@ -11,24 +11,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from wakeful.clock import Duration, Microseconds, VirtualClock, duration
-from wakeful.errors import ConfigError, NotFound
+from wakeful.errors import ConfigError, NotFound, did_you_mean
 from wakeful.execution.actions import Action
 from wakeful.execution.call import call
 from wakeful.execution.run import TURNS_BEFORE_LEAVING
-from wakeful.model import Event, Receipt
+from wakeful.model import RUN_STATES, DeliveryState, EffectState, Event, Receipt
+from wakeful.output.channels.base import Channel, Message
+from wakeful.output.channels.event import EventChannel
 from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess, SettleEffect
 from wakeful.stores.journal import Probe
 from wakeful.stores.reading import LONGEST_PAGE, Reader
 from wakeful.testing.deeds import Deeds
 from wakeful.testing.fakes import NOTHING, Fake
+from wakeful.testing.mail import Ask, Mail, MailChannel
+from wakeful.testing.silence import lived, silence_of_the_dead
 from wakeful.testing.time import VirtualTime
 from wakeful.values import to_text
 
@@ -51,6 +55,9 @@ class World:
 
     `store` is the address of another store than a temporary SQLite file; `clock` another clock than a new one. The app
     itself, and the store that it declares, stay untouched.
+
+    What the app sends is kept in `messages()` and goes nowhere: no channel is opened or called, but those that lead back
+    into the app. `deliver=True`: they are, and what is sent is sent for real.
     """
 
     def __init__(
@@ -59,6 +66,7 @@ class World:
         *,
         store: str | None = None,
         clock: VirtualClock | None = None,
+        deliver: bool = False,
         probe: Probe | None = None,
         deeds: Deeds | None = None,
     ) -> None:
@@ -66,6 +74,8 @@ class World:
         self.clock = clock or VirtualClock()
         self.deeds = deeds or Deeds()
         self._given_store = store
+        self._deliver = deliver
+        self._mail = Mail()
         self._probe = probe
         self._fakes: list[Fake] = []
         self._exit = contextlib.AsyncExitStack()
@@ -82,6 +92,7 @@ class World:
         if self._given_store is None:
             folder = self._exit.enter_context(tempfile.TemporaryDirectory(prefix="wakeful-world-"))
             self.store = f"sqlite:///{Path(folder) / 'wakeful.db'}"
+        self._exit.enter_context(silence_of_the_dead())
         try:
             await self._begin()
         except BaseException:
@@ -103,19 +114,41 @@ class World:
 
     async def _begin(self) -> None:
         time = self._time = VirtualTime(self.clock)
-        runtime = Runtime(self.app, store=self.store, clock=self.clock, lease=FOREVER, probe=self._probe, grace=0)
+
+        def is_dead() -> bool:
+            return runtime.store.journal.is_dead()
+
+        runtime = Runtime(
+            self.app,
+            store=self.store,
+            clock=self.clock,
+            lease=FOREVER,
+            probe=self._probe,
+            grace=0,
+            channels={name: self._mailed(name, one, time, is_dead) for name, one in self.app.channels.items()},
+        )
         around = runtime.surroundings
         around.sleep, around.later = time.sleep, time.later
         around.stand_in = partial(self._stand_in, runtime, time)
         around.chance.seed(self.app.name)  # back-offs are the same in every life, and so are their boundaries
         try:
-            await runtime.open(migrate=True)
-            await self._bury_others(runtime)
-            await runtime.start()
+            with lived(is_dead):
+                await runtime.open(migrate=True)
+                await self._bury_others(runtime)
+                await runtime.start()
         except BaseException:
             await runtime.die()
             raise
         self._runtime = self.app.runtime = runtime
+
+    def _mailed(self, name: str, channel: Channel, time: VirtualTime, is_dead: Callable[[], bool]) -> MailChannel:
+        real = self._deliver or isinstance(channel, EventChannel)  # which leads back into the app, and nowhere else
+
+        def who_is_asked() -> Ask | None:
+            fake = next((one for one in reversed(self._fakes) if one.stands_for_channel(name, channel)), None)
+            return None if fake is None else lambda message: fake.answer(channel, ignore, (message,), {}, time)
+
+        return MailChannel(channel, self._mail, real=real, is_dead=is_dead, who_is_asked=who_is_asked)
 
     async def _bury_others(self, runtime: Runtime) -> None:
         """In this world whoever came before is dead, and its lease does not run out."""
@@ -245,7 +278,7 @@ class World:
 
     def fake(
         self,
-        stands_for: Callable[..., Any] | Action[..., Any] | str,
+        stands_for: Callable[..., Any] | Action[..., Any] | Channel | str,
         *,
         returns: Any = NOTHING,
         raises: BaseException | type[BaseException] | None = None,
@@ -255,6 +288,7 @@ class World:
         takes: Duration | None = None,
     ) -> Fake:
         """Put something in the place of a step, an action or its `find`, to the end of a `with` block or of this world.
+        A channel, by its name, is faked to let it fail: it is asked for each message before that counts as delivered.
 
         returns=   this value, however often it is called
         raises=    this error
@@ -265,6 +299,8 @@ class World:
 
         A function that is made anew in each attempt is named by its step's name instead: `world.fake("fetch", …)`.
         """
+        if isinstance(stands_for, Channel) or (isinstance(stands_for, str) and stands_for in self.app.channels):
+            refuse_for_channel(stands_for, record=record, takes=takes)
         fake = Fake(
             stands_for,
             returns=returns,
@@ -328,16 +364,20 @@ class World:
 
     async def runs(self, *, agent: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
         """All runs, each with everything about it, in the order in which they were made."""
+        refuse_unknown_state("runs", state, RUN_STATES)
         return await read_runs(self.runtime.reader, agent=agent, state=state)
 
     async def effects(self, *, action: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
         """All effects, in the order in which they were begun."""
+        refuse_unknown_state("effects", state, get_args(EffectState))
         reader = self.runtime.reader
         found = await every_page(lambda after: reader.effects(state=state, limit=LONGEST_PAGE, after=after))
         return [one for one in reversed(found["effects"]) if action in {None, one["action"]}]
 
     async def deliveries(self, *, channel: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
         """All deliveries, in the order of their runs."""
+        refuse_unknown_state("deliveries", state, get_args(DeliveryState))
+        self._refuse_unknown_channel(channel)
         return [
             one
             for run in await self.runs()
@@ -345,11 +385,19 @@ class World:
             if channel in {None, one.get("channel")} and state in {None, one.get("state")}
         ]
 
+    def messages(self, *, channel: str | None = None) -> list[Message]:
+        """What was delivered, in the order in which it arrived; each once, however often it came."""
+        self._refuse_unknown_channel(channel)
+        return self._mail.all(channel)
+
+    def _refuse_unknown_channel(self, channel: str | None) -> None:
+        if channel is not None and channel not in self.app.channels:
+            message = f'app {self.app.name} has no channel "{channel}".{did_you_mean(channel, self.app.channels)}'
+            raise ConfigError(message)
+
     async def events(self) -> list[dict[str, Any]]:
         """All events, in the order in which they came."""
-        reader = self.runtime.reader
-        found = await every_page(lambda after: reader.events(limit=LONGEST_PAGE, after=after))
-        return list(reversed(found["events"]))
+        return await read_events(self.runtime.reader)
 
     async def alarms(self) -> list[dict[str, Any]]:
         """All alarms."""
@@ -367,11 +415,35 @@ class World:
         return run["output"]
 
 
+def refuse_unknown_state(what: str, state: str | None, known: Iterable[str]) -> None:
+    if state is not None and state not in known:
+        message = f'world.{what}(state="{state}"): there is no such state.{did_you_mean(state, known)}'
+        raise ConfigError(message)
+
+
+def refuse_for_channel(channel: object, *, record: str | Path | None, takes: Duration | None) -> None:
+    """Nobody is asked for real, so there is nothing to record; and a lane does not wait by the virtual clock."""
+    given = "record=" if record is not None else "takes=" if takes is not None else None
+    if given is not None:
+        message = f"fake of channel {channel}: {given} is for steps and actions. Give raises=, answers=[…] or calls="
+        raise ConfigError(message)
+
+
+def ignore(_message: Message) -> None:
+    """What a fake of a channel stands in for."""
+
+
 async def read_runs(reader: Reader, **which: Any) -> list[dict[str, Any]]:
     """All runs of a store, each with everything about it, in the order in which they were made."""
     found = await every_page(lambda after: reader.runs(**which, limit=LONGEST_PAGE, after=after))
     runs = [await reader.run(run["id"]) for run in reversed(found["runs"])]
     return [run for run in runs if run is not None]
+
+
+async def read_events(reader: Reader) -> list[dict[str, Any]]:
+    """All events of a store, in the order in which they came."""
+    found = await every_page(lambda after: reader.events(limit=LONGEST_PAGE, after=after))
+    return list(reversed(found["events"]))
 
 
 async def every_page(page: Callable[[str | None], Awaitable[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:

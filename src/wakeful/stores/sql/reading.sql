@@ -117,10 +117,23 @@ select id from wakeful_run where id >= :id and id < :upper and id = root limit 2
 
 -- list_states(agent) --
 -- With the run that has it, if one does: the next run of its agent waits for that one.
-select state.app, state.agent, state.key, state.value, state.version, state.changed_by, state.changed_at, run.id
+select state.app, state.agent, state.key, state.value, state.version, state.changed_by, state.changed_at,
+  (
+    select operation.detail from wakeful_operation operation
+    where operation.app = state.app and operation.target = state.agent and operation.operator = state.changed_by
+      and operation.verb in ('state set', 'state clear')
+    order by operation.seq desc limit 1
+  ),
+  run.id
 from wakeful_state state
 left join wakeful_run run on run.seq = state.holder and run.state in ('ready', 'running', 'waiting')
 where (cast(:agent as text) is null or state.agent = :agent) order by state.app, state.agent, state.key
+
+-- state_of_held(run_seq) --
+-- What a held output would save as its agent's state, and the version that is there now.
+select run.state_change, state.version
+from wakeful_run run join wakeful_state state on state.app = run.app and state.agent = run.agent
+where run.seq = :run_seq and run.state_change is not null
 
 -- apps_of_agent(agent) --
 select distinct app from wakeful_run where agent = :agent

@@ -1,0 +1,77 @@
+"""What leaves by the channels of an app in a world: kept there, and not sent to anybody.
+
+lane ──► fake, if there is one ──► raises: not delivered, tried again by the rules of the channel
+            │
+            └──► the channel itself, where it leads back into the app or was asked for ──► kept in the mail
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from wakeful.output.channels.base import Channel, Message, Surroundings
+
+Ask = Callable[[Message], Awaitable[None]]
+
+
+class Mail:
+    """All messages that were delivered in a world, in the order in which they arrived. One that came again is known by its id."""
+
+    def __init__(self) -> None:
+        self._messages: dict[str, Message] = {}
+
+    def add(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            self._messages.setdefault(message.id, message)
+
+    def all(self, channel: str | None = None) -> list[Message]:
+        return [one for one in self._messages.values() if channel in {None, one.channel}]
+
+
+class MailChannel(Channel):
+    """In the place of a channel, with its limits and its retries. The channel itself is opened and called only if it is `real`."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        mail: Mail,
+        *,
+        real: bool,
+        is_dead: Callable[[], bool],
+        who_is_asked: Callable[[], Ask | None],
+    ) -> None:
+        self._channel = channel
+        self._mail = mail
+        self._real = real
+        self._is_dead = is_dead
+        self._who_is_asked = who_is_asked
+        self.timeout, self.attempts, self.backoff = channel.timeout, channel.attempts, channel.backoff
+
+    @property
+    def most(self) -> int:  # type: ignore[override]  # it changes with the fakes
+        """A fake is asked once for each try of a message, so they come one by one then."""
+        return self._channel.most if self._who_is_asked() is None else 1
+
+    async def open(self, around: Surroundings) -> None:
+        if self._real:
+            await self._channel.open(around)
+
+    async def close(self) -> None:
+        if self._real:
+            await self._channel.close()
+
+    async def deliver(self, messages: Sequence[Message]) -> None:
+        if self._is_dead():
+            await asyncio.get_running_loop().create_future()  # its process is gone: it sends nothing any more
+        ask = self._who_is_asked()
+        if ask is not None:
+            for message in messages:
+                await ask(message)
+        if self._real:
+            await self._channel.deliver(messages)
+        self._mail.add(messages)
+
+    def describe(self) -> dict[str, Any]:
+        return self._channel.describe()
