@@ -165,9 +165,13 @@ class Runtime:
             self.worker.claim_nothing_more()
             await self.reaper.stop()
             ends = time.monotonic() + (self.grace if grace is None else grace)
-            await self.worker.stop(max(0.0, ends - time.monotonic()))
-            await self.courier.stop(max(0.0, ends - time.monotonic()))
-            await self.membership.leave()
+            try:
+                await self.worker.stop(max(0.0, ends - time.monotonic()))
+            finally:
+                try:
+                    await self.courier.stop(max(0.0, ends - time.monotonic()))
+                finally:  # whatever else went wrong: others must not wait for the lease of a process that is gone
+                    await self.membership.leave()
         if self._storing_alarms is not None:
             await asyncio.wait([self._storing_alarms], timeout=LAST_ALARMS_TAKE_AT_MOST)
         for task in list(self._background):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 from wakeful.clock import Microseconds
 from wakeful.model import (
@@ -436,6 +436,17 @@ class BuryProcess:
 
     id: str
     certain: bool
+
+
+class LeftBehind(int):
+    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now."""
+
+    lanes: int
+
+    def __new__(cls, runs: int = 0, lanes: int = 0) -> Self:
+        made = super().__new__(cls, runs)
+        made.lanes = lanes
+        return made
 
 
 @dataclass(slots=True)

@@ -248,7 +248,7 @@ update wakeful_lane set owner = null where app = :app and channel = :channel and
 
 -- free_lanes(process) --
 -- The lanes of a process that died or left.
-update wakeful_lane set owner = null where owner = :process
+update wakeful_lane set owner = null where owner = :process returning channel
 
 -- next_deliveries(now, app, channel, most) --
 -- In the order of their commits, with how long each must still wait.
