@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
-from support.apps import NewApp, go, working
-from wakeful import App, ConfigError, Run, on
+from support.apps import NewApp, go, pass_time, working
+from wakeful import App, ConfigError, RateLimited, Run, on
 from wakeful.channels import Channel, Message
 from wakeful.execution.options import Backoff
+from wakeful.operations.redelivery import redo_delivery
+from wakeful.runtime import Runtime
+from wakeful.stores.base import BuryProcess, RedoDelivery
 from wakeful.testing.waiting import until
 
 
@@ -157,7 +160,9 @@ class TestWhatAChannelDeclares:
 
 
 class Failing(Moody):
-    """Tells of every try, and fails."""
+    """Tells of every try, fails, and never gives up."""
+
+    attempts = 1_000_000
 
     async def deliver(self, messages: Sequence[Message]) -> None:
         self.got.put_nowait(messages[0].body)
@@ -200,11 +205,93 @@ class TestTwoProcesses:
                 second.courier.wake()  # finds it taken
                 await second.courier.drain()
                 if dies:
-                    from wakeful.stores.base import BuryProcess
-
                     process = runtime.membership.process
                     await runtime.die()
                     await undertaker.store.bury(BuryProcess(process, certain=True))
                 else:
                     await runtime.stop(grace=0)
             assert await good.got.get() == 1
+
+
+async def open_alarms(runtime: Runtime) -> dict[str, str]:
+    return {one["key"]: one["text"] for one in (await runtime.reader.alarms(state="open"))["alarms"]}
+
+
+class TestChannelsThatWereRemoved:
+    async def test_somebody_hears_of_messages_that_wait_for_one(self, new_app: NewApp):
+        before = telling(new_app(channels={"ops": Failing()}))
+        async with working(before) as runtime:
+            run = await go(runtime)
+        (delivery,) = run["deliveries"]
+        async with working(new_app()) as runtime:
+            await until(lambda: open_alarms(runtime))
+            alarms = await open_alarms(runtime)
+            for identifier in (run["id"], delivery["id"]):
+                told = await runtime.reader.why(identifier)
+                assert f"An alarm is open: {alarms['channel/app/ops']}." in (told or {})["story"]
+        assert "1 message(s) wait for channel ops, which app app does not have here" in alarms["channel/app/ops"]
+
+
+LATE = "delivery/app/ops/late"
+
+
+class TestLateMessages:
+    async def test_somebody_hears_of_one_that_does_not_get_through(self, new_app: NewApp):
+        channel = Moody(*(RateLimited("slow", retry_after="6m") for _ in range(3)))
+        async with working(telling(new_app(channels={"ops": channel}))) as runtime:
+            run = await go(runtime, "m")
+            (delivery,) = run["deliveries"]
+            await pass_time(runtime, "6m1s")
+            assert LATE not in await open_alarms(runtime)
+            await pass_time(runtime, "6m1s")
+            text = (await open_alarms(runtime))[LATE]
+            assert f"delivery {delivery['id']} was committed 12 m 2 s ago and does not get through" in text
+            assert "RateLimited: slow" in text
+            told = await runtime.reader.why(delivery["id"])
+            assert f"An alarm is open: {text}." in (told or {})["story"]
+            await pass_time(runtime, "6m1s")
+            assert channel.got.get_nowait() == "m"
+            assert LATE not in await open_alarms(runtime)
+
+    async def test_no_wait_is_longer_than_an_hour(self, new_app: NewApp):
+        channel = Moody(RateLimited("slow", retry_after="365d"))
+        async with working(telling(new_app(channels={"ops": channel}))) as runtime:
+            await go(runtime, "m")
+            assert LATE in await open_alarms(runtime), "known at once"
+            await pass_time(runtime, "1h1s")
+            assert channel.got.get_nowait() == "m"
+            assert LATE not in await open_alarms(runtime)
+
+    @pytest.mark.parametrize("discard", [False, True], ids=["replay", "discard"])
+    async def test_a_person_has_it_tried_now_or_lets_the_next_one_go(self, new_app: NewApp, discard: bool):
+        channel = Moody(RateLimited("slow", retry_after="1h"))
+        async with working(telling(new_app(channels={"ops": channel}))) as runtime:
+            run = await go(runtime, "first")
+            await go(runtime, "second", id="2")
+            assert channel.got.empty()
+            (delivery,) = run["deliveries"]
+            request = RedoDelivery(delivery["id"], "ada", "no time", discard=discard)
+            assert await runtime.store.redo_delivery(request) == "pending", "a bulk replay of dead ones passes it over"
+            await runtime.drain()
+            assert channel.got.empty()
+            assert await redo_delivery(runtime.store, request) == "pending"
+            await runtime.drain()
+            assert [channel.got.get_nowait() for _ in range(channel.got.qsize())] == ["first", "second"][int(discard) :]
+            assert LATE not in await open_alarms(runtime)
+            run = await runtime.reader.run(run["id"]) or {}
+        assert [one["state"] for one in run["deliveries"]] == ["discarded" if discard else "delivered"]
+        assert [(one["verb"], one["operator"]) for one in run["remedies"]] == [
+            ("drop" if discard else "redeliver", "ada")
+        ]
+
+    async def test_one_that_is_discarded_while_it_is_under_way_and_arrives_has_arrived(self, new_app: NewApp):
+        channel = Moody()
+        app = telling(new_app(channels={"ops": channel}))
+        async with working(app) as runtime:
+
+            async def deliver(messages: Sequence[Message]) -> None:
+                await redo_delivery(runtime.store, RedoDelivery(messages[0].id, "ada", discard=True))
+
+            channel.deliver = deliver  # type: ignore[method-assign]
+            run = await go(runtime)
+        assert [one["state"] for one in run["deliveries"]] == ["delivered"]

@@ -20,18 +20,22 @@ from typing import Protocol
 
 from pydantic_core import from_json, to_json
 
-from wakeful.clock import Microseconds, seconds
+from wakeful.clock import SECOND, Microseconds, readable, seconds
 from wakeful.errors import ClaimLost, Transient, describe, words_of
 from wakeful.execution.call import call, within_lease
 from wakeful.execution.retry import Again, decide, signature
 from wakeful.model import Delivery, digest
 from wakeful.output.channels.base import Channel, Message, Surroundings, handling_of
 from wakeful.service import Service
-from wakeful.stores.base import Alarm, Delivered, Lane, WorkLane
+from wakeful.stores.base import Alarm, Delivered, Lane, WorkLane, late_alarm
 
 # Somebody else may have the lane and deliver ours too, or nothing may be known of; but should they die, or should a word
 # of another process get lost, somebody must look. It is a read and no more.
 LOOK_ANYWAY_EVERY = 5.0
+# A message that has not got through for so long needs a person, and so do those behind it.
+LATE: Microseconds = 15 * 60 * SECOND
+# However long the other side tells us to wait: an hour later it may have changed its mind.
+LONGEST_WAIT: Microseconds = 3600 * SECOND
 
 
 class LaneStore(Protocol):
@@ -133,13 +137,13 @@ class ChannelLane(Service):
             return []
         error = await self._hand_over(deliveries)
         if error is None:
-            return [Delivered(one.seq, "delivered", one.tries + 1) for one in deliveries]
+            return [self._arrived(one) for one in deliveries]
         if len(deliveries) == 1:
             return [self._after(deliveries[0], error)]
         results: list[Delivered] = []
         for one in deliveries:
             error = await self._hand_over([one])
-            results.append(Delivered(one.seq, "delivered", one.tries + 1) if error is None else self._after(one, error))
+            results.append(self._arrived(one) if error is None else self._after(one, error))
             if results[-1].state == "pending":
                 break
         return results
@@ -178,6 +182,13 @@ class ChannelLane(Service):
         self.delivered += len(deliveries)
         return None
 
+    def _arrived(self, delivery: Delivery) -> Delivered:
+        return Delivered(delivery.seq, "delivered", delivery.tries + 1, resolves=self._no_longer_late(delivery))
+
+    def _no_longer_late(self, delivery: Delivery) -> str | None:
+        """The lane moves on. Only where it may have been held up for long: this is a write."""
+        return late_alarm(self._app, self._channel_name) if delivery.age > LATE else None
+
     def _after(self, delivery: Delivery, error: BaseException) -> Delivered:
         handling, tries = self._handling, delivery.tries + 1
         decision = decide(
@@ -187,14 +198,30 @@ class ChannelLane(Service):
         described = to_json(describe(error)).decode()
         if isinstance(decision, Again):
             counted = tries if decision.counts else delivery.tries
+            delay = min(decision.delay, LONGEST_WAIT)
             self.log.warning("a delivery failed; trying again", delivery=delivery.id, error=words)
-            return Delivered(delivery.seq, "pending", counted, decision.delay, described, decision.reason)
+            late = self._late(delivery, delay, words)
+            return Delivered(delivery.seq, "pending", counted, delay, described, decision.reason, alarm=late)
         self.log.error("dead letter: a delivery is given up until a person acts", delivery=delivery.id, error=words)
         kind = signature(type(error).__name__, words_of(error))
         text = f"channel {self._channel_name}: delivery {delivery.id} is a dead letter ({kind}); {decision.reason}"
         key = f"delivery/{self._app}/{self._channel_name}/{digest(kind, size=5)}"
         alarm = Alarm(self._app, key, text)
-        return Delivered(delivery.seq, "dead", tries, error=described, reason=decision.reason, alarm=alarm)
+        over = self._no_longer_late(delivery)
+        return Delivered(
+            delivery.seq, "dead", tries, error=described, reason=decision.reason, alarm=alarm, resolves=over
+        )
+
+    def _late(self, delivery: Delivery, delay: Microseconds, words: str) -> Alarm | None:
+        """Somebody must hear of a message that will not have got through for long, and of those that wait behind it."""
+        if delivery.age + delay <= LATE:
+            return None
+        text = (
+            f"channel {self._channel_name}: delivery {delivery.id} was committed {readable(delivery.age)} ago and does not get "
+            f"through ({words[:200]}); the next try is in {readable(delay)}, and those behind it wait. `wakeful deliveries "
+            f"replay {delivery.id}` tries it now, `wakeful deliveries discard {delivery.id}` lets the next one go"
+        )
+        return Alarm(self._app, late_alarm(self._app, self._channel_name), text)
 
 
 class Courier:

@@ -64,6 +64,11 @@ def held_alarm(app: str, agent: str, run: str) -> str:
     return f"held/{app}/{agent}/{run}"
 
 
+def late_alarm(app: str, channel: str) -> str:
+    """The key of the alarm about a channel whose next message does not get through."""
+    return f"delivery/{app}/{channel}/late"
+
+
 @dataclass(slots=True)
 class AcceptEvents:
     """Store events with what becomes of them. All of them or, on an error, none.
@@ -257,6 +262,7 @@ class Delivered:
     error: str | None = None
     reason: str | None = None
     alarm: Alarm | None = None
+    resolves: str | None = None  # the key of an alarm that is over with this
 
 
 @dataclass(slots=True)
@@ -286,12 +292,15 @@ class Lane:
 
 @dataclass(slots=True)
 class RedoDelivery:
-    """A person lets a dead delivery be tried again, or discards it."""
+    """A person lets a dead delivery be tried again, or discards it. With `waiting` also one that is pending: it is tried now,
+    or those behind it need not wait for it any longer.
+    """
 
     id: str
     operator: str
     note: str | None = None
     discard: bool = False
+    waiting: bool = False
 
 
 @dataclass(slots=True)
@@ -560,7 +569,7 @@ class Store(Protocol):
         ...
 
     async def redo_delivery(self, request: RedoDelivery) -> str | None:
-        """Try a dead delivery again, or discard it: what it was before; None when there is no such delivery."""
+        """Try a dead or waiting delivery again, or discard it: what it was before; None when there is no such delivery."""
         ...
 
     # state

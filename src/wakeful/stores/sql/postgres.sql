@@ -363,7 +363,8 @@ order by seq + 0 limit 1
 -- differs: `seq + 0` is what its index has. The run and the event of each are looked up by key: a join may be planned the
 -- other way round, through all runs.
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
-  run.agent, run.id, delivery.wait, (select envelope from wakeful_event event where event.seq = run.event_seq)
+  run.agent, run.id, delivery.wait, (select envelope from wakeful_event event where event.seq = run.event_seq),
+  {now} - delivery.created_at
 from (
   select seq, id, message, subject, created_at, tries, run_seq, due_at - {now} as wait from wakeful_delivery
   where app = :app and channel = :channel and state = 'pending' order by seq + 0 limit :most
@@ -381,14 +382,15 @@ from unnest(
   cast(:seq as bigint[]), cast(:state as text[]), cast(:tries as bigint[]), cast(:delay as bigint[]), cast(:error as text[]),
   cast(:reason as text[])
 ) as given (seq, state, tries, delay, error, reason)
-where delivery.seq = any(array[given.seq]) and delivery.state || '' = 'pending'
+where delivery.seq = any(array[given.seq])
+  and (delivery.state || '' = 'pending' or (delivery.state = 'discarded' and given.state = 'delivered'))
 
 -- redo_delivery(now, seq, state, reason) --
 -- differs: as save_delivery.
 update wakeful_delivery
-set state = :state, reason = :reason, tries = 0, due_at = {now},
+set state = :state, reason = :reason, tries = case state when 'dead' then 0 else tries end, due_at = {now},
     settled_at = case when cast(:state as text) <> 'pending' then {now} end
-where seq = :seq and state || '' = 'dead'
+where seq = :seq and state || '' in ('dead', 'pending')
 returning seq
 
 -- load_sent(root) --
@@ -404,7 +406,8 @@ where delivery.run_seq = any(array(
 
 -- find_deliveries(root, id) --
 -- differs: as load_sent.
-select delivery.seq, delivery.state, delivery.run_seq, delivery.error from wakeful_delivery delivery
+select delivery.seq, delivery.state, delivery.run_seq, delivery.error, delivery.app, delivery.channel
+from wakeful_delivery delivery
 where delivery.id = :id
   and delivery.run_seq = any(array(
     select seq from wakeful_run where id = :root
