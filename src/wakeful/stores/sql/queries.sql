@@ -284,6 +284,18 @@ set state = :state, reason = :reason, tries = case state when 'dead' then 0 else
 where seq = :seq and state in ('dead', 'pending')
 returning seq
 
+-- holding_run(now, app, agent) --
+-- Does a run keep the state of its agent? Then no other may go; may it go itself?
+select case when run.state <> 'running' and run.due_at <= {now} then 1 else 0 end
+from wakeful_state state join wakeful_run run on run.seq = state.holder
+where state.app = :app and state.agent = :agent and state.key = '' and run.state in ('ready', 'running', 'waiting')
+
+-- due_of_agent(now, app, agent) --
+-- Is any run due?
+select 1 from wakeful_run
+where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
+limit 1
+
 -- take_state(app, agent) --
 -- The state of an agent, locked until the claim of the run that gets it is committed.
 insert into wakeful_state (app, agent, key) values (:app, :agent, '')
