@@ -77,13 +77,19 @@ def make_app(store: str, in_flight: int, *, outgoing: bool = False) -> App:
 
 
 async def measure(
-    store: str, seconds: float, in_flight: int, *, spread: bool = False, outgoing: bool = False, waiting: int = 0
+    store: str,
+    seconds: float,
+    in_flight: int,
+    *,
+    spread: bool = False,
+    outgoing: bool = False,
+    waiting: int = 0,
+    draining: bool = False,
 ) -> dict[str, float]:
     """Finished runs per second, and how many transitions a transaction carried. With `outgoing` a run counts when its
-    message has been delivered too; `waiting` deliveries are in the outbox from the beginning, for a channel in trouble.
+    message has been delivered too. So many `waiting` deliveries are in the outbox, for a channel in trouble; with `draining`
+    that is over, and they go out meanwhile.
     """
-    if waiting:
-        await fill(store, waiting)
     app = make_app(store, in_flight, outgoing=outgoing)
     async with app.running(migrate=True) as runtime:
         spare_the_collector()  # as `wakeful worker` does
@@ -104,6 +110,10 @@ async def measure(
             await emit()
 
         await asyncio.gather(*(emit() for _ in range(in_flight)))
+        if waiting:
+            await runtime.drain()
+            await fill(store, waiting, due=draining)
+            runtime.courier.wake()
         if spread:
             for _ in range(in_flight * 5):
                 await refill()
@@ -154,6 +164,7 @@ def main() -> None:
     parser.add_argument("--spread", action="store_true")
     parser.add_argument("--outgoing", action="store_true")
     parser.add_argument("--waiting", type=int, default=0)
+    parser.add_argument("--draining", action="store_true")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     import uvloop
@@ -166,6 +177,7 @@ def main() -> None:
             spread=options.spread,
             outgoing=options.outgoing,
             waiting=options.waiting,
+            draining=options.draining,
         )
     )
     print(json.dumps(figures))

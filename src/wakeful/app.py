@@ -15,7 +15,7 @@ from wakeful.clock import Clock
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.options import AgentOptions, location, name_of, read_options
 from wakeful.model import Receipt
-from wakeful.output.channels.base import Channel
+from wakeful.output.channels.base import Channel, handling_of
 from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
 from wakeful.triggers.base import Trigger
@@ -95,6 +95,9 @@ class App:
         self.agents: dict[str, Agent] = {}
         self.channels: dict[str, Channel] = {}
         self.channel("log", Log())
+        if not isinstance(cast("object", channels or {}), Mapping):
+            message = f'App({name!r}): channels must be names and channels, like {{"ops": log()}}, not {channels!r}'
+            raise ConfigError(message)
         for channel, kind in (channels or {}).items():
             self.channel(channel, kind)
         self.runtime: Runtime | None = None
@@ -113,6 +116,7 @@ class App:
         if name in self.channels and name != "log":
             message = f"{where}: there is a channel of that name already"
             raise ConfigError(message)
+        handling_of(channel, where=where)
         self.channels[str.__str__(name)] = channel
 
     def unknown_channels(self) -> list[str]:

@@ -261,6 +261,7 @@ class Delivery:
     committed_at: Microseconds = 0
     tries: int = 0
     envelope: str = ""  # of the event that its run handled
+    age: Microseconds = 0  # since its commit, when it was taken
 
 
 @dataclass(frozen=True, slots=True)

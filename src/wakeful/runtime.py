@@ -153,6 +153,7 @@ class Runtime:
         await self.courier.start()
         await self.reaper.start()
         await self._note_agents_not_loaded()
+        await self._note_channels_not_declared()
         self._hear_others()
         if hasattr(self.database, "listen"):
             await self.database.listen()
@@ -167,9 +168,13 @@ class Runtime:
             self.worker.claim_nothing_more()
             await self.reaper.stop()
             ends = time.monotonic() + (self.grace if grace is None else grace)
-            await self.worker.stop(max(0.0, ends - time.monotonic()))
-            await self.courier.stop(max(0.0, ends - time.monotonic()))
-            await self.membership.leave()
+            try:
+                await self.worker.stop(max(0.0, ends - time.monotonic()))
+            finally:
+                try:
+                    await self.courier.stop(max(0.0, ends - time.monotonic()))
+                finally:  # whatever else went wrong: others must not wait for the lease of a process that is gone
+                    await self.membership.leave()
         if self._storing_alarms is not None:
             await asyncio.wait([self._storing_alarms], timeout=LAST_ALARMS_TAKE_AT_MOST)
         for task in list(self._background):
@@ -259,6 +264,18 @@ class Runtime:
                     f"agent/{self.app.name}/{agent}",
                     f"{count} run(s) wait for agent {agent}, which app {self.app.name} does not have here: "
                     "was it renamed or removed? Give it its name back, or run a worker that has it",
+                )
+
+    async def _note_channels_not_declared(self) -> None:
+        """Messages to a channel that was renamed or removed would wait for ever: say so."""
+        for waiting in await self.reader.waiting_channels():
+            channel, count = waiting["channel"], waiting["count"]
+            if waiting["app"] == self.app.name and channel not in self.app.channels:
+                self.alarm(
+                    f"channel/{self.app.name}/{channel}",
+                    f"{count} message(s) wait for channel {channel}, which app {self.app.name} does not have here: was it "
+                    "renamed or removed? Declare it again, or discard them: `wakeful deliveries "
+                    f"--channel {channel} --state pending` lists them",
                 )
 
     def _note_trouble(self, error: StoreUnavailable) -> None:

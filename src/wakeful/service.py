@@ -43,12 +43,23 @@ class Service(ABC):
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait([task])
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self.log.error("ended by itself", error=repr(error))
 
     def wake(self) -> None:
         """Cut the present rest short."""
         self._woken.set()
+
+    @staticmethod
+    def _must_end(error: BaseException) -> bool:
+        """Somebody ends the process, or this service. A CancelledError that nobody sent came out of the work: a service
+        that ended on that would be missed by nobody.
+        """
+        if isinstance(error, asyncio.CancelledError):
+            task = asyncio.current_task()
+            return task is None or task.cancelling() > 0
+        return isinstance(error, KeyboardInterrupt | SystemExit)
 
     async def _loop(self) -> None:
         while True:
@@ -58,7 +69,9 @@ class Service(ABC):
             except StoreUnavailable as error:
                 self.log.warning("the store is unavailable; trying again", error=str(error), again_in=AFTER_AN_ERROR)
                 rest = AFTER_AN_ERROR
-            except Exception:
+            except BaseException as error:
+                if self._must_end(error):
+                    raise
                 self.log.exception("failed; going on", again_in=AFTER_AN_ERROR)
                 rest = AFTER_AN_ERROR
             with contextlib.suppress(TimeoutError):

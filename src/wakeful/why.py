@@ -22,8 +22,8 @@ DID = {
     "again": "had it done again",
     "discard": "discarded it",
     "release": "let its output out as it is",
-    "redeliver": "had a dead message of it tried again",
-    "drop": "discarded a dead message of it",
+    "redeliver": "had a message of it tried again",
+    "drop": "discarded a message of it",
 }
 
 
@@ -38,6 +38,7 @@ class Source(Protocol):
     async def delivery(self, identifier: str, /) -> Shown | None: ...
     async def states(self, agent: str | None = None, /) -> list[Shown]: ...
     async def processes(self) -> list[Shown]: ...
+    async def alarms(self, *, state: str | None = None) -> Shown: ...
     async def time(self) -> Microseconds: ...
 
 
@@ -65,6 +66,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
         if told is not None:
             turn = await whose_turn(reader, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
+            story += await tell_alarms(reader, told["app"], told["deliveries"])
         elif run is None:
             story += tell_admission(admission)
     subject = {"kind": "event", "id": event["id"]} if run is None else {"kind": "run", "id": run["id"]}
@@ -79,8 +81,19 @@ async def why_delivery(reader: Source, identifier: str) -> Shown | None:
         return None
     admissions = [one for one in event["admissions"] if one["agent"] == run["agent"]]
     story = tell_delivery(delivery, run, event, await reader.time())
+    story += await tell_alarms(reader, run["app"], [delivery])
     subject = {"kind": "delivery", "id": delivery["id"]}
     return {"subject": subject, "event": event, "admissions": admissions, "runs": [run], "story": story}
+
+
+async def tell_alarms(reader: Source, app: str, deliveries: list[Shown]) -> list[str]:
+    """What is known to be wrong with the channels that messages wait for."""
+    channels = sorted({one["channel"] for one in deliveries if one["state"] == "pending"})
+    if not channels:
+        return []
+    keys = {key for one in channels for key in (f"channel/{app}/{one}", f"delivery/{app}/{one}/late")}
+    found = (await reader.alarms(state="open"))["alarms"]
+    return [f"An alarm is open: {one['text']}." for one in found if one["key"] in keys]
 
 
 async def whose_turn(reader: Source, run: Shown) -> str | None:

@@ -118,7 +118,7 @@ class TestOne:
     def test_only_a_dead_one(self, wakeful, dead, verb):
         (log, *_) = wakeful("deliveries", "--channel", "log", "--json").json["deliveries"]
         refused = wakeful("deliveries", verb, log["id"], code=1).err
-        assert f"is delivered: only a dead one can be {verb}{'ed'}" in refused
+        assert f"is delivered: only one that is dead or waits can be {verb}{'ed'}" in refused
 
 
 class TestMany:

@@ -76,6 +76,9 @@ class Fake:
     async def processes(self):
         return self._processes
 
+    async def alarms(self, *, state=None):
+        return {"alarms": []}
+
     async def time(self):
         return NOON
 

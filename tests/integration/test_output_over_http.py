@@ -102,7 +102,7 @@ class TestDeliveries:
             assert delivered["state"] == "delivered"
             assert (discarded["state"], discarded["reason"]) == ("discarded", "discarded by ada")
             problem = shown(await http.post(f"/v1/deliveries/{first['id']}/replay"), 409)
-            assert problem["type"] == "urn:wakeful:problem:not-dead"
+            assert problem["type"] == "urn:wakeful:problem:not-waiting"
 
     async def test_many_in_slices_and_left_alone_when_they_die_again(
         self, app: App, monkeypatch: pytest.MonkeyPatch, post: Post

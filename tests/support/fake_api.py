@@ -238,10 +238,10 @@ class FakeStore:
         return len(request.runs)
 
     async def redo_delivery(self, request: RedoDelivery) -> str | None:
-        """A second time it is pending."""
+        """A second time it is delivered."""
         known = [one.id for one in self.redelivered]
         self.redelivered.append(request)
-        return "pending" if request.id in known else "dead"
+        return "delivered" if request.id in known else "dead"
 
     async def release(self, request: ReleaseRun) -> Redone | None:
         """A second time it is done."""

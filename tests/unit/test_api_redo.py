@@ -312,7 +312,7 @@ class TestDeliveries:
         (request,) = api.store.redelivered
         assert (request.id, request.operator, request.note, request.discard) == ("abc-d1", "ada", "n", discard)
         problem = assert_problem(post(api, f"/v1/deliveries/abc-d1/{verb}"), 409)
-        assert "delivery abc-d1 is pending: only a dead one can be" in problem["detail"]
+        assert "delivery abc-d1 is delivered: only one that is dead or waits can be" in problem["detail"]
         assert [one.verb for one in api.store.operations] == [f"deliveries {verb}"]
         assert_problem(post(api, f"/v1/deliveries/nothing/{verb}"), 404)
 

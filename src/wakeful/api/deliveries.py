@@ -16,7 +16,7 @@ from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse, found
 from wakeful.api.security import ApiSettings
 from wakeful.model import DeliveryState
-from wakeful.operations.redelivery import redo_delivery, why_not
+from wakeful.operations.redelivery import REDOABLE, redo_delivery, why_not
 from wakeful.stores.base import RedoDelivery
 
 DELIVERY_STATES: tuple[str, ...] = get_args(DeliveryState)
@@ -48,9 +48,9 @@ def delivery_routes(reader: Reader, store: Store, settings: ApiSettings) -> list
             before = None if asked is None else await redo_delivery(store, asked)
             if asked is None or before is None:
                 return found(None, "delivery")
-            if before != "dead":
-                words, title = why_not(asked.id, before, discard=discard), "This delivery is not dead"
-                raise Problem(409, words, kind="not-dead", title=title)
+            if before not in REDOABLE:
+                words, title = why_not(asked.id, before, discard=discard), "This delivery is over, or held"
+                raise Problem(409, words, kind="not-waiting", title=title)
             return JsonResponse({"delivery": asked.id, "was": before})
 
         return redo

@@ -1,7 +1,7 @@
 """`wakeful deliveries`: messages on their way to channels, and those that were given up.
 
-replay    dead ones are tried again, under the same id
-discard   dead ones shall not be sent
+replay    dead ones are tried again, under the same id; by its ID also one that waits, now
+discard   dead ones shall not be sent; by its ID also one that waits
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ from wakeful.cli.terminal import (
 )
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import DeliveryState
-from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery, redo_deliveries, redo_delivery, why_not
+from wakeful.operations.redelivery import (
+    REDOABLE,
+    DeliveryPlan,
+    plan_redelivery,
+    redo_deliveries,
+    redo_delivery,
+    why_not,
+)
 from wakeful.operations.redo import MANY, Choice
 from wakeful.stores.base import RedoDelivery
 from wakeful.stores.reading import Reader
@@ -108,11 +115,11 @@ def find_delivery(url: str, identifier: str) -> dict[str, Any]:
 
 
 def redo_one_delivery(arguments: argparse.Namespace, identifier: str, *, discard: bool) -> int:
-    """Replay or discard a delivery. Only a dead one can be."""
+    """Replay or discard a delivery that is dead, or waits."""
     delivery = find_delivery(arguments.url, identifier)
     what = f"delivery {delivery['id']} to channel {plain(delivery['channel'])}"
     word = "discard" if discard else "replay"
-    if delivery["state"] != "dead":
+    if delivery["state"] not in REDOABLE:
         raise NotFound(why_not(delivery["id"], delivery["state"], discard=discard))
     if arguments.plan:
         words = f"would {word} {what}"
@@ -125,12 +132,13 @@ def redo_one_delivery(arguments: argparse.Namespace, identifier: str, *, discard
             return await redo_delivery(store, request)
 
     before = asyncio.run(redo())
-    if before != "dead":
+    if before not in REDOABLE:
         raise NotFound(why_not(delivery["id"], before or "gone", discard=discard))
     if arguments.json:
         print_json({"delivery": delivery["id"], "was": before})
     else:
-        print(f"{what}: {'discarded' if discard else 'pending again'}, was dead")
+        done = "discarded" if discard else "tried now" if before == "pending" else "pending again"
+        print(f"{what}: {done}, was {before}")
     return 0
 
 

@@ -22,6 +22,7 @@ from wakeful.cli.opening import chosen_store, is_store
 from wakeful.cli.terminal import plain, print_json, terminal
 from wakeful.clock import SECOND, SystemClock, readable
 from wakeful.errors import ConfigError, SchemaMismatch, StoreUnavailable, WakefulError
+from wakeful.output.outbox import LATE
 from wakeful.settings import shown_store, sqlite_path
 from wakeful.stores.reading import Reader
 
@@ -180,6 +181,7 @@ async def store(url: str) -> list[Finding]:
             findings += await server(url)
         findings.append(await clock(reader, local=database.dialect == "sqlite"))
         findings += await processes(reader)
+        findings += await outbox(reader)
         findings += await people(reader)
     except StoreUnavailable as error:
         findings.append(
@@ -255,6 +257,25 @@ async def processes(reader: Reader) -> list[Finding]:
         text = f"{len(late)} ended without a word; their runs wait to be taken back"
         found.append(Finding("leases", "look", text, "any worker that starts takes them back"))
     return found
+
+
+async def outbox(reader: Reader) -> list[Finding]:
+    """What waits for channels, and since when."""
+    waiting, present = await reader.waiting_channels(), await reader.time()
+    if not waiting:
+        return [Finding("outbox", "good", "nothing waits")]
+    return [
+        Finding(
+            "outbox",
+            "look" if present - one["oldest"] > LATE else "good",
+            f"{number(one['count'], 'message')} for channel {one['channel']} of app {one['app']}, "
+            f"the oldest since {readable(max(0, present - one['oldest']))}",
+            f"wakeful deliveries --channel {one['channel']} --state pending"
+            if present - one["oldest"] > LATE
+            else None,
+        )
+        for one in waiting
+    ]
 
 
 async def people(reader: Reader) -> list[Finding]:

@@ -145,7 +145,7 @@ def _read(name: str, value: Any, where: str) -> Any:
         return as_backoff(value, where=where)
     if name in {"timeout", "deadline"}:
         return _read_duration(name, value, where)
-    if name in {"attempts", "concurrency", "max_crashes"}:
+    if name in {"attempts", "concurrency", "max_crashes", "most"}:
         optional = name == "concurrency"
         if not (
             (optional and value is None) or (isinstance(value, int) and not isinstance(value, bool) and value >= 1)

@@ -1,4 +1,4 @@
-"""Dead deliveries: which ones, and what a person does about them. The command line and the HTTP API share this.
+"""Deliveries that are dead or do not get through, and what a person does about them. The command line and the HTTP API share this.
 
 They need no rate: what is replayed goes out in its channel's lane, one batch after the other, as fast as the channel takes it.
 """
@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from wakeful.execution.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
 from wakeful.operations.redo import SHOWN_LETTERS, Choice, Letter, beside_newest
 from wakeful.stores.base import RecordOperation, RedoDelivery
+
+REDOABLE = frozenset({"dead", "pending"})
 
 
 class Reading(Protocol):
@@ -79,9 +81,9 @@ async def plan_redelivery(reader: Reading, choice: Choice, channel: str | None =
 
 
 async def redo_delivery(store: Redelivering, request: RedoDelivery) -> str | None:
-    """One, and a note of who did it: what it was before. Only a dead one is changed."""
-    before = await store.redo_delivery(request)
-    if before == "dead":
+    """One, and a note of who did it: what it was before. Only one that is dead or waits is changed."""
+    before = await store.redo_delivery(replace(request, waiting=True))
+    if before in REDOABLE:
         await store.record_operation(RecordOperation(request.operator, _verb(request), None, request.id, request.note))
     return before
 
@@ -111,9 +113,9 @@ async def redo_deliveries(
 
 
 def why_not(identifier: str, state: str, *, discard: bool) -> str:
-    """What somebody is told whose delivery is not dead, and what can be done instead."""
+    """What somebody is told whose delivery is neither dead nor waiting, and what can be done instead."""
     can = "discarded" if discard else "replayed"
-    words = f"delivery {identifier} is {state}: only a dead one can be {can}"
+    words = f"delivery {identifier} is {state}: only one that is dead or waits can be {can}"
     if state == "held":
         words += "; `wakeful release RUN` lets it out with its run, `wakeful dead discard RUN` ends both"
     return words

@@ -20,16 +20,22 @@ from typing import Protocol
 
 from pydantic_core import from_json, to_json
 
-from wakeful.clock import Microseconds, seconds
-from wakeful.errors import ClaimLost, describe, words_of
-from wakeful.execution.call import within_lease
+from wakeful.clock import SECOND, Microseconds, readable, seconds
+from wakeful.errors import ClaimLost, Transient, describe, words_of
+from wakeful.execution.call import call, within_lease
 from wakeful.execution.retry import Again, decide, signature
 from wakeful.model import Delivery, digest
-from wakeful.output.channels.base import Channel, Message, Surroundings
+from wakeful.output.channels.base import Channel, Message, Surroundings, handling_of
 from wakeful.service import Service
-from wakeful.stores.base import Alarm, Delivered, Lane, WorkLane
+from wakeful.stores.base import Alarm, Delivered, Lane, WorkLane, late_alarm
 
-SOMEBODY_HAS_IT = 5.0  # they deliver ours too; but should they die, somebody must look
+# Somebody else may have the lane and deliver ours too, or nothing may be known of; but should they die, or should a word
+# of another process get lost, somebody must look. It is a read and no more.
+LOOK_ANYWAY_EVERY = 5.0
+# A message that has not got through for so long needs a person, and so do those behind it.
+LATE: Microseconds = 15 * 60 * SECOND
+# However long the other side tells us to wait: an hour later it may have changed its mind.
+LONGEST_WAIT: Microseconds = 3600 * SECOND
 
 
 class LaneStore(Protocol):
@@ -60,6 +66,7 @@ class ChannelLane(Service):
         self._app = app
         self._channel_name = name
         self.channel = channel
+        self._handling = handling_of(channel, where=f"channel {name}")
         self._store = store
         self._process = process
         self._chance = chance
@@ -78,7 +85,7 @@ class ChannelLane(Service):
                 return await self._carry()
             except ClaimLost as error:
                 self.log.warning("somebody else has this channel now", error=str(error))
-                return SOMEBODY_HAS_IT if self._time_passes else None
+                return LOOK_ANYWAY_EVERY if self._time_passes else None
 
     async def _carry(self) -> float | None:
         if self._token is None:
@@ -88,13 +95,15 @@ class ChannelLane(Service):
         while True:
             lane = await self._work()
             if lane.busy:
-                return SOMEBODY_HAS_IT if self._time_passes else None
+                return LOOK_ANYWAY_EVERY if self._time_passes else None
             if not lane.deliveries and not lane.lost:
                 return self._rest(lane.next_due)
             self._unsaved = await self._deliver(lane.deliveries)
 
     def _rest(self, wait: Microseconds | None) -> float | None:
-        return None if wait is None or not self._time_passes else max(0.001, seconds(wait))
+        if not self._time_passes:
+            return None
+        return LOOK_ANYWAY_EVERY if wait is None else min(LOOK_ANYWAY_EVERY, max(0.001, seconds(wait)))
 
     async def finish(self, grace: float) -> None:
         """Take nothing more; let what is under way end within `grace` seconds, and stop."""
@@ -104,8 +113,15 @@ class ChannelLane(Service):
                 pass
         await self.stop()
 
+    async def close(self) -> None:
+        """The channel's own end. One that fails at it, or hangs, keeps nobody else from ending."""
+        try:
+            await call(self.channel.close, (), {}, what=self.name, limit=self._handling.timeout)
+        except Exception as error:
+            self.log.warning("the channel did not close", error=f"{type(error).__name__}: {words_of(error)}")
+
     async def _work(self) -> Lane:
-        most = 0 if self._stopping else self.channel.most
+        most = 0 if self._stopping else self._handling.most
         request = WorkLane(self._app, self._channel_name, self._process(), most, self._token, self._unsaved)
         try:
             lane = await self._store.work_lane(request)
@@ -121,18 +137,18 @@ class ChannelLane(Service):
             return []
         error = await self._hand_over(deliveries)
         if error is None:
-            return [Delivered(one.seq, "delivered", one.tries + 1) for one in deliveries]
+            return [self._arrived(one) for one in deliveries]
         if len(deliveries) == 1:
             return [self._after(deliveries[0], error)]
         results: list[Delivered] = []
         for one in deliveries:
             error = await self._hand_over([one])
-            results.append(Delivered(one.seq, "delivered", one.tries + 1) if error is None else self._after(one, error))
+            results.append(self._arrived(one) if error is None else self._after(one, error))
             if results[-1].state == "pending":
                 break
         return results
 
-    async def _hand_over(self, deliveries: Sequence[Delivery]) -> Exception | None:
+    async def _hand_over(self, deliveries: Sequence[Delivery]) -> BaseException | None:
         messages = [
             Message(
                 one.id,
@@ -148,31 +164,64 @@ class ChannelLane(Service):
             )
             for one in deliveries
         ]
+        what = f"channel {self._channel_name}"
         try:
-            made = self.channel.deliver(messages)
-            await within_lease(made, self.channel.timeout, self._time_for_calls, what=f"channel {self._channel_name}")
-        except Exception as error:
+            made = call(self.channel.deliver, (messages,), {}, what=what)
+            await within_lease(made, self._handling.timeout, self._time_for_calls, what=what)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling() > 0:
+                raise
+            failure = Transient(f"{what} was cancelled from inside")
+            failure.__cause__ = error
+            return failure
+        except BaseException as error:
             return error
         self.delivered += len(deliveries)
         return None
 
-    def _after(self, delivery: Delivery, error: Exception) -> Delivered:
-        channel, tries = self.channel, delivery.tries + 1
+    def _arrived(self, delivery: Delivery) -> Delivered:
+        return Delivered(delivery.seq, "delivered", delivery.tries + 1, resolves=self._no_longer_late(delivery))
+
+    def _no_longer_late(self, delivery: Delivery) -> str | None:
+        """The lane moves on. Only where it may have been held up for long: this is a write."""
+        return late_alarm(self._app, self._channel_name) if delivery.age > LATE else None
+
+    def _after(self, delivery: Delivery, error: BaseException) -> Delivered:
+        handling, tries = self._handling, delivery.tries + 1
         decision = decide(
-            error, failures=tries, attempts=channel.attempts, backoff=channel.backoff, chance=self._chance
+            error, failures=tries, attempts=handling.attempts, backoff=handling.backoff, chance=self._chance
         )
         words = f"{type(error).__name__}: {words_of(error)}"
         described = to_json(describe(error)).decode()
         if isinstance(decision, Again):
             counted = tries if decision.counts else delivery.tries
+            delay = min(decision.delay, LONGEST_WAIT)
             self.log.warning("a delivery failed; trying again", delivery=delivery.id, error=words)
-            return Delivered(delivery.seq, "pending", counted, decision.delay, described, decision.reason)
+            late = self._late(delivery, delay, words)
+            return Delivered(delivery.seq, "pending", counted, delay, described, decision.reason, alarm=late)
         self.log.error("dead letter: a delivery is given up until a person acts", delivery=delivery.id, error=words)
         kind = signature(type(error).__name__, words_of(error))
         text = f"channel {self._channel_name}: delivery {delivery.id} is a dead letter ({kind}); {decision.reason}"
         key = f"delivery/{self._app}/{self._channel_name}/{digest(kind, size=5)}"
         alarm = Alarm(self._app, key, text)
-        return Delivered(delivery.seq, "dead", tries, error=described, reason=decision.reason, alarm=alarm)
+        over = self._no_longer_late(delivery)
+        return Delivered(
+            delivery.seq, "dead", tries, error=described, reason=decision.reason, alarm=alarm, resolves=over
+        )
+
+    def _late(self, delivery: Delivery, delay: Microseconds, words: str) -> Alarm | None:
+        """Somebody must hear of a message that will not have got through for long, and of those that wait behind it."""
+        if delivery.age + delay <= LATE:
+            return None
+        text = (
+            f"channel {self._channel_name}: delivery {delivery.id} was committed {readable(delivery.age)} ago and does not get "
+            f"through ({words[:200]}); the next try is in {readable(delay)}, and those behind it wait. `wakeful deliveries "
+            f"replay {delivery.id}` tries it now, `wakeful deliveries discard {delivery.id}` lets the next one go"
+        )
+        return Alarm(self._app, late_alarm(self._app, self._channel_name), text)
 
 
 class Courier:
@@ -209,7 +258,7 @@ class Courier:
     async def open(self) -> None:
         """Before anything is taken: a channel whose secret is missing says so now."""
         for lane in self._lanes.values():
-            await lane.channel.open(self._around)
+            await call(lane.channel.open, (self._around,), {}, what=lane.name)
 
     async def start(self) -> None:
         self._started = True
@@ -222,7 +271,7 @@ class Courier:
             self._started = False
             await asyncio.gather(*(lane.finish(grace) for lane in self._lanes.values()))
         for lane in self._lanes.values():
-            await lane.channel.close()
+            await lane.close()
 
     async def die(self) -> None:
         """Carry nothing more and give nothing back, as if the process were gone. For tests."""
@@ -230,7 +279,7 @@ class Courier:
             self._started = False
             for lane in self._lanes.values():
                 await lane.stop()
-                await lane.channel.close()
+                await lane.close()
 
     def wake(self, channels: Collection[str] | None = None) -> None:
         """There may be something to deliver: to these channels, or to any."""

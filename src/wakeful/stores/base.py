@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 from wakeful.clock import Microseconds
 from wakeful.model import (
@@ -62,6 +62,11 @@ class Alarm:
 def held_alarm(app: str, agent: str, run: str) -> str:
     """The key of the alarm about a run that waits for a person; it is resolved by that name."""
     return f"held/{app}/{agent}/{run}"
+
+
+def late_alarm(app: str, channel: str) -> str:
+    """The key of the alarm about a channel whose next message does not get through."""
+    return f"delivery/{app}/{channel}/late"
 
 
 @dataclass(slots=True)
@@ -257,6 +262,7 @@ class Delivered:
     error: str | None = None
     reason: str | None = None
     alarm: Alarm | None = None
+    resolves: str | None = None  # the key of an alarm that is over with this
 
 
 @dataclass(slots=True)
@@ -286,12 +292,15 @@ class Lane:
 
 @dataclass(slots=True)
 class RedoDelivery:
-    """A person lets a dead delivery be tried again, or discards it."""
+    """A person lets a dead delivery be tried again, or discards it. With `waiting` also one that is pending: it is tried now,
+    or those behind it need not wait for it any longer.
+    """
 
     id: str
     operator: str
     note: str | None = None
     discard: bool = False
+    waiting: bool = False
 
 
 @dataclass(slots=True)
@@ -438,6 +447,17 @@ class BuryProcess:
     certain: bool
 
 
+class LeftBehind(int):
+    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now."""
+
+    lanes: int
+
+    def __new__(cls, runs: int = 0, lanes: int = 0) -> Self:
+        made = super().__new__(cls, runs)
+        made.lanes = lanes
+        return made
+
+
 @dataclass(slots=True)
 class ForgetRuns:
     """Give back what this process owns without knowing it: claims whose answer was lost with the connection."""
@@ -549,7 +569,7 @@ class Store(Protocol):
         ...
 
     async def redo_delivery(self, request: RedoDelivery) -> str | None:
-        """Try a dead delivery again, or discard it: what it was before; None when there is no such delivery."""
+        """Try a dead or waiting delivery again, or discard it: what it was before; None when there is no such delivery."""
         ...
 
     # state

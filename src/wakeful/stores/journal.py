@@ -390,7 +390,9 @@ def refusal(process: str, *, buried: bool) -> Exception:
 
 
 def unclaimed(requests: list[Any], results: list[Any]) -> str | None:
-    """What to tell other processes: "app agent agent …" of runs made ready that no claim of this transaction took."""
+    """What to tell other processes: "app agent agent …" of runs made ready that no claim of this transaction took. An
+    empty text says that anybody may have work, or a channel that nobody has.
+    """
     taken = {claim.id for result in results if isinstance(result, Claimed) for claim in result.claims}
     apps: set[str] = set()
     agents: set[str] = set()
@@ -408,7 +410,10 @@ def unclaimed(requests: list[Any], results: list[Any]) -> str | None:
         elif isinstance(request, LeaveRun):
             if request.delay == 0 and request.state != "held" and request.claim.id not in taken:
                 return ""
-        elif isinstance(request, (BuryProcess, FeedEvents, ForgetRuns, RetireProcess, *BY_PEOPLE)) and result:
+        elif isinstance(request, (BuryProcess, RetireProcess)):
+            if result or result.lanes:
+                return ""
+        elif isinstance(request, (FeedEvents, ForgetRuns, *BY_PEOPLE)) and result:
             return ""
     if not agents:
         return None

@@ -187,6 +187,13 @@ class Reader:
         """How many deliveries are given up until a person acts."""
         return int((await self._database.fetch("count_dead_deliveries"))[0][0])
 
+    async def waiting_channels(self) -> list[dict[str, Any]]:
+        """Channels that messages wait for: how many, and since when (microseconds) the oldest was committed."""
+        rows = await self._database.fetch("waiting_channels")
+        return [
+            {"app": app, "channel": channel, "count": count, "oldest": oldest} for app, channel, count, oldest in rows
+        ]
+
     async def states(self, agent: str | None = None) -> list[dict[str, Any]]:
         """What agents keep from run to run, and the run that has it now."""
         rows = await self._database.fetch("list_states", agent)

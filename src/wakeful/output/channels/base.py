@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wakeful.clock import SECOND, Microseconds
-from wakeful.execution.options import Backoff
+from wakeful.clock import Duration, Microseconds
+from wakeful.errors import ConfigError
+from wakeful.execution.options import Backoff, read_options
 from wakeful.model import Event
 
 
@@ -44,12 +45,12 @@ class Channel(ABC):
     """A place where messages go. A subclass of your own is as good as ours."""
 
     most: int = 1  # how many messages `deliver` takes at once
-    timeout: Microseconds = 30 * SECOND  # for one call of `deliver`
+    timeout: Duration = "30s"  # for one call of `deliver`
     attempts: int = 8  # failures of one message before it is a dead letter
-    backoff: Backoff = Backoff(first="1s", cap="5m")
+    backoff: Backoff | Duration = Backoff(first="1s", cap="5m")
 
     async def open(self, around: Surroundings) -> None:  # noqa: B027 most have nothing to do
-        """Before the first delivery in a process."""
+        """Before the first delivery in a process. This and the others may be plain functions: they run in a thread."""
 
     async def close(self) -> None:  # noqa: B027
         """After the last one."""
@@ -63,3 +64,22 @@ class Channel(ABC):
     def describe(self) -> dict[str, Any]:
         """The channel for people and JSON. Never a secret."""
         return {"kind": type(self).__name__.lower()}
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """How messages are handed to a channel: what it declares, read and checked."""
+
+    most: int
+    timeout: Microseconds
+    attempts: int
+    backoff: Backoff
+
+
+def handling_of(channel: Channel, *, where: str) -> Handling:
+    """What a channel declares. ConfigError for what could not work: better now than with the first message."""
+    declared = {name: getattr(channel, name) for name in ("most", "timeout", "attempts", "backoff")}
+    if declared["timeout"] is None:
+        message = f'{where}: timeout: a delivery needs a time limit, like "30s"'
+        raise ConfigError(message)
+    return read_options(Handling, declared, where=where)

@@ -41,9 +41,9 @@ _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?").fullmatch
 class Trying:
     """How long one request may take, and how often it is made."""
 
-    timeout: Microseconds | None = Channel.timeout
-    attempts: int = Channel.attempts
-    backoff: Backoff = Channel.backoff
+    timeout: Microseconds | None
+    attempts: int
+    backoff: Backoff
 
 
 class Http(Channel):
@@ -69,7 +69,8 @@ class Http(Channel):
         if trying.timeout is None:
             message = f'{self._where}: timeout: a request needs a time limit, like "30s"'
             raise ConfigError(message)
-        self.timeout, self.attempts, self.backoff = trying.timeout, trying.attempts, trying.backoff
+        self.timeout, self.attempts, self.backoff = timeout, trying.attempts, trying.backoff
+        self._limit = trying.timeout
         self._secrets = _read_secrets(secret, self._where)
         self._headers = _read_headers(headers or {}, self._where)
         self._resolve = resolve
@@ -107,7 +108,7 @@ class Http(Channel):
             async with self._ready().stream("POST", self._parts.geturl(), content=body, headers=headers) as response:
                 await self._judge(response)
         except httpx2.TimeoutException as error:
-            words = str(error) or f"no answer within {readable(self.timeout)}"
+            words = str(error) or f"no answer within {readable(self._limit)}"
             raise Transient(f"{self._where}: {words}") from error
         except httpx2.TransportError as error:
             raise Transient(f"{self._where}: {error or type(error).__name__}") from error
@@ -149,7 +150,7 @@ class Http(Channel):
 
             self._client = httpx2.AsyncClient(
                 transport=GuardedTransport(GuardedBackend(allow_private=self.allow_private, resolve=self._resolve)),
-                timeout=seconds(self.timeout),
+                timeout=seconds(self._limit),
                 headers={"user-agent": f"wakeful/{__version__}", "accept-encoding": "identity"},
                 follow_redirects=False,
                 trust_env=False,

@@ -36,7 +36,8 @@ returning seq, id, root, agent, token, attempts, crashes, created_at, started_at
 -- save_step(run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) bulk --
 -- differs: all rows in one statement; one at a time each costs the server 20 µs and more before it does anything. Only a
 -- running run has an owner: asking for that instead of the state keeps the planner from joining through the index of all
--- running runs, and makes it look up each row by its seq.
+-- running runs. `= any(array[…])` keeps it from a walk along the primary key, which looks cheap to a plan that was made
+-- while there was one run, and is kept when there are many. What is left is to look up each row by its seq.
 insert into wakeful_step
   (run_seq, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
 select given.run_seq, given.key, given.name, given.state, given.position, given.tries, given.attempt, given.arguments,
@@ -47,7 +48,7 @@ from unnest(
   cast(:arguments as text[]), cast(:result as text[]), cast(:error as text[]), cast(:started_at as bigint[]),
   cast(:finished_at as bigint[])
 ) as given (run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
-join wakeful_run run on run.seq = given.run_seq and run.token = given.token and run.owner is not null
+join wakeful_run run on run.seq = any(array[given.run_seq]) and run.token = given.token and run.owner is not null
 on conflict (run_seq, key) do update
 set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, result = excluded.result,
     error = excluded.error, finished_at = excluded.finished_at
@@ -67,7 +68,7 @@ from unnest(
   cast(:arguments as text[]), cast(:result as text[]), cast(:error as text[]), cast(:started_at as bigint[]),
   cast(:finished_at as bigint[])
 ) as given (run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
-join wakeful_run run on run.seq = given.run_seq and run.token = given.token and run.owner is not null
+join wakeful_run run on run.seq = any(array[given.run_seq]) and run.token = given.token and run.owner is not null
 where (select count(*) from fence) = 1
 on conflict (run_seq, key) do update
 set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, result = excluded.result,
@@ -84,7 +85,7 @@ set state = 'done', reason = null, owner = null, due_at = null, output = given.o
 from unnest(
   cast(:seq as bigint[]), cast(:token as bigint[]), cast(:output as text[]), cast(:outcome as text[])
 ) as given (seq, token, output, outcome)
-where run.seq = given.seq and run.token = given.token and run.owner is not null
+where run.seq = any(array[given.seq]) and run.token = given.token and run.owner is not null
   and (select count(*) from fence) = 1
 
 -- insert_event(now, key, app, source, id, type, subject, state, reason, content, envelope) bulk --
@@ -171,7 +172,7 @@ set state = 'done', reason = null, owner = null, due_at = null, output = given.o
 from unnest(
   cast(:seq as bigint[]), cast(:token as bigint[]), cast(:output as text[]), cast(:outcome as text[])
 ) as given (seq, token, output, outcome)
-where run.seq = given.seq and run.token = given.token and run.owner is not null
+where run.seq = any(array[given.seq]) and run.token = given.token and run.owner is not null
 
 -- finish_run(now, seq, token, state, reason, output, error, outcome, failed) bulk --
 -- differs: as save_step.
@@ -182,7 +183,7 @@ from unnest(
   cast(:seq as bigint[]), cast(:token as bigint[]), cast(:state as text[]), cast(:reason as text[]),
   cast(:output as text[]), cast(:error as text[]), cast(:outcome as text[]), cast(:failed as bigint[])
 ) as given (seq, token, state, reason, output, error, outcome, failed)
-where run.seq = given.seq and run.token = given.token and run.owner is not null
+where run.seq = any(array[given.seq]) and run.token = given.token and run.owner is not null
 returning run.seq
 
 -- list_dead(agent) --
@@ -216,13 +217,13 @@ set state = 'ready', reason = given.reason, due_at = {now}, token = token + 1, a
     outcome = case when run.committed_at is null or given.data is not null then null else run.outcome end,
     committed_at = case when given.data is not null then null else run.committed_at end
 from unnest(cast(:seq as bigint[]), cast(:reason as text[]), cast(:data as text[])) as given (seq, reason, data)
-where run.seq = given.seq
+where run.seq = any(array[given.seq])
 
 -- discard_run(now, seq, reason) bulk --
 -- differs: as save_step.
 update wakeful_run run set state = 'cancelled', reason = given.reason, finished_at = {now}
 from unnest(cast(:seq as bigint[]), cast(:reason as text[])) as given (seq, reason)
-where run.seq = given.seq
+where run.seq = any(array[given.seq])
 
 -- clear_failed_steps(run_seq) bulk --
 -- differs: as save_step.
@@ -320,12 +321,12 @@ from unnest(
   cast(:state as text[]), cast(:reason as text[]), cast(:arguments as text[]), cast(:tries as bigint[]),
   cast(:attempt as bigint[]), cast(:position as bigint[])
 ) as given (id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position)
-join wakeful_run run on run.seq = given.run_seq and run.token = given.token and run.owner is not null
+join wakeful_run run on run.seq = any(array[given.run_seq]) and run.token = given.token and run.owner is not null
 on conflict (id) do nothing
 returning id, opened_at
 
 -- save_effect(now, id, run_seq, token, state, reason, result, error, tries, attempt, due_at, doubtful) bulk --
--- differs: as save_step.
+-- differs: as save_delivery.
 update wakeful_effect effect
 set state = given.state, reason = given.reason, result = given.result, error = given.error, tries = given.tries,
     attempt = given.attempt, run_seq = given.run_seq, due_at = given.due_at, doubtful = given.doubtful,
@@ -336,12 +337,12 @@ from unnest(
   cast(:result as text[]), cast(:error as text[]), cast(:tries as bigint[]), cast(:attempt as bigint[]),
   cast(:due_at as bigint[]), cast(:doubtful as bigint[])
 ) as given (id, run_seq, token, state, reason, result, error, tries, attempt, due_at, doubtful)
-where effect.id = given.id
+where effect.id = any(array[given.id])
   and (effect.state not in ('confirmed', 'abandoned', 'undone')
     or (effect.state = 'confirmed' and effect.settled_by is not null and given.state = 'held'))
   and exists (
     select 1 from wakeful_run run
-    where run.seq = given.run_seq and run.token = given.token and run.owner is not null
+    where run.seq = any(array[given.run_seq]) and run.token = given.token and run.owner is not null
   )
 returning effect.id
 
@@ -353,7 +354,7 @@ from unnest(
   cast(:id as text[]), cast(:run_seq as bigint[]), cast(:token as bigint[]), cast(:app as text[]), cast(:channel as text[]),
   cast(:state as text[]), cast(:message as text[]), cast(:subject as text[]), cast(:position as bigint[])
 ) with ordinality as given (id, run_seq, token, app, channel, state, message, subject, position, place)
-join wakeful_run run on run.seq = given.run_seq and run.token = given.token and run.owner is not null
+join wakeful_run run on run.seq = any(array[given.run_seq]) and run.token = given.token and run.owner is not null
   and run.committed_at is null
 order by given.place
 
@@ -366,7 +367,8 @@ order by seq + 0 limit 1
 -- differs: `seq + 0` is what its index has. The run and the event of each are looked up by key: a join may be planned the
 -- other way round, through all runs.
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
-  run.agent, run.id, delivery.wait, (select envelope from wakeful_event event where event.seq = run.event_seq)
+  run.agent, run.id, delivery.wait, (select envelope from wakeful_event event where event.seq = run.event_seq),
+  {now} - delivery.created_at
 from (
   select seq, id, message, subject, created_at, tries, run_seq, due_at - {now} as wait from wakeful_delivery
   where app = :app and channel = :channel and state = 'pending' order by seq + 0 limit :most
@@ -375,7 +377,8 @@ cross join lateral (select agent, id, event_seq from wakeful_run where seq = del
 order by delivery.seq
 
 -- save_delivery(now, seq, state, tries, delay, error, reason) bulk --
--- differs: as save_step.
+-- differs: as save_step. `|| ''` keeps the planner away from the index of what is pending: a plan that was made while few
+-- were would rather read all of them than look each up, and is kept when there are a hundred thousand.
 update wakeful_delivery delivery
 set state = given.state, tries = given.tries, due_at = {now} + given.delay, error = given.error, reason = given.reason,
     settled_at = case when given.state <> 'pending' then {now} end
@@ -383,4 +386,55 @@ from unnest(
   cast(:seq as bigint[]), cast(:state as text[]), cast(:tries as bigint[]), cast(:delay as bigint[]), cast(:error as text[]),
   cast(:reason as text[])
 ) as given (seq, state, tries, delay, error, reason)
-where delivery.seq = given.seq and delivery.state = 'pending'
+where delivery.seq = any(array[given.seq])
+  and (delivery.state || '' = 'pending' or (delivery.state = 'discarded' and given.state = 'delivered'))
+
+-- redo_delivery(now, seq, state, reason) --
+-- differs: as save_delivery.
+update wakeful_delivery
+set state = :state, reason = :reason, tries = case state when 'dead' then 0 else tries end, due_at = {now},
+    settled_at = case when cast(:state as text) <> 'pending' then {now} end
+where seq = :seq and state || '' in ('dead', 'pending')
+returning seq
+
+-- load_sent(root) --
+-- differs: the family of a run is looked up by two indexes, one after the other. An `or` of both would be a walk over all
+-- runs; and by `= any(array(…))` each of its deliveries is found by its run.
+select :root, delivery.id from wakeful_delivery delivery
+where delivery.run_seq = any(array(
+    select seq from wakeful_run where id = :root
+    union all
+    select seq from wakeful_run where root = :root and id <> root
+  ))
+  and delivery.state || '' in ('pending', 'delivered', 'dead')
+
+-- find_deliveries(root, id) --
+-- differs: as load_sent.
+select delivery.seq, delivery.state, delivery.run_seq, delivery.error, delivery.app, delivery.channel
+from wakeful_delivery delivery
+where delivery.id = :id
+  and delivery.run_seq = any(array(
+    select seq from wakeful_run where id = :root
+    union all
+    select seq from wakeful_run where root = :root and id <> root
+  ))
+order by delivery.seq + 0 desc
+
+-- release_held_runs(now, root) --
+-- differs: as load_sent.
+update wakeful_run set state = 'ready', reason = 'a person settled what it was held for', due_at = {now}
+where seq = any(array(
+    select seq from wakeful_run where id = :root
+    union all
+    select seq from wakeful_run where root = :root and id <> root
+  ))
+  and state || '' = 'held' and (outcome is null or committed_at is not null)
+  and not exists (select 1 from wakeful_effect effect where effect.root = :root and effect.state || '' = 'held')
+returning app, agent, id, seq
+
+-- settle_effect(now, id, state, result, operator, note) --
+-- differs: as save_delivery.
+update wakeful_effect
+set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now}
+where id = :id and state || '' = 'held'
+returning root

@@ -248,13 +248,13 @@ update wakeful_lane set owner = null where app = :app and channel = :channel and
 
 -- free_lanes(process) --
 -- The lanes of a process that died or left.
-update wakeful_lane set owner = null where owner = :process
+update wakeful_lane set owner = null where owner = :process returning channel
 
 -- next_deliveries(now, app, channel, most) --
 -- In the order of their commits, with how long each must still wait.
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
   run.agent, run.id, delivery.due_at - {now},
-  (select envelope from wakeful_event event where event.seq = run.event_seq)
+  (select envelope from wakeful_event event where event.seq = run.event_seq), {now} - delivery.created_at
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
 where delivery.app = :app and delivery.channel = :channel and delivery.state = 'pending'
 order by delivery.seq limit :most
@@ -264,23 +264,37 @@ order by delivery.seq limit :most
 select due_at - {now} from wakeful_delivery where app = :app and channel = :channel and state = 'pending' order by seq limit 1
 
 -- save_delivery(now, seq, state, tries, delay, error, reason) --
+-- One that a person discarded while it was under way stays so, unless it has arrived.
 update wakeful_delivery
 set state = :state, tries = :tries, due_at = {now} + :delay, error = :error, reason = :reason,
     settled_at = case when cast(:state as text) <> 'pending' then {now} end
-where seq = :seq and state = 'pending'
+where seq = :seq and (state = 'pending' or (state = 'discarded' and cast(:state as text) = 'delivered'))
 
 -- find_deliveries(root, id) --
-select delivery.seq, delivery.state, delivery.run_seq, delivery.error from wakeful_delivery delivery
+select delivery.seq, delivery.state, delivery.run_seq, delivery.error, delivery.app, delivery.channel
+from wakeful_delivery delivery
 where delivery.id = :id
   and delivery.run_seq in (select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
 order by delivery.seq desc
 
 -- redo_delivery(now, seq, state, reason) --
 update wakeful_delivery
-set state = :state, reason = :reason, tries = 0, due_at = {now},
+set state = :state, reason = :reason, tries = case state when 'dead' then 0 else tries end, due_at = {now},
     settled_at = case when cast(:state as text) <> 'pending' then {now} end
-where seq = :seq and state = 'dead'
+where seq = :seq and state in ('dead', 'pending')
 returning seq
+
+-- holding_run(now, app, agent) --
+-- Does a run keep the state of its agent? Then no other may go; may it go itself?
+select case when run.state <> 'running' and run.due_at <= {now} then 1 else 0 end
+from wakeful_state state join wakeful_run run on run.seq = state.holder
+where state.app = :app and state.agent = :agent and state.key = '' and run.state in ('ready', 'running', 'waiting')
+
+-- due_of_agent(now, app, agent) --
+-- Is any run due?
+select 1 from wakeful_run
+where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
+limit 1
 
 -- take_state(app, agent) --
 -- The state of an agent, locked until the claim of the run that gets it is committed.

@@ -111,6 +111,11 @@ order by delivery.seq + 0 desc
 -- count_dead_deliveries() --
 select count(*) from wakeful_delivery where state = 'dead'
 
+-- waiting_channels() --
+-- Channels that messages wait for: how many, and since when the oldest.
+select app, channel, count(*), min(created_at) from wakeful_delivery where state = 'pending'
+group by app, channel order by app, channel
+
 -- find_roots(id, upper) --
 -- The first runs of families, by the beginning of their id.
 select id from wakeful_run where id >= :id and id < :upper and id = root limit 2

@@ -36,7 +36,7 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     states: dict[str, StateRead] = {}
     if alone:
         rows = yield "claim_solo", [(now, app, solo[0], process)]
-        if solo[0] in request.serial:
+        if solo[0] in request.serial and rows:
             states[solo[0]] = yield from _state_of_solo(app, solo[0], rows)
     else:
         free = [(now, app, agent, most, process) for agent, most in request.wanted if agent not in request.serial]
@@ -101,8 +101,7 @@ def _claim_of(row: Sequence[object], process: str) -> Claim:
 def _state_of_solo(app: str, agent: str, rows: Sequence[Row]) -> Transaction[StateRead]:
     """A run that was in flight in two processes that died has the state of its agent already."""
     value, version, _ = (yield "take_state", [(app, agent)])[0]
-    if rows:
-        yield "hold_state", [(app, agent, rows[0][0])]
+    yield "hold_state", [(app, agent, rows[0][0])]
     return StateRead(value, version)
 
 

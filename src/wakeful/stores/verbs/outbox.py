@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pydantic_core import from_json, to_json
 
 from wakeful.model import Delivery
-from wakeful.stores.base import Lane, RedoDelivery, Row, Transaction, WorkLane
-from wakeful.stores.verbs.people import open_alarms
+from wakeful.stores.base import Lane, RedoDelivery, Row, Transaction, WorkLane, late_alarm
+from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 
 def work_lanes(now: int | None, requests: Sequence[WorkLane]) -> Transaction[list[Lane]]:
@@ -35,6 +35,9 @@ def _work(now: int | None, request: WorkLane) -> Transaction[Lane]:
         saved = [(now, one.seq, one.state, one.tries, one.delay, one.error, one.reason) for one in request.results]
         yield "save_delivery", saved
         alarms = [one.alarm for one in request.results if one.alarm is not None]
+        over = {one.resolves for one in request.results if one.resolves is not None}
+        if over:
+            yield from resolve_alarms(now, sorted(over))
         if alarms:
             yield from open_alarms(now, alarms)
     waiting = yield "next_deliveries", [(now, app, channel, request.most)]
@@ -50,25 +53,29 @@ def _work(now: int | None, request: WorkLane) -> Transaction[Lane]:
 
 
 def redo_deliveries(now: int | None, requests: Sequence[RedoDelivery]) -> Transaction[list[str | None]]:
-    """What each was before. Only a dead one is changed; who did it, and the error that it had ended with, stay with its run."""
+    """What each was before. Only a dead one is changed, or a waiting one where that was asked for; who did it, and the error
+    that it had ended with, stay with its run.
+    """
     results: list[str | None] = []
     for request in requests:
         root = request.id.partition("-")[0]
         found = yield "find_deliveries", [(root, request.id)]
         results.append(found[0][1] if found else None)
-        if found and found[0][1] == "dead":
+        if found and (found[0][1] == "dead" or (found[0][1] == "pending" and request.waiting)):
             word = "discarded" if request.discard else "replayed"
             reason = f"{word} by {request.operator}" + (f": {request.note}" if request.note else "")
-            seq, _, run, error = found[0]
+            seq, _, run, error, app, channel = found[0]
             yield "redo_delivery", [(now, seq, "discarded" if request.discard else "pending", reason)]
             ended = to_json({**from_json(error or "{}"), "delivery": request.id}).decode()
+            if found[0][1] == "pending":  # should it fail again, that is said again
+                yield from resolve_alarms(now, [late_alarm(app, channel)])
             verb = "drop" if request.discard else "redeliver"
             yield "insert_remedy", [(now, run, verb, request.operator, request.note, None, ended)]
     return results
 
 
 def _delivery_of(row: Row, channel: str) -> Delivery:
-    seq, identifier, message, subject, created_at, tries, agent, run, _, envelope = row
+    seq, identifier, message, subject, created_at, tries, agent, run, _, envelope, age = row
     return Delivery(
         identifier,
         channel,
@@ -80,4 +87,5 @@ def _delivery_of(row: Row, channel: str) -> Delivery:
         committed_at=created_at,
         tries=tries,
         envelope=envelope,
+        age=age,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.stores.base import BuryProcess, RegisterProcess, RetireProcess, Transaction
+from wakeful.stores.base import BuryProcess, LeftBehind, RegisterProcess, RetireProcess, Transaction
 
 
 def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> Transaction[list[None]]:
@@ -12,39 +12,39 @@ def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> 
     return [None] * len(requests)
 
 
-def retire_processes(now: int | None, requests: Sequence[RetireProcess]) -> Transaction[list[int]]:
+def retire_processes(now: int | None, requests: Sequence[RetireProcess]) -> Transaction[list[LeftBehind]]:
     """Whatever it still owns goes back without a crash: nobody looks for the runs of a process that has left."""
     results = []
     for request in requests:
         yield "retire_process", [(request.id,)]
-        yield "free_lanes", [(request.id,)]
+        lanes = yield "free_lanes", [(request.id,)]
         runs = yield "give_back_runs", [(now, request.id)]
         if runs:
             yield (
                 "insert_attempt",
                 [(now, run, token - 1, request.id, "released", None, claimed) for run, token, claimed in runs],
             )
-        results.append(len(runs))
+        results.append(LeftBehind(len(runs), len(lanes)))
     return results
 
 
-def bury_processes(now: int | None, requests: Sequence[BuryProcess]) -> Transaction[list[int]]:
+def bury_processes(now: int | None, requests: Sequence[BuryProcess]) -> Transaction[list[LeftBehind]]:
     """Declaring it dead comes first: from then on its writes are refused, so its runs can be taken back in peace."""
-    results: dict[str, int] = {}
+    results: dict[str, LeftBehind] = {}
     for request in sorted(requests, key=lambda one: one.id):
         if request.certain:
             buried = yield "bury_process", [(request.id,)]
         else:
             buried = yield "bury_expired", [(now, request.id)]
         if not buried:
-            results.setdefault(request.id, 0)
+            results.setdefault(request.id, LeftBehind())
             continue
-        yield "free_lanes", [(request.id,)]
+        lanes = yield "free_lanes", [(request.id,)]
         runs = yield "take_back_runs", [(now, request.id)]
         if runs:
             yield (
                 "insert_attempt",
                 [(now, run, token - 1, request.id, "crashed", None, claimed) for run, token, claimed in runs],
             )
-        results[request.id] = len(runs)
+        results[request.id] = LeftBehind(len(runs), len(lanes))
     return [results[request.id] for request in requests]

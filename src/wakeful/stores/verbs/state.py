@@ -13,8 +13,13 @@ KEEPS = frozenset({"ready", "running", "waiting"})
 
 def claim_serial(now: int | None, app: str, agent: str, process: str) -> Transaction[tuple[list[Row], StateRead]]:
     """The next run of an agent whose runs are serial, if it may go now, with the state. The row of the state is locked, so
-    that two processes do not both see it free.
+    that two processes do not both see it free. When none may go this writes nothing: a write wakes all other processes
+    on a SQLite file, whose claims would then wake this one.
     """
+    holding = yield "holding_run", [(now, app, agent)]
+    may_go = bool(holding[0][0]) if holding else bool((yield "due_of_agent", [(now, app, agent)]))
+    if not may_go:
+        return [], StateRead(None, 0)
     value, version, holder = (yield "take_state", [(app, agent)])[0]
     kept = (yield "state_of_run", [(holder,)]) if holder is not None else []
     if kept and kept[0][0] in KEEPS:

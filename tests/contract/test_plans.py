@@ -1,0 +1,118 @@
+"""PostgreSQL keeps the plan of a statement for as long as the connection lives: one that was made while a table was small
+must still find its rows by key when a hundred thousand others wait in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from wakeful.stores.postgres import ONLY_POINT_LOOKUPS
+from wakeful.stores.queries import load_queries
+
+pytestmark = pytest.mark.postgres
+
+MANY = 10_000
+LOOKED_AT = 100  # rows, at most, to find a few
+
+# Whose rows wait by the thousand, and what each query is asked.
+ASKED: dict[str, tuple[object, ...]] = {
+    "save_delivery": (None, "{7}", "{delivered}", "{1}", "{0}", "{NULL}", "{NULL}"),
+    "redo_delivery": (None, 8, "pending", "replayed"),
+    "release_deliveries": (None, 9),
+    "discard_deliveries": (None, 10, "discarded"),
+    "load_sent": ("run-11",),
+    "find_deliveries": ("run-12", "delivery-12"),
+    "first_delivery": (None, "app", "ops"),
+    "next_deliveries": (None, "app", "ops", 5),
+    "insert_delivery": (None, "{new}", "{13}", "{1}", "{app}", "{ops}", "{pending}", '{""}', "{NULL}", "{0}"),
+    "save_step": (*("{23}", "{1}", "{key}", "{name}", "{done}", "{0}", "{1}", "{1}"), *("{NULL}",) * 3, "{1}", "{1}"),
+    "finish_well": (None, "{24}", "{1}", "{NULL}", "{NULL}"),
+    "finish_run": (None, "{25}", "{1}", "{dead}", *("{NULL}",) * 4, "{1}"),
+    "save_effect": (None, "{effect-14}", "{14}", "{1}", "{confirmed}", "{NULL}", "{NULL}", "{NULL}", "{1}", "{1}"),
+    "stage_effect": (None, "effect-15", "run-15", 15, 1, "app", "agent", "book", "m:book", "idempotent", "[]", 1, 0),
+    "drop_effect": (None, "effect-16", 16, 1),
+    "open_staged_effect": (None, "effect-17", 17, 1, "intent", None, 0, 1),
+    "abandon_staged": (None, "run-18", 18, "discarded"),
+    "load_effects": ("run-19",),
+    "settle_effect": (None, "effect-20", "confirmed", None, "somebody", None),
+    "clear_failed_effects": ("{run-21}",),
+    "release_held_runs": (None, "run-22"),
+}
+
+FILL = [
+    """insert into wakeful_event (key, app, source, id, type, state, content, envelope, accepted_at)
+    select 'key-' || n, 'app', '/s', 'event-' || n, 't', 'accepted', '', '{}', n from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_run (id, root, app, agent, event_seq, state, owner, token, due_at, created_at)
+    select 'run-' || n, 'run-' || n, 'app', 'agent', n, case when n <= 30 then 'running' else 'done' end,
+      case when n <= 30 then 'process' end, 1, null, n
+    from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_delivery (id, run_seq, app, channel, state, message, position, due_at, created_at)
+    select 'delivery-' || n, n, 'app', 'ops', 'pending', '""', 0, 0, n from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_effect (id, root, run_seq, app, agent, action, reference, safety, state, arguments, tries, attempt,
+      position, opened_at, staged)
+    select 'effect-' || n, 'run-' || n, n, 'app', 'agent', 'book', 'm:book', 'idempotent', $3, '[]', 0, 1, 0, n, 1
+    from generate_series($1::bigint, $2::bigint) n""",
+]
+
+
+async def fill(connection: Any, first: int, last: int, state: str) -> None:
+    for insert in FILL:
+        more = (state,) if "$3" in insert else ()
+        await connection.execute(insert, first, last, *more)
+
+
+def quoted(value: object) -> str:
+    return (
+        "null" if value is None else str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
+    )
+
+
+@pytest.fixture
+async def connection(postgres_url: str) -> AsyncIterator[Any]:
+    connected = await asyncpg.connect(postgres_url, server_settings=ONLY_POINT_LOOKUPS, statement_cache_size=0)
+    yield connected
+    await connected.close()
+
+
+def scans(plan: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """Every place where rows of a table are looked at, and how many were."""
+    if "Relation Name" in plan and "Scan" in plan["Node Type"]:
+        loops = plan["Actual Loops"]
+        removed = plan.get("Rows Removed by Filter", 0) + plan.get("Rows Removed by Index Recheck", 0)
+        place = f"{plan['Node Type']} of {plan['Relation Name']} by {plan.get('Index Name')}"
+        yield place, round((plan["Actual Rows"] + removed) * loops)
+    for inner in plan.get("Plans", []):
+        yield from scans(inner)
+
+
+class TestPlansMadeWhileTheTableWasSmall:
+    @pytest.mark.parametrize("analysed", [False, True], ids=["unknown", "known to be small"])
+    @pytest.mark.parametrize("few", [1, 30, 300])
+    @pytest.mark.parametrize("waiting", ["staged", "retrying", "held", "failed"])
+    async def test_find_their_rows_by_key(self, connection: Any, waiting: str, few: int, analysed: bool):
+        queries = load_queries("postgres")
+        await fill(connection, 1, few, waiting)
+        if analysed:
+            await connection.execute("analyze")
+        for name, given in ASKED.items():
+            await connection.execute(f"prepare {name} as {queries[name].sql}")
+            await connection.execute("begin")
+            await connection.execute(f"execute {name}({', '.join(map(quoted, given))})")
+            await connection.execute("rollback")
+        await fill(connection, few + 1, MANY, waiting)
+        wide: dict[str, list[str]] = {}
+        for name, given in ASKED.items():
+            call = f"execute {name}({', '.join(map(quoted, given))})"
+            await connection.execute("begin")
+            (row,) = await connection.fetch(f"explain (analyze, format json) {call}")
+            await connection.execute("rollback")
+            (plan,) = json.loads(row[0])
+            found = [f"{place}: {rows}" for place, rows in scans(plan["Plan"]) if rows > LOOKED_AT]
+            if found:
+                wide[name] = found
+        assert wide == {}
