@@ -422,7 +422,9 @@ order by delivery.seq + 0 desc
 
 -- release_held_runs(now, root) --
 -- differs: as load_sent.
-update wakeful_run set state = 'ready', reason = 'a person settled what it was held for', due_at = {now}
+update wakeful_run
+set state = 'ready', reason = 'a person settled what it was held for', due_at = {now},
+    started_at = started_at + ({now} - coalesce(due_at, {now}))
 where seq = any(array(
     select seq from wakeful_run where id = :root
     union all
@@ -435,6 +437,18 @@ returning app, agent, id, seq
 -- settle_effect(now, id, state, result, operator, note) --
 -- differs: as save_delivery.
 update wakeful_effect
-set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now}
-where id = :id and state || '' = 'held'
+set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now},
+    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end
+where id = :id
+  and (state || '' = 'held' or (state || '' in ('intent', 'unknown') and exists (
+    select 1 from wakeful_run run
+    where run.seq = wakeful_effect.run_seq and run.state || '' in ('dead', 'denied', 'cancelled'))))
 returning root
+
+-- family_at_work(root, seq) --
+-- differs: `state || ''` keeps the planner from walking along an index of all runs in these states.
+select cast(:seq as bigint), id from wakeful_run
+where root = :root and id <> root and seq <> :seq and state || '' in ('ready', 'running', 'waiting', 'held', 'parked')
+union all
+select cast(:seq as bigint), id from wakeful_run
+where id = :root and seq <> :seq and state || '' in ('ready', 'running', 'waiting', 'held', 'parked')
