@@ -13,12 +13,54 @@ def test_once_works_through_everything_that_is_due(wakeful, tickets):
         wakeful("emit", "app.py", "ticket.created", "--id", str(number), "--data", '{"title": "a"}')
     assert wakeful("once", "app.py").out == "wakeful: 5 done now\n"
     assert wakeful("once", "app.py").out == "wakeful: nothing was due\n"
-    assert wakeful("once", "app.py", "--json").json == {"finished": {}, "left": {}}
+    assert wakeful("once", "app.py", "--json").json == {"finished": {}, "left": {}, "messages": {}}
 
 
 def test_once_works_on_what_its_runs_send(wakeful, tickets):
     wakeful("emit", "app.py", "ticket.created", "--data", '{"title": "a", "severity": 3}')
-    assert wakeful("once", "app.py", "--json").json == {"finished": {"done": 2}, "left": {}}
+    assert wakeful("once", "app.py", "--json").json == {"finished": {"done": 2}, "left": {}, "messages": {}}
+
+
+def test_once_says_what_became_of_messages(wakeful, folder):
+    (folder / "app.py").write_text(
+        "from wakeful import App, Persistent, RateLimited, Run, on\n"
+        "from wakeful.channels import Channel\n"
+        "class Picky(Channel):\n"
+        "    def __init__(self, error): self.error = error\n"
+        "    async def deliver(self, messages): raise self.error\n"
+        "app = App('a', channels={'slow': Picky(RateLimited('later', retry_after='5m')), 'no': Picky(Persistent('no'))})\n"
+        "@app.agent(on('x'))\n"
+        "async def tell(run: Run) -> None:\n"
+        "    for channel in run.event.data: run.send(channel, 'hello')\n"
+    )
+    wakeful("emit", "app.py", "x", "--data", '["log", "slow", "no"]')
+    assert wakeful("once", "app.py").out == "wakeful: 1 done now, 1 message delivered, 1 waits, 1 dead\n"
+    assert wakeful("once", "app.py").out == "wakeful: nothing was due, 1 message waits\n"
+    wakeful("emit", "app.py", "x", "--data", '["no", "no"]')
+    told = wakeful("once", "app.py", "--json").json
+    assert told == {"finished": {"done": 1}, "left": {}, "messages": {"dead": 2, "pending": 1}}
+
+
+def test_a_message_that_waits_is_tried_now_or_discarded(wakeful, folder):
+    (folder / "app.py").write_text(
+        "from wakeful import App, RateLimited, Run, on\n"
+        "from wakeful.channels import Channel\n"
+        "class Slow(Channel):\n"
+        "    async def deliver(self, messages): raise RateLimited('later', retry_after='5m')\n"
+        "app = App('a', channels={'slow': Slow()})\n"
+        "@app.agent(on('x'), deliver='slow')\n"
+        "async def tell(run: Run) -> str:\n"
+        "    return 'hello'\n"
+    )
+    wakeful("emit", "app.py", "x")
+    wakeful("once", "app.py")
+    (delivery,) = wakeful("deliveries", "--json").json["deliveries"]
+    assert "1 message for channel slow of app a, the oldest since" in wakeful("doctor").out
+    what = f"delivery {delivery['id']} to channel slow"
+    assert wakeful("deliveries", "replay", delivery["id"]).out == f"{what}: tried now, was pending\n"
+    assert wakeful("deliveries", "discard", delivery["id"], "--note", "old").out == f"{what}: discarded, was pending\n"
+    assert wakeful("once", "app.py").out == "wakeful: nothing was due\n"
+    assert "old" in wakeful("why", delivery["id"]).out
 
 
 def test_once_can_be_interrupted(folder, start, wakeful):

@@ -78,6 +78,7 @@ def test_doctor_finds_nothing_wrong(wakeful, tickets):
         "store",
         "schema",
         "clock",
+        "outbox",
         "runs",
         "dead letters",
         "alarms",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from wakeful.cli.arguments import Command, Parser, add_json
+from wakeful.cli.carrying import number
 from wakeful.cli.life import Stopping, live
 from wakeful.cli.terminal import print_json
 from wakeful.cli.working import add_working, close, first_of, make_runtime, prepare, stop_politely
@@ -33,24 +34,41 @@ async def _once(app: App, arguments: argparse.Namespace, stopping: Stopping) -> 
     runtime = make_runtime(app, arguments)
     try:
         await runtime.open()
-        before = await runtime.reader.counts()
+        before, sent_before = await runtime.reader.counts(), await runtime.reader.delivery_counts()
         await runtime.start()
         await first_of(runtime.drain(), stopping.asked.wait())
         await stop_politely(runtime, stopping, arguments.grace)
-        after = await runtime.reader.counts()
+        after, sent_after = await runtime.reader.counts(), await runtime.reader.delivery_counts()
     finally:
         await close(runtime)
     ended = {state: after.get(state, 0) - before.get(state, 0) for state in sorted(FINAL_RUN_STATES)}
     left = {state: count for state, count in sorted(after.items()) if state not in FINAL_RUN_STATES and count}
+    messages = {state: sent_after.get(state, 0) - sent_before.get(state, 0) for state in ("delivered", "dead")}
+    messages |= {"pending": sent_after.get("pending", 0)}
     if arguments.json:
-        print_json({"finished": {state: count for state, count in ended.items() if count > 0}, "left": left})
+        finished = {state: count for state, count in ended.items() if count > 0}
+        told = {state: count for state, count in messages.items() if count > 0}
+        print_json({"finished": finished, "left": left, "messages": told})
     else:
-        print(f"wakeful: {sentence(ended, left)}")
+        print(f"wakeful: {sentence(ended, left, messages)}")
     return stopping.exit_code or (130 if stopping.asked.is_set() else 0)
 
 
-def sentence(ended: Mapping[Any, int], left: Mapping[Any, int]) -> str:
+def sentence(ended: Mapping[Any, int], left: Mapping[Any, int], messages: Mapping[str, int]) -> str:
     done = ", ".join(f"{count} {state}" for state, count in ended.items() if count > 0)
     rest = ", ".join(f"{count} {state}" for state, count in left.items())
-    first = f"{done} now" if done else "nothing was due"
+    sent = words_about(messages)
+    nothing = not done and messages["delivered"] <= 0 and messages["dead"] <= 0
+    first = ", ".join([*([f"{done} now"] if done else []), *(["nothing was due"] if nothing else []), *sent])
     return f"{first}; {rest} left for later" if rest else first
+
+
+def words_about(messages: Mapping[str, int]) -> list[str]:
+    """What became of messages, and how many still wait: "1 message delivered", "2 wait", "1 dead"."""
+    waits = "waits" if messages["pending"] == 1 else "wait"
+    parts = [(messages["delivered"], "delivered"), (messages["pending"], waits), (messages["dead"], "dead")]
+    told = [(count, word) for count, word in parts if count > 0]
+    return [
+        f"{number(count, 'message')} {word}" if place == 0 else f"{count} {word}"
+        for place, (count, word) in enumerate(told)
+    ]

@@ -279,6 +279,10 @@ class Reader:
         """How many runs are in which state."""
         return {row[0]: row[1] for row in await self._database.fetch("count_runs")}
 
+    async def delivery_counts(self) -> dict[str, int]:
+        """How many deliveries are in each state."""
+        return {row[0]: row[1] for row in await self._database.fetch("count_deliveries")}
+
     async def waiting_agents(self, app: str) -> list[tuple[str, int]]:
         """Agents of an app with runs that wait to be claimed, and how many."""
         return [(row[0], row[1]) for row in await self._database.fetch("waiting_agents", app)]

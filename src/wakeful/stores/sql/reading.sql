@@ -187,6 +187,9 @@ select min(due_at) from (
 -- count_runs() --
 select state, count(*) from wakeful_run group by state
 
+-- count_deliveries() --
+select state, count(*) from wakeful_delivery group by state
+
 -- list_processes(now) --
 select id, host, pid, state, started_at, lease_until, lease_until - {now} from wakeful_process
 order by case state when 'alive' then 0 else 1 end, started_at desc limit 50
