@@ -718,6 +718,7 @@ class TestReplayOfWhatWasCommitted:
         @app.agent(on("go"), deliver="ops", checks=[lambda text: text == "good" or "bad"])
         async def answer(run: Run) -> str:
             run.stage(book, "a")
+            run.send("ops", "the same")
             return "good" if good else "bad"
 
         async with working(app) as runtime:
@@ -726,9 +727,11 @@ class TestReplayOfWhatWasCommitted:
             await runtime.store.redo(RedoRun(run["id"], "me", "mended"))
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
-        assert (run["state"], post.bodies) == ("done", ["good"])
+        assert (run["state"], post.bodies) == ("done", ["the same", "good"])
         assert [what for _, what in service.done] == ["a"]
-        assert [one["state"] for one in run["deliveries"]] == ["discarded", "delivered"]
+        assert [(one["message"], one["state"]) for one in run["deliveries"]] == [
+            ("bad", "discarded"), ("the same", "delivered"), ("good", "delivered"),
+        ]  # fmt: skip
 
     async def test_a_held_output_can_be_discarded(self, app: App, post: Post):
         @app.agent(on("go"), deliver="ops", checks=[lambda _: "bad"])

@@ -189,6 +189,12 @@ insert into wakeful_delivery (id, run_seq, app, channel, state, message, subject
 select :id, seq, :app, :channel, :state, :message, :subject, :position, {now}, {now}
 from wakeful_run where seq = :run_seq and token = :token and state = 'running' and committed_at is null
 
+-- replace_dropped(id, run_seq, token) --
+-- A message that a replay dropped with its held output, and that the handler sends again after all: it is one thing, and is
+-- shown once. What was held, and who had it done again, is with the remedy.
+delete from wakeful_delivery where id = :id and run_seq = :run_seq and state = 'discarded'
+  and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running' and committed_at is null)
+
 -- stage_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, arguments, attempt, position) --
 -- To be released once the run is committed. One that was staged before and never begun is staged anew.
 insert into wakeful_effect

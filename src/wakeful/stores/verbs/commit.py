@@ -27,6 +27,14 @@ def commit_runs(now: int | None, requests: Sequence[CommitRun]) -> Transaction[l
     going = sorted((one for one in requests if _place(one.claim) not in results), key=lambda one: one.claim.seq)
     deliveries = [_delivery_row(now, one, delivery) for one in going for delivery in one.deliveries]
     if deliveries:
+        again = [
+            (one.id, request.claim.seq, request.claim.token)
+            for request in going
+            for one in request.deliveries
+            if not request.claim.first_start
+        ]
+        if again:
+            yield "replace_dropped", again
         yield Count("insert_delivery", deliveries)
     effects = sorted(_staged_row(now, one, number) for one in going for number in range(len(one.effects)))
     if effects:
