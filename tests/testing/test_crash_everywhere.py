@@ -59,7 +59,7 @@ async def test_an_idempotent_action_that_ignores_its_id_is_found(store_url: str)
 async def test_a_find_that_never_finds_is_found(store_url: str):
     """Without a look outside: the kit itself counts what actions do."""
     report = await crash_everywhere(build(Bank(), "blind-find"), PAID, store=store_url)
-    assert {problem.what for problem in report.problems} == {"transfer[20] was done 2 times instead of 1 (reconcile)"}
+    assert {problem.what for problem in report.problems} == {"transfer(20) was done 2 times instead of 1 (reconcile)"}
     assert any("SaveEffect" in problem.boundary.requests for problem in report.problems)
 
 
