@@ -178,7 +178,7 @@ async def test_fakes_are_arranged_in_each_world(store_url: str):
     report = await crash_everywhere(app, "go", store=store_url, arrange=arrange)
     report.check()
     assert {run["output"] for run in report.baseline.runs.values()} == {"hello"}
-    assert [str(one) for one in report.baseline.deeds] == ['send["hello"]']
+    assert [str(one) for one in report.baseline.deeds] == ['send("hello")']
     assert not sent
     with pytest.raises(ConfigError, match="arrange= cannot reach another one"):
         await crash_everywhere("app.py", "go", processes=True, arrange=arrange)
