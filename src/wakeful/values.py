@@ -109,6 +109,22 @@ def digest_of_arguments(
     return blake2b(text.encode(), digest_size=9).hexdigest(), text
 
 
+def arguments_of(stored: Any) -> str:
+    """The stored arguments of a call as one would write them: ("Ada", 3, colour="red")."""
+    if not isinstance(stored, list):
+        return "" if stored is None else f"({stored})"
+    keywords: dict[str, Any] = {}
+    if stored and isinstance(stored[-1], dict) and list(stored[-1]) == ["**"]:
+        *stored, last = stored
+        keywords = last["**"]
+    parts = [_written(one) for one in stored] + [f"{name}={_written(one)}" for name, one in keywords.items()]
+    return f"({', '.join(parts)})"
+
+
+def _written(value: Any) -> str:
+    return to_json(value, inf_nan_mode="strings").decode()
+
+
 def _canonical(value: Any) -> Any:
     kind = type(value)
     if kind in _SCALARS:

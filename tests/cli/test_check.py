@@ -123,3 +123,22 @@ def test_channels_that_nobody_declared_are_all_named(wakeful, folder):
     assert 'deliver="nowhere": app desk has no such channel.' in result.err
     assert "no problems" not in result.out
     assert len(wakeful("check", "app.py", "--json", code=1).json["problems"]) == 2
+
+
+def test_secrets_that_are_missing_here_are_named(wakeful, folder, monkeypatch):
+    (folder / "app.py").write_text(
+        "from wakeful import App, env, on\n"
+        "from wakeful.channels import http\n"
+        "hook = http('https://example.com/hook', secret=env('HOOK_SECRET'), headers={'X-Token': env('HOOK_TOKEN')})\n"
+        "app = App('desk', channels={'ops': hook})\n"
+        "@app.agent(on('a'))\n"
+        "async def f(run): ...\n"
+    )
+    secret, header = wakeful("check", "app.py", "--json").json["notes"]
+    assert secret.startswith(
+        "channel ops: http(https://example.com/hook), secret: the environment variable HOOK_SECRET"
+    )
+    assert "header X-Token: the environment variable HOOK_TOKEN is not set" in header
+    monkeypatch.setenv("HOOK_SECRET", "x")
+    monkeypatch.setenv("HOOK_TOKEN", "y")
+    assert wakeful("check", "app.py", "--json").json["notes"] == []

@@ -157,10 +157,12 @@ def test_bench_gets_its_options(wakeful, folder, monkeypatch):
         return 0
 
     monkeypatch.setitem(sys.modules, "bench", SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "bench.main", SimpleNamespace(main=main))
+    monkeypatch.setitem(sys.modules, "bench.main", SimpleNamespace(main=main, NAMES=("a", "b", "outgoing")))
     monkeypatch.setattr(sys, "path", [*sys.path])
     wakeful("bench", "--smoke", "--json", "--only", "a", "--only", "b", "--seconds", "2s")
     assert got == [["--smoke", "--json", "--only", "a", "--only", "b", "--seconds", "2"]]
+    assert 'no measurement "outgonig". Did you mean "outgoing"?' in wakeful("bench", "--only", "outgonig", code=2).err
+    assert len(got) == 1
 
 
 def test_demo_gets_its_options(wakeful, monkeypatch):

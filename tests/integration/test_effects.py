@@ -320,7 +320,7 @@ class TestTheLedger:
             await pass_time(runtime)
             run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
         assert (run["state"], service.calls[0][1], len(service.calls)) == ("held", 10, 1)
-        assert "arguments changed: was [10], now [20]" in run["reason"]
+        assert "arguments changed: was (10), now (20)" in run["reason"]
 
     async def test_branches_that_swap_are_not_taken_for_changed_arguments(self, app: App):
         service = Service()

@@ -474,7 +474,7 @@ class TestStaging:
             assert redone is not None
             again = await runtime.reader.run(redone.run) or {}
         assert again["state"] == "held"
-        assert 'arguments changed: was ["a"], now ["b"]' in again["reason"]
+        assert 'arguments changed: was ("a"), now ("b")' in again["reason"]
         assert len(service.done) == 1
 
 

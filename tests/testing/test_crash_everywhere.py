@@ -59,7 +59,7 @@ async def test_an_idempotent_action_that_ignores_its_id_is_found(store_url: str)
 async def test_a_find_that_never_finds_is_found(store_url: str):
     """Without a look outside: the kit itself counts what actions do."""
     report = await crash_everywhere(build(Bank(), "blind-find"), PAID, store=store_url)
-    assert {problem.what for problem in report.problems} == {"transfer[20] was done 2 times instead of 1 (reconcile)"}
+    assert {problem.what for problem in report.problems} == {"transfer(20) was done 2 times instead of 1 (reconcile)"}
     assert any("SaveEffect" in problem.boundary.requests for problem in report.problems)
 
 
@@ -178,7 +178,7 @@ async def test_fakes_are_arranged_in_each_world(store_url: str):
     report = await crash_everywhere(app, "go", store=store_url, arrange=arrange)
     report.check()
     assert {run["output"] for run in report.baseline.runs.values()} == {"hello"}
-    assert [str(one) for one in report.baseline.deeds] == ['send["hello"]']
+    assert [str(one) for one in report.baseline.deeds] == ['send("hello")']
     assert not sent
     with pytest.raises(ConfigError, match="arrange= cannot reach another one"):
         await crash_everywhere("app.py", "go", processes=True, arrange=arrange)

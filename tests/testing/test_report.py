@@ -14,7 +14,7 @@ from wakeful.testing.report import CrashReport, Seen, compare
 
 def a_run(state: str = "done", **more: Any) -> dict[str, Any]:
     run = {"id": "1", "agent": "go", "state": state, "reason": None, "error": None, "output": None, "deliveries": []}
-    return {**run, **more}
+    return {**run, "event": {"source": "/shop", "id": "1", "type": "paid"}, **more}
 
 
 def seen(*runs: dict[str, Any], deeds: list[Deed] | None = None, outside: Any = None) -> Seen:
@@ -97,6 +97,27 @@ def test_what_waits_for_a_person_did_not_never_happen_but_may_have_happened_twic
     assert [kind for kind, _ in compare(before, seen(held, outside=["a", "a"]))] == ["twice"]
 
 
+def an_event(identifier: str, kind: str = "told") -> dict[str, Any]:
+    return {"key": f"key {identifier}", "source": "/shop", "id": identifier, "type": kind}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (["a"], ["a"], []),
+        (["a"], ["a", "b"], ["twice"]),
+        (["a"], ["b"], ["otherwise"]),
+        ([], ["a"], ["otherwise"]),
+        (["a", "b"], ["a"], ["never"]),
+        (["1"], ["1", "a"], ["otherwise"]),  # the first is that of the run
+    ],
+)
+def test_events_that_nobody_took(before: list[str], after: list[str], told: list[str]):
+    first, then = seen(), seen()
+    first.events, then.events = [an_event(one) for one in before], [an_event(one) for one in after]
+    assert [kind for kind, _ in compare(first, then)] == told
+
+
 def test_a_report_is_a_table():
     report = CrashReport(seen(deeds=[deed("reconcile")]))
     report.add(Boundary(9, "before", ("SaveSteps",), "k1", "go: SaveSteps fetch"), seen(deeds=[deed("reconcile")] * 2))
@@ -105,12 +126,12 @@ def test_a_report_is_a_table():
     assert str(report).splitlines() == [
         "2 boundaries, 1 with problems, 1 held for a person",
         "   1  before go: SaveSteps fetch                go done",
-        "      ! pay[7] was done 2 times instead of 1 (reconcile)",
+        "      ! pay(7) was done 2 times instead of 1 (reconcile)",
         "   2  after go: SaveEffect pay                  go held",
         "      ? held: go: pay: nobody knows",
     ]
     assert [str(problem) for problem in report.problems] == [
-        "pay[7] was done 2 times instead of 1 (reconcile), when the process died at boundary 1, before go: SaveSteps fetch"
+        "pay(7) was done 2 times instead of 1 (reconcile), when the process died at boundary 1, before go: SaveSteps fetch"
     ]
     with pytest.raises(AssertionError, match="a crash at 1 of 2 boundaries shows: 1 × twice"):
         report.check()

@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from wakeful.cli.arguments import Command, Parser, seconds
-from wakeful.errors import NotFound
+from wakeful.cli.arguments import Command, Parser, UsageError, seconds
+from wakeful.errors import NotFound, did_you_mean
 
 
 def declare(parser: Parser) -> None:
@@ -22,10 +22,14 @@ def declare(parser: Parser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     sys.path.insert(0, str(find_checkout()))
     try:
-        from bench.main import main
+        from bench.main import NAMES, main
     except ImportError as error:
         message = f"the benchmark needs {error.name}: `make bench` installs what it measures against"
         raise NotFound(message) from None
+    for name in arguments.only:
+        if name not in NAMES:
+            message = f'bench --only: there is no measurement "{name}".{did_you_mean(name, NAMES)}'
+            raise UsageError(message)
     words = [f"--{name}" for name in ("smoke", "json") if getattr(arguments, name)]
     for name in arguments.only:
         words += ["--only", name]

@@ -89,9 +89,18 @@ def host_problem(host: str | None) -> str | None:
 
 
 def notes(app: App) -> list[str]:
-    """What is allowed, and still may not be meant."""
+    """What is allowed, and still may not be meant. Secrets are among it: those of where it runs need not be here."""
     if not app.agents:
-        return [f'app {app.name} has no agents: declare one with @app.agent(on("type"))']
+        return [f'app {app.name} has no agents: declare one with @app.agent(on("type"))', *missing(app)]
+    return [*missing(app), *without_trigger(app)]
+
+
+def missing(app: App) -> list[str]:
+    """What channels would not find here, so that `serve` and `worker` would refuse to start."""
+    return [f"channel {name}: {words}" for name, channel in app.channels.items() for words in channel.missing()]
+
+
+def without_trigger(app: App) -> list[str]:
     return [
         f"agent {agent.name} has no trigger: only `wakeful run` starts it"
         for agent in app.agents.values()

@@ -18,6 +18,7 @@ from rich.text import Text
 from wakeful import __version__
 from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store
 from wakeful.cli.carrying import number
+from wakeful.cli.check import missing
 from wakeful.cli.opening import chosen_store, is_store
 from wakeful.cli.terminal import plain, print_json, terminal
 from wakeful.clock import SECOND, SystemClock, readable
@@ -90,6 +91,8 @@ def look_around(arguments: argparse.Namespace) -> Iterator[Finding]:
             yield Finding("app", "broken", str(error), "mend it, then `wakeful check` again")
         else:
             yield Finding("app", "good", f"{app.name}, agents: {', '.join(app.agents) or 'none'}")
+            for words in missing(app):
+                yield Finding("secrets", "look", words, "set it where `wakeful serve` or `worker` is started")
     url = chosen_store(arguments, app)
     try:
         path = sqlite_path(url)

@@ -11,9 +11,9 @@ from rich.text import Text
 from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_limit, add_store, one_of
 from wakeful.cli.opening import chosen_store, read
 from wakeful.cli.terminal import Cell, ago, is_piped, now, plain, print_json, print_table, short, state, terminal, took
-from wakeful.cli.trace import arguments_of
 from wakeful.model import RUN_STATES, STORED_EVENT_STATES, AlarmState
 from wakeful.stores.reading import LONGEST_PAGE, Reader
+from wakeful.values import arguments_of
 
 WIDE = 100
 NARROW = 70

@@ -30,6 +30,7 @@ from wakeful.cli.terminal import (
 from wakeful.clock import SECOND, readable
 from wakeful.errors import NotFound
 from wakeful.stores.reading import SHORTEST_PREFIX
+from wakeful.values import arguments_of
 
 Shown = dict[str, Any]
 
@@ -250,15 +251,3 @@ class Drawing:
 def by_another(one: Shown, run: str) -> list[str]:
     """A family of runs has one ledger: whose effect or message it is, if it is not this run's own."""
     return [] if one["run"] == run else [f"by run {plain(one['run'])}"]
-
-
-def arguments_of(arguments: Any) -> str:
-    """A call's arguments as one would write them: ("Ada", 3, colour="red")."""
-    if not isinstance(arguments, list):
-        return "" if arguments is None else f"({arguments})"
-    keywords: Shown = {}
-    if arguments and isinstance(arguments[-1], dict) and list(arguments[-1]) == ["**"]:
-        *arguments, last = arguments
-        keywords = last["**"]
-    parts = [value(one) for one in arguments] + [f"{name}={value(one)}" for name, one in keywords.items()]
-    return f"({', '.join(parts)})"

@@ -43,7 +43,7 @@ from wakeful.execution.actions import Action, Operation, find_action
 from wakeful.execution.call import call, within_lease
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, marked
 from wakeful.model import Decision, Effect
-from wakeful.values import from_text, read_back, returns_of, to_text
+from wakeful.values import arguments_of, from_text, read_back, returns_of, to_text
 
 if TYPE_CHECKING:
     from wakeful.execution.run import Run
@@ -217,7 +217,7 @@ class EffectCall:
         name = self._action.name
         try:
             text = to_text(value, what=f"the result of action {name}")
-            value = read_back(value, text, returns_of(self._action.function), step=name)
+            value = read_back(value, text, returns_of(self._action.function), of=f"action {name}")
         except Persistent as error:
             await self._hold_unfit(error, "it was done")
         else:
@@ -227,7 +227,9 @@ class EffectCall:
     async def _read_result(self) -> Any:
         effect = self.effect
         try:
-            return from_text(effect.result or "null", returns_of(self._action.function), step=self._action.name)
+            return from_text(
+                effect.result or "null", returns_of(self._action.function), of=f"action {self._action.name}"
+            )
         except Persistent as error:
             if effect.settled_by is None:
                 raise
@@ -350,7 +352,7 @@ class EffectCall:
             )
             text = None if found is None else to_text(found, what=f"what find of action {action.name} found")
             if text is not None:
-                from_text(text, returns_of(action.function), step=action.name)
+                from_text(text, returns_of(action.function), of=f"action {action.name}")
         except Exception as error:
             reason = f"{why}. find could not tell: {type(error).__name__}: {words_of(error)}"
             await self._save("held", reason=reason)
@@ -420,7 +422,8 @@ def other_arguments(before: Sequence[Effect], text: str) -> str | None:
     """In words, what an earlier attempt did and this one does not ask for again."""
     if not before:
         return None
-    return f"arguments changed: was {before[0].arguments[:ARGUMENTS_SHOWN]}, now {text[:ARGUMENTS_SHOWN]}"
+    was, now = (arguments_of(from_json(stored))[:ARGUMENTS_SHOWN] for stored in (before[0].arguments, text))
+    return f"arguments changed: was {was}, now {now}"
 
 
 async def settle_open(run: Run, effects: Sequence[Effect]) -> None:

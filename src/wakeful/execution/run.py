@@ -328,7 +328,7 @@ class Run:
             guess = did_you_mean(str(channel), self._around.channels)
             words = f'run.send: app {self._around.app} has no channel "{channel}".{guess}'
             raise UnknownChannel(f'{words} Declare it: App(…, channels={{"{channel}": http("https://…")}})')
-        text = to_text(message, what=f"the message to channel {channel}")
+        text = to_text(message, what=f"the message to channel {channel}", passed=True)
         subject = None if subject is None else plain(subject)
         key, _ = self._next_key(f"send {channel}", digest(text, subject or ""))
         identifier = f"{self._claim.root}-{digest(key, size=6)}"
@@ -351,7 +351,7 @@ class Run:
             message = f"{call}({action.name}, …): {error} ({action.written_at})"
             raise Persistent(message) from None
         uses(self.app, action)
-        digested, text = digest_of_arguments(arguments, keywords, step=action.name)
+        digested, text = digest_of_arguments(arguments, keywords, of=f"action {action.name}")
         base = f"act {action.name}:{digested}"
         if self._cut.get(base):
             return self._cut[base].pop(0), text  # the handler had stopped waiting for it, and asks for it again

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from wakeful.execution.actions import Action, Operation
-from wakeful.values import digest_of_arguments
+from wakeful.values import arguments_of, digest_of_arguments
 
 ARGUMENTS_SHOWN = 80
 
@@ -25,7 +25,8 @@ class Deed:
     operation: str
 
     def __str__(self) -> str:
-        shown = self.arguments if len(self.arguments) <= ARGUMENTS_SHOWN else self.arguments[:ARGUMENTS_SHOWN] + "…"
+        whole = arguments_of(from_json(self.arguments))
+        shown = whole if len(whole) <= ARGUMENTS_SHOWN else whole[:ARGUMENTS_SHOWN] + "…"
         return f"{self.action}{shown}"
 
 

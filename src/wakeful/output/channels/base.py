@@ -61,6 +61,10 @@ class Channel(ABC):
         again with the same id, what will not (a 4xx, `Persistent`) makes the message a dead letter at once.
         """
 
+    def missing(self) -> list[str]:
+        """What it needs of its surroundings, like `env("NAME")`, and would not find if it were opened here; in words."""
+        return []
+
     def describe(self) -> dict[str, Any]:
         """The channel for people and JSON. Never a secret."""
         return {"kind": type(self).__name__.lower()}

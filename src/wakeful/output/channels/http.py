@@ -167,6 +167,18 @@ class Http(Channel):
             _check_value(name, revealed[name], self._where)
         return revealed
 
+    def missing(self) -> list[str]:
+        """Each secret is asked by itself, so that all that are missing are named at once."""
+        needed = [(one, "secret") for one in self._secrets]
+        needed += [(one, f"header {name}") for name, one in self._headers.items()]
+        found = []
+        for one, what in needed:
+            try:
+                reveal(one, needed_by=f"{self._where}, {what}")
+            except ConfigError as error:
+                found.append(str(error))
+        return found
+
     def describe(self) -> dict[str, Any]:
         return {
             "kind": "http",
