@@ -47,8 +47,7 @@ def value_of(wakeful, agent="counter"):
 
 def test_show(wakeful, kept, monkeypatch):
     (run,) = wakeful("runs", "--json").json["runs"]
-    state, untouched = wakeful("state", "--json").json["states"]
-    assert (untouched["agent"], untouched["version"], untouched["value"]) == ("later", 0, None)
+    (state,) = wakeful("state", "--json").json["states"]
     assert (state["app"], state["agent"], state["version"], state["changed_by"]) == ("desk", "counter", 1, run["id"])
     assert state["value"] == {"count": 1, "names": ["a"]}
     monkeypatch.setenv("COLUMNS", "80")
