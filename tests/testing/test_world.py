@@ -221,7 +221,7 @@ async def test_effects_deeds_and_alarms_are_seen(app: App, store_url: str):
             ("risky", "held"),
         ]
         assert [one["result"] for one in await world.effects(action="post")] == ["posted 7"]
-        assert [str(one) for one in world.deeds.all()] == ["post[7]"]
+        assert [str(one) for one in world.deeds.all()] == ["post(7)"]
         assert await world.deliveries() == []
         (alarm,) = await world.alarms()
         assert "held for a person" in alarm["text"]
