@@ -934,3 +934,18 @@ class TestWhatAReviewFound:
         assert late is not None
         assert late.refused is not None
         assert "which is not over yet" in late.refused
+
+    async def test_what_was_refused_leaves_no_doubt_behind(self, app: App):
+        """After a replay it is as if it had never been called: a 429 is waited for, also by what may be done once."""
+        from wakeful.stores.base import RedoRun
+
+        service = Service(Answered(422), RateLimited(retry_after=1), "done")
+        declare(app, service, safety="at_most_once")
+        async with working(app) as runtime:
+            run = await go(runtime)
+            assert (run["state"], run["effects"][0]["state"]) == ("dead", "failed")
+            await runtime.store.redo(RedoRun(run["id"], "me"))
+            await runtime.drain()
+            await pass_time(runtime, "10s")
+            run = await runtime.reader.run(run["id"]) or {}
+        assert (run["state"], len(service.calls)) == ("done", 3)

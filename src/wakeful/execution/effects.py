@@ -287,8 +287,8 @@ class EffectCall:
         run, action = self._run, self._action
         if run.interrupted == "lost":
             return
-        if not self._begun:
-            await self._save("retrying", reason="not begun")
+        if not self._begun:  # this call was not; but an earlier one may have been done
+            await self._save("unknown" if self.effect.doubtful else "retrying", reason="not begun")
             return
         self.effect.doubtful = True
         why = CUT_OFF.get(run.interrupted, "the call was cut off")
@@ -303,7 +303,7 @@ class EffectCall:
         step = after(self._action, error, self._facts(), chance=self._run.chance.uniform)
         if not self._begun and not isinstance(step, Fail):
             raise error
-        if not certainly_not_done(error):
+        if not (certainly_not_done(error) or isinstance(step, Fail)):  # what was refused was not done
             self.effect.doubtful = True
         await self._carry_out(step, error, f"{type(error).__name__}: {words_of(error)}")
 

@@ -287,8 +287,9 @@ class Run:
         except asyncio.CancelledError:
             if self.interrupted is None:
                 effect = self.ledger.enter(await opening)
-                effect.state, effect.reason = "retrying", "not begun"
-                await self.save_effect(effect)
+                if effect.state == "intent":  # and not one that was stored before, and is over
+                    effect.state, effect.reason = "retrying", "not begun"
+                    await self.save_effect(effect)
             else:
                 opening.cancel()
             raise
