@@ -257,8 +257,15 @@ class Courier:
 
     async def open(self) -> None:
         """Before anything is taken: a channel whose secret is missing says so now."""
-        for lane in self._lanes.values():
-            await call(lane.channel.open, (self._around,), {}, what=lane.name)
+        opened: list[ChannelLane] = []
+        try:
+            for lane in self._lanes.values():
+                opened.append(lane)
+                await call(lane.channel.open, (self._around,), {}, what=lane.name)
+        except BaseException:  # whoever tries again, with what was missing, finds them as they were
+            for lane in opened:
+                await lane.close()
+            raise
 
     async def start(self) -> None:
         self._started = True
