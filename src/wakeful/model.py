@@ -27,13 +27,18 @@ from wakeful.clock import Microseconds
 EventState = Literal["accepted", "duplicate", "expired", "unmatched", "quarantined"]
 AdmissionState = Literal["started", "joined", "superseded", "skipped", "expired", "denied"]
 RunState = Literal["ready", "running", "waiting", "held", "parked", "done", "dead", "denied", "cancelled"]
-StepState = Literal["done", "failed", "retrying", "fact"]
+StepState = Literal["done", "failed", "retrying", "waiting", "fact"]
 Safety = Literal["idempotent", "reconcile", "at_most_once"]
 EffectState = Literal["staged", "intent", "retrying", "unknown", "held", "confirmed", "failed", "abandoned", "undone"]
 DeliveryState = Literal["held", "pending", "delivered", "dead", "discarded"]
 AlarmState = Literal["open", "acknowledged", "resolved"]
 ProcessState = Literal["alive", "stopped", "dead"]
-AttemptOutcome = Literal["retried", "released", "crashed", "waited", "held", "dead", "denied", "done"]
+ApprovalState = Literal["open", "answered", "expired", "withdrawn"]
+CircuitState = Literal["closed", "open", "probing", "recovering"]
+Overlap = Literal["queue", "skip", "replace"]
+AttemptOutcome = Literal[
+    "retried", "released", "crashed", "waited", "held", "parked", "dead", "denied", "cancelled", "done"
+]
 Answer = Literal["allow", "ask", "shadow", "hold", "deny"]
 
 EVENT_STATES = frozenset(get_args(EventState))
@@ -147,14 +152,29 @@ class Event:
     extensions: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The order and limits under which a run is admitted, as its agent declared them for this event."""
+
+    key: str | None = None
+    per_key: int = 1  # runs of one key at once
+    overlap: Overlap = "queue"
+    debounce: tuple[Microseconds, Microseconds] | None = None  # how long to wait for a newer event, and at most
+    batch: tuple[int, Microseconds] | None = None  # how many events at most, and how long to wait for them
+    priority: int = 0
+    shift: Microseconds = 0  # by how much it goes before others that came at the same time
+    expires: Microseconds | None = None  # it must start within this time
+
+
 @dataclass(slots=True)
 class Admission:
-    """What became of one event for one agent."""
+    """What became of one event for one agent. `flow` is None where the agent declared neither order nor limits."""
 
     agent: str
     state: AdmissionState
     run_id: str | None = None
     reason: str | None = None
+    flow: Flow | None = None
 
 
 @dataclass(slots=True)
@@ -294,6 +314,12 @@ class Claim:
     committed: Outcome | None = None  # its output is out; only what it staged is left to do
     state: StateRead | None = None  # of an agent that has one
     sent: frozenset[str] = frozenset()  # deliveries that an earlier run of its family committed
+    key: str | None = None  # runs of one key go in order
+    gathered: int = 1  # events that it is over; more than one: `events` has their envelopes
+    version: str | None = None  # of its agent's code, when it began
+    parent: tuple[int, str] | None = None  # the run that called it, and the step of that run
+    cancelled: tuple[str, str | None] | None = None  # who wants it to stop, and why
+    events: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 

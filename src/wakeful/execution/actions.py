@@ -54,6 +54,8 @@ class ActionOptions:
     attempts: int = 5
     backoff: Backoff = field(default_factory=Backoff)
     checks: tuple[Callable[..., Any], ...] = ()
+    dependency: str | None = None
+    undo: Callable[..., Any] | None = None
 
 
 class Action(Generic[P, T]):
@@ -146,6 +148,8 @@ def action(
     attempts: int = ...,
     backoff: Backoff | Duration = ...,
     checks: list[Callable[..., Any]] = ...,
+    dependency: str | None = None,
+    undo: Callable[..., Any] | None = None,
 ) -> Declares: ...
 def action(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declare a function as an action: `@action`, or `@action(safety="idempotent", risk="low")`.
@@ -229,8 +233,11 @@ def _read_option(name: str, value: Any, where: str) -> Any:
             message = f"{where}: checks must be a list of functions, not {value!r}"
             raise ConfigError(message)
         return tuple(value)
-    elif name == "find" and not (value is None or callable(value)):
-        message = f"{where}: find must be a function, not {value!r}"
+    elif name == "dependency" and not (value is None or (isinstance(value, str) and value)):
+        message = f"{where}: dependency must be a text that is not empty, not {value!r}"
+        raise ConfigError(message)
+    elif name in {"find", "undo"} and not (value is None or callable(value)):
+        message = f"{where}: {name} must be a function, not {value!r}"
         raise ConfigError(message)
     return value
 

@@ -5,17 +5,27 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
-from typing import Any, ParamSpec, TypeVar, cast, overload
+from typing import Any, Literal, ParamSpec, TypeVar, cast, get_args, overload
 
 from pydantic import TypeAdapter
 
-from wakeful.clock import SECOND, Duration, Microseconds, duration
+from wakeful.clock import SECOND, Duration, Microseconds, duration, readable
 from wakeful.errors import ConfigError, did_you_mean
+from wakeful.model import Overlap
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 MARK = "__wakeful_step__"
+LONGEST_DEBOUNCE = 10  # times its wait, unless told otherwise
+MOST_IN_A_BATCH = 10_000
+PRIORITIES = range(-10, 11)
+CHOICES: dict[str, tuple[str, ...]] = {
+    "on_dead": ("block", "skip"),
+    "overlap": get_args(Overlap),
+    "on_stuck": ("alarm", "cancel", "retry"),
+    "on_change": ("continue", "restart", "hold"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +63,34 @@ def as_backoff(value: Backoff | Duration, *, where: str) -> Backoff:
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """So many starts within a time, at most: "100/m".
+
+    >>> Rate.read("100/m")
+    Rate(most=100, within=60000000)
+    """
+
+    most: int
+    within: Microseconds
+
+    @classmethod
+    def read(cls, text: str) -> Rate:
+        """Out of "100/m", "5/10s" or "1/h"."""
+        most, slash, unit = text.partition("/") if isinstance(text, str) else ("", "", "")
+        try:
+            span = duration(unit.strip() if unit.strip()[:1].isdigit() else f"1{unit.strip()}")
+            if not slash or int(most) < 1 or span < SECOND // 1000:
+                raise ValueError
+        except ValueError:
+            message = f'{text!r} is not a rate: write how many in which time, like "100/m", "5/10s" or "1/h"'
+            raise ValueError(message) from None
+        return cls(int(most), span)
+
+    def __str__(self) -> str:
+        return f"{self.most} in {readable(self.within)}"
+
+
+@dataclass(frozen=True, slots=True)
 class StepOptions:
     """The settings of a step. A plain function has the defaults."""
 
@@ -61,6 +99,7 @@ class StepOptions:
     timeout: Microseconds | None = None
     attempts: int = 3
     backoff: Backoff = field(default_factory=lambda: Backoff(first="500ms", cap="1m"))
+    dependency: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +115,22 @@ class AgentOptions:
     deliver: str | None = None
     checks: tuple[Callable[[Any], Any], ...] = ()
     state: type[Any] | None = None
+    # order and limits
+    key: str | Callable[..., Any] | None = None
+    concurrency_per_key: int | None = None
+    on_dead: Literal["block", "skip"] = "block"
+    rate: Rate | None = None
+    debounce: tuple[Microseconds, Microseconds] | None = None
+    batch: tuple[int, Microseconds] | None = None
+    priority: int | str | Callable[..., Any] | None = None
+    expires: Microseconds | None = None
+    overlap: Overlap = "queue"
+    # what becomes of runs in flight
+    stuck_after: Microseconds | None = 3600 * SECOND
+    on_stuck: Literal["alarm", "cancel", "retry"] = "alarm"
+    version: str | None = None
+    on_change: Literal["continue", "restart", "hold"] = "continue"
+    retention: Microseconds | None = None
 
 
 DEFAULT_STEP = StepOptions()
@@ -91,6 +146,7 @@ def step(
     timeout: Duration | None = None,
     attempts: int = ...,
     backoff: Backoff | Duration = ...,
+    dependency: str | None = None,
 ) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
 def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declare a function as a step: `@step`, `@step(timeout="30s", attempts=5)`, or inline for a closure:
@@ -136,17 +192,19 @@ def read_options(kind: type[T], given: dict[str, Any], *, where: str) -> T:
         if name not in known:
             message = f'{where}: unknown option "{name}".{did_you_mean(name, known)}'
             raise ConfigError(message)
-        values[name] = _read(name, value, where)
+        values[name] = _read(name, value, where, kind)
     return kind(**values)
 
 
-def _read(name: str, value: Any, where: str) -> Any:
+def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> Any:
     if name == "backoff":
         return as_backoff(value, where=where)
-    if name in {"timeout", "deadline"}:
+    if name in {"timeout", "deadline", "expires", "stuck_after", "retention"}:
         return _read_duration(name, value, where)
-    if name in {"attempts", "concurrency", "max_crashes", "most"}:
-        optional = name == "concurrency"
+    if name in {"rate", "debounce", "batch", "priority"} or name in CHOICES:
+        return _read_flow(name, value, where)
+    if name in {"attempts", "concurrency", "max_crashes", "most", "concurrency_per_key"}:
+        optional = name in {"concurrency", "concurrency_per_key"}
         if not (
             (optional and value is None) or (isinstance(value, int) and not isinstance(value, bool) and value >= 1)
         ):
@@ -159,13 +217,70 @@ def _read(name: str, value: Any, where: str) -> Any:
         return tuple(value)
     if name == "state" and value is not None:
         _refuse_state(value, where)
-    if name in {"name", "owner", "deliver"} and not (value is None or (isinstance(value, str) and value)):
+    if name in {"name", "owner", "deliver", "dependency", "version"} and not (
+        value is None or (isinstance(value, str) and value)
+    ):
         message = f"{where}: {name} must be a text that is not empty, not {value!r}"
         raise ConfigError(message)
-    if name == "key" and not (value is None or callable(value)):
+    if name == "key" and kind is AgentOptions:
+        if not (value is None or callable(value) or (isinstance(value, str) and value.strip())):
+            message = f"{where}: key must be a CEL expression or a function of the event, not {value!r}"
+            raise ConfigError(message)
+    elif name == "key" and not (value is None or callable(value)):
         message = f"{where}: key must be a function of the step's arguments, not {value!r}"
         raise ConfigError(message)
     return value
+
+
+def _read_flow(name: str, value: Any, where: str) -> Any:
+    """Order and limits."""
+    if value is None and name not in CHOICES:
+        return None
+    try:
+        if name == "rate":
+            return value if isinstance(value, Rate) else Rate.read(value)
+        if name == "debounce":
+            return _read_debounce(value)
+        if name == "batch":
+            return _read_batch(value)
+    except (TypeError, ValueError) as error:
+        message = f"{where}: {name}: {error}"
+        raise ConfigError(message) from None
+    if name == "priority":
+        if not (callable(value) or isinstance(value, str) or (type(value) is int and value in PRIORITIES)):
+            message = f"{where}: priority must be a whole number from -10 to 10, a CEL expression or a function of the event, not {value!r}"
+            raise ConfigError(message)
+        return value
+    if value not in CHOICES[name]:
+        message = f'{where}: {name} "{value}".{did_you_mean(str(value), CHOICES[name])}'
+        raise ConfigError(message)
+    return value
+
+
+def _read_debounce(value: Any) -> tuple[Microseconds, Microseconds]:
+    if isinstance(value, tuple | list):
+        if len(value) != 2:
+            message = f'{value!r}: write how long to wait for a newer event, and at most: ("30s", "5m")'
+            raise ValueError(message)
+        wait, longest = duration(value[0]), duration(value[1])
+    else:
+        wait = duration(value)
+        longest = wait * LONGEST_DEBOUNCE
+    if not 0 < wait <= longest:
+        message = f"{value!r}: the wait must be longer than nothing, and the longest wait not shorter than it"
+        raise ValueError(message)
+    return wait, longest
+
+
+def _read_batch(value: Any) -> tuple[int, Microseconds]:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        message = f'{value!r}: write how many events at most, and how long to wait for them: (50, "10s")'
+        raise ValueError(message)
+    most, wait = value[0], duration(value[1])
+    if type(most) is not int or not 1 <= most <= MOST_IN_A_BATCH or wait <= 0:
+        message = f"{value!r}: from 1 to {MOST_IN_A_BATCH:,} events, and a wait that is longer than nothing"
+        raise ValueError(message)
+    return most, wait
 
 
 def _refuse_state(model: Any, where: str) -> None:

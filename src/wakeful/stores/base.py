@@ -7,7 +7,7 @@ refused with `ClaimLost` once that process's lease is over, and the rows it writ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self, TypeVar
 
@@ -98,6 +98,7 @@ class ClaimRuns:
     solo: Callable[[], bool]
     wanted: list[tuple[str, int]] = field(default_factory=list)
     serial: frozenset[str] = frozenset()  # agents with a state: one run at a time, wherever it runs
+    versions: Mapping[str, str] = field(default_factory=dict)  # of the agents' code, noted with a run's first start
 
 
 @dataclass(slots=True)

@@ -25,9 +25,14 @@ _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 # statement_timestamp() and not clock_timestamp(): the planner may use a stable value to enter an index, a volatile one
 # it must compute per row, and a claim would then walk over every run that sleeps.
 _POSTGRES_NOW = "coalesce(cast(:now as bigint), cast(extract(epoch from statement_timestamp()) * 1000000 as bigint))"
+# What a claim tells of a run: the columns in the order in which `verbs/claim.py` reads them.
+_CLAIMED = """seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
+  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
+  case when committed_at is not null then outcome end, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note"""
 _SLOTS: dict[Dialect, dict[str, str]] = {
-    "sqlite": {"{now}": ":now", "{for_key_share}": "", "{for_update}": "", "{skip_locked}": ""},
+    "sqlite": {"{claimed}": _CLAIMED, "{now}": ":now", "{for_key_share}": "", "{for_update}": "", "{skip_locked}": ""},
     "postgres": {
+        "{claimed}": _CLAIMED,
         "{now}": _POSTGRES_NOW,
         "{for_key_share}": "for key share",
         "{for_update}": "for update",
@@ -49,8 +54,10 @@ class Query:
 @cache
 def load_queries(dialect: Dialect) -> dict[str, Query]:
     """All queries of a database, by name."""
-    files = ["queries.sql", "reading.sql"] + (["postgres.sql"] if dialect == "postgres" else [])
     folder = resources.files("wakeful.stores") / "sql"
+    names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
+    files = [name for name in names if not name.startswith("postgres")]
+    files += [name for name in names if name.startswith("postgres") and dialect == "postgres"]
     found: dict[str, Query] = {}
     for file in files:
         for query in parse(folder.joinpath(file).read_text(encoding="utf-8"), dialect):

@@ -1,11 +1,11 @@
 -- What must differ on PostgreSQL, each with its reason.
 
--- claim_runs(now, app, agent, most, process) --
+-- claim_runs(now, app, agent, most, process, version) --
 -- differs: `= any(array(…))` makes the planner walk the primary key; with `in (select …)` and a limit that it does not
 -- know, a generic plan may read the whole table. `skip locked` lets claimants pass over each other.
 update wakeful_run
 set state = 'running', reason = null, owner = :process, token = token + 1,
-    started_at = coalesce(started_at, {now}), claimed_at = {now}
+    started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
 where seq = any(array(
   select seq from wakeful_run
   where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
@@ -13,15 +13,13 @@ where seq = any(array(
   limit :most
   {skip_locked}
 ))
-returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
-  case when committed_at is not null then outcome end
+returning {claimed}
 
--- claim_solo(now, app, agent, process) --
+-- claim_solo(now, app, agent, process, version) --
 -- differs: as claim_runs.
 update wakeful_run
 set state = 'running', reason = null, owner = :process, token = token + 1,
-    started_at = coalesce(started_at, {now}), claimed_at = {now}
+    started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
 where seq = any(array(
   select seq from wakeful_run
   where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
@@ -29,9 +27,7 @@ where seq = any(array(
   limit 1
   {skip_locked}
 ))
-returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
-  case when committed_at is not null then outcome end
+returning {claimed}
 
 -- save_step(run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) bulk --
 -- differs: all rows in one statement; one at a time each costs the server 20 µs and more before it does anything. Only a

@@ -3,9 +3,10 @@
 --   {for_key_share}  PostgreSQL: lock what a fenced write checks until its commit. Many may hold it at once, and the
 --                    renewal of the lease neither waits for them nor they for it. SQLite has one writer: nothing to lock
 --   {for_update}     PostgreSQL: the same lock for one alone, which waits until nobody else holds it
+--   {claimed}        what a claim tells of a run, see queries.py
 --   {skip_locked}    PostgreSQL: claimants pass over each other's candidates. SQLite has one writer: nobody to pass over
 -- A heading names the query and its parameters, in the order in which they are handed over. What must differ in more
--- than a slot stands in postgres.sql, which overrules this file by name.
+-- than a slot stands in postgres*.sql, which overrule the other files by name.
 
 -- fence(now, process) --
 -- Is this process alive, and is its lease good? The lock keeps anybody from taking its runs before this transaction ends.
@@ -70,7 +71,7 @@ returning key
 -- What the request that took the key is answered.
 update wakeful_idempotency set response = :response where app = :app and key = :key
 
--- claim_runs(now, app, agent, most, process) --
+-- claim_runs(now, app, agent, most, process, version) --
 -- The oldest due runs of one agent, now owned by this process under a new token.
 with candidate as materialized (
   select seq from wakeful_run
@@ -80,13 +81,11 @@ with candidate as materialized (
 )
 update wakeful_run
 set state = 'running', reason = null, owner = :process, token = token + 1,
-    started_at = coalesce(started_at, {now}), claimed_at = {now}
+    started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
 where seq in (select seq from candidate)
-returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
-  case when committed_at is not null then outcome end
+returning {claimed}
 
--- claim_solo(now, app, agent, process) --
+-- claim_solo(now, app, agent, process, version) --
 -- One run that was in flight in two or more processes that died: its worker runs nothing else beside it.
 with candidate as materialized (
   select seq from wakeful_run
@@ -96,21 +95,17 @@ with candidate as materialized (
 )
 update wakeful_run
 set state = 'running', reason = null, owner = :process, token = token + 1,
-    started_at = coalesce(started_at, {now}), claimed_at = {now}
+    started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
 where seq in (select seq from candidate)
-returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
-  case when committed_at is not null then outcome end
+returning {claimed}
 
--- claim_one(now, seq, process) --
+-- claim_one(now, seq, process, version) --
 -- The run that has the state of its agent, once it is due again.
 update wakeful_run
 set state = 'running', reason = null, owner = :process, token = token + 1,
-    started_at = coalesce(started_at, {now}), claimed_at = {now}
+    started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
 where seq = :seq and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
-returning seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
-  (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
-  case when committed_at is not null then outcome end
+returning {claimed}
 
 -- solo_agents(now, app) --
 -- Agents that have a run which must be claimed alone.

@@ -35,14 +35,18 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     alone = bool(solo) and request.solo()
     states: dict[str, StateRead] = {}
     if alone:
-        rows = yield "claim_solo", [(now, app, solo[0], process)]
+        rows = yield "claim_solo", [(now, app, solo[0], process, request.versions.get(solo[0]))]
         if solo[0] in request.serial and rows:
             states[solo[0]] = yield from _state_of_solo(app, solo[0], rows)
     else:
-        free = [(now, app, agent, most, process) for agent, most in request.wanted if agent not in request.serial]
+        free = [
+            (now, app, agent, most, process, request.versions.get(agent))
+            for agent, most in request.wanted
+            if agent not in request.serial
+        ]
         rows = (yield "claim_runs", free) if free else []
         for agent in sorted(agents & request.serial):
-            found, states[agent] = yield from claim_serial(now, app, agent, process)
+            found, states[agent] = yield from claim_serial(now, app, agent, process, request.versions.get(agent))
             rows = [*rows, *found]
     claims = [_claim_of(row, process) for row in rows]
     for claim in claims:
@@ -77,7 +81,7 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
 
 def _claim_of(row: Sequence[object], process: str) -> Claim:
     seq, identifier, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at = row[:11]
-    envelope, data, committed = row[11:]
+    envelope, data, committed, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note = row[11:]
     return Claim(
         seq,  # type: ignore[arg-type]  # columns of a row have no types
         identifier,  # type: ignore[arg-type]
@@ -95,6 +99,11 @@ def _claim_of(row: Sequence[object], process: str) -> Claim:
         envelope,  # type: ignore[arg-type]
         data,  # type: ignore[arg-type]
         None if committed is None else Outcome(**from_json(committed)),  # type: ignore[arg-type]
+        key=key,  # type: ignore[arg-type]
+        gathered=gathered,  # type: ignore[arg-type]
+        version=version,  # type: ignore[arg-type]
+        parent=None if parent_seq is None else (parent_seq, parent_key),  # type: ignore[arg-type]
+        cancelled=None if cancel_by is None else (cancel_by, cancel_note),  # type: ignore[arg-type]
     )
 
 

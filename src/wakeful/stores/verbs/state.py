@@ -11,7 +11,9 @@ from wakeful.stores.base import ChangeState, Row, Transaction
 KEEPS = frozenset({"ready", "running", "waiting"})
 
 
-def claim_serial(now: int | None, app: str, agent: str, process: str) -> Transaction[tuple[list[Row], StateRead]]:
+def claim_serial(
+    now: int | None, app: str, agent: str, process: str, code: str | None
+) -> Transaction[tuple[list[Row], StateRead]]:
     """The next run of an agent whose runs are serial, if it may go now, with the state. The row of the state is locked, so
     that two processes do not both see it free. When none may go this writes nothing: a write wakes all other processes
     on a SQLite file, whose claims would then wake this one.
@@ -23,9 +25,9 @@ def claim_serial(now: int | None, app: str, agent: str, process: str) -> Transac
     value, version, holder = (yield "take_state", [(app, agent)])[0]
     kept = (yield "state_of_run", [(holder,)]) if holder is not None else []
     if kept and kept[0][0] in KEEPS:
-        rows = yield "claim_one", [(now, holder, process)]
+        rows = yield "claim_one", [(now, holder, process, code)]
     else:
-        rows = yield "claim_runs", [(now, app, agent, 1, process)]
+        rows = yield "claim_runs", [(now, app, agent, 1, process, code)]
         if rows:
             yield "hold_state", [(app, agent, rows[0][0])]
     return rows, StateRead(value, version)
