@@ -26,7 +26,7 @@ alter table wakeful_event alter column written_in set default pg_current_xact_id
 alter table wakeful_run add column made_in pg_snapshot;
 alter table wakeful_run alter column made_in set default pg_current_snapshot();
 create index wakeful_event_type on wakeful_event (app, type, written_in);
-create index wakeful_event_subject on wakeful_event (app, subject, type, written_in) where subject is not null;
+create index wakeful_event_subject on wakeful_event (subject, app, type, written_in) where subject is not null;
 
 -- One row per key: locked by whoever accepts or ends a run of it.
 create table wakeful_key (

@@ -21,7 +21,7 @@ create index wakeful_run_running on wakeful_run (app, agent, owner) where state 
 
 -- What a run waits for may have come before it asked.
 create index wakeful_event_type on wakeful_event (app, type, seq);
-create index wakeful_event_subject on wakeful_event (app, subject, type, seq) where subject is not null;
+create index wakeful_event_subject on wakeful_event (subject, app, type, seq) where subject is not null;
 
 -- One row per key: locked by whoever accepts or ends a run of it.
 create table wakeful_key (
