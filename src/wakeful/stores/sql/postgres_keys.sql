@@ -35,17 +35,22 @@ where run.seq = any(array[given.seq]) and run.place + 0 is not null
 -- promote(now, app, agent, key) bulk --
 -- differs: as save_step.
 update wakeful_run run
-set due_at = case when gathers_until > {now} then gathers_until else {now} - coalesce((priority + 10) * 60000000, 0) end
+set due_at = case
+    when gathers_until > {now} then gathers_until
+    else {now} - coalesce((priority + 10) * 60000000, 0) - next.behind
+  end
 from unnest(cast(:app as text[]), cast(:agent as text[]), cast(:key as text[])) as given (app, agent, key)
 cross join lateral (
-  select first.seq from (
-    select seq, state, due_at from wakeful_run placed
-    where placed.app = given.app and placed.agent = given.agent and placed.key = given.key and placed.place is not null
-    order by placed.place
-    limit coalesce((
-      select greatest(most, 1) from wakeful_key kept
-      where kept.app = given.app and kept.agent = given.agent and kept.key = given.key
-    ), 1)
+  select first.seq, first.behind from (
+    select placed.seq, placed.state, placed.due_at, row_number() over (order by placed.place desc) - 1 as behind from (
+      select seq, place, state, due_at from wakeful_run
+      where app = given.app and agent = given.agent and key = given.key and place is not null
+      order by place
+      limit coalesce((
+        select greatest(most, 1) from wakeful_key kept
+        where kept.app = given.app and kept.agent = given.agent and kept.key = given.key
+      ), 1)
+    ) placed
   ) first
   where first.state = 'ready' and first.due_at is null
 ) next
