@@ -65,9 +65,10 @@ where app = :app and agent = :agent and key = :key and place is not null
 order by place
 
 -- gathering_of_key(app, agent, key) --
--- differs: `seq + 0` is what its index has, and keeps the planner from walking all runs backwards.
+-- differs: `seq + 0` and `state || ''` are what its index has, and keep the planner from walking all runs backwards, or all
+-- that are due.
 select app, agent, cast(:key as text), seq, id, gathering_since, gathered from wakeful_run
-where app = :app and agent = :agent and coalesce(key, '') = :key and state = 'ready' and gathering_since is not null
+where app = :app and agent = :agent and coalesce(key, '') = :key and state || '' = 'ready' and gathering_since is not null
   and token = 0
 order by seq + 0 desc limit 1
 

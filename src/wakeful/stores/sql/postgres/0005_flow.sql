@@ -14,7 +14,7 @@ alter table wakeful_run add column cancel_at bigint; -- a person, or its caller,
 alter table wakeful_run add column cancel_by text;
 alter table wakeful_run add column cancel_note text;
 create index wakeful_run_key on wakeful_run (app, agent, key, place) where place is not null;
-create index wakeful_run_gathering on wakeful_run (app, agent, coalesce(key, ''), (seq + 0)) where state = 'ready' and gathering_since is not null;
+create index wakeful_run_gathering on wakeful_run (app, agent, coalesce(key, ''), (seq + 0)) where state || '' = 'ready' and gathering_since is not null;
 create index wakeful_run_parked on wakeful_run (app, parked_for, seq) where state = 'parked';
 create index wakeful_run_child on wakeful_run (parent_seq) where parent_seq is not null;
 -- By agent, so that those of a limited one can be counted; there are never many, so those of a process are found as well.
