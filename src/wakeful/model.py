@@ -319,6 +319,7 @@ class Claim:
     version: str | None = None  # of its agent's code, when it began
     parent: tuple[int, str] | None = None  # the run that called it, and the step of that run
     cancelled: tuple[str, str | None] | None = None  # who wants it to stop, and why
+    place_in: str | None = None  # the app, where its agent has a limit: others may wait for the place that it takes
     events: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)

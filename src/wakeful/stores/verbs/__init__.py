@@ -13,6 +13,7 @@ from typing import Any
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
+    ChangePause,
     ChangeState,
     ClaimRuns,
     CloseRun,
@@ -43,6 +44,7 @@ from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
 from wakeful.stores.verbs.feed import feed_events
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
+from wakeful.stores.verbs.pauses import change_pauses
 from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
@@ -52,6 +54,7 @@ from wakeful.stores.verbs.state import change_states
 Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 
 VERBS: dict[type, Verb] = {
+    ChangePause: change_pauses,
     RegisterProcess: register_processes,
     BuryProcess: bury_processes,
     TransactStep: transact_steps,
