@@ -9,6 +9,7 @@ from pydantic_core import from_json
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound
+from wakeful.rate import Rate
 from wakeful.stores.base import Row, StoredEvent
 from wakeful.stores.migrations import missing, refuse_behind
 from wakeful.stores.queries import Dialect
@@ -193,6 +194,49 @@ class Reader:
         return [
             {"app": app, "channel": channel, "count": count, "oldest": oldest} for app, channel, count, oldest in rows
         ]
+
+    async def apps(self) -> dict[str, set[str]]:
+        """The apps that have to do with this store, with the agents that they loaded or that have run here."""
+        known: dict[str, set[str]] = {row[0]: set() for row in await self._database.fetch("known_apps")}
+        for app, agents in await self._database.fetch("loaded_agents"):
+            known.setdefault(app, set()).update(from_json(agents))
+        for agent in await self.known_agents():
+            for app in await self.apps_of_agent(agent):
+                known.setdefault(app, set()).add(agent)
+        return known
+
+    async def pauses(self) -> list[dict[str, Any]]:
+        """What is paused, or comes back at a rate. `agent` is None for all of an app."""
+        return [
+            {
+                "app": app,
+                "agent": agent or None,
+                "paused": bool(paused),
+                "rate": rate,
+                "by": operator,
+                "note": note,
+                "since": to_text(changed),
+            }
+            for app, agent, paused, rate, operator, note, changed in await self._database.fetch("list_pauses")
+        ]
+
+    async def limits(self, app: str, agent: str) -> dict[str, Any]:
+        """What an agent is limited to in all processes together, and how much of that is used."""
+        rows = await self._database.fetch("limit_of_agent", app, agent)
+        concurrency, most, within = rows[0] if rows else (None, None, None)
+        running = await self._database.fetch("count_running", app, agent)
+        next_start = None
+        if most is not None and within is not None:
+            clock = self._database.read_clock()
+            waits = await self._database.fetch("next_start", clock, app, agent, most - 1, within)
+            if waits and waits[0][0] > 0:
+                next_start = to_text(await self.time() + waits[0][0])
+        return {
+            "concurrency": concurrency,
+            "running": running[0][0],
+            "rate": None if most is None or within is None else str(Rate(most, within)),
+            "next_start_at": next_start,
+        }
 
     async def states(self, agent: str | None = None) -> list[dict[str, Any]]:
         """What agents keep from run to run, and the run that has it now."""
