@@ -10,7 +10,7 @@ import pytest
 from support.locks import waiting_for_a_lock
 from support.stores import AGENT, APP, Member, OpenStore, accept, an_arrival, join, query, reader
 from wakeful.clock import SECOND, VirtualClock
-from wakeful.stores.base import ChangePause, ClaimRuns, Paused
+from wakeful.stores.base import ChangePause, ClaimRuns, Paused, RegisterProcess
 from wakeful.stores.store import DatabaseStore
 
 
@@ -84,7 +84,8 @@ async def test_a_second_pause_keeps_the_first(member: Member, clock: VirtualCloc
 
 
 class TestComingBack:
-    async def test_no_faster_than_the_rate_and_then_freely(self, member: Member, clock: VirtualClock):
+    async def test_no_faster_than_the_rate_and_then_freely(self, store: DatabaseStore, clock: VirtualClock):
+        member = await join(store, lease="1h")
         await arrive(member.store, 5)
         await pause(member.store)
         await resume(member.store, rate="2/10s")
@@ -94,9 +95,10 @@ class TestComingBack:
         for claim in claimed.claims:
             await member.leave(claim)  # coming back is counted whenever it is claimed
         assert await member.claim() == []
-        clock.move("10s")
-        assert len(await member.claim()) == 2
-        assert [one["rate"] for one in await reader(member.store).pauses()] == ["2/10s"]
+        for _ in range(2):
+            clock.move("10s")
+            assert len(await member.claim()) == 2
+            assert [one["rate"] for one in await reader(member.store).pauses()] == ["2/10s"]
         clock.move("10s")
         assert len(await member.claim()) == 1
         assert await reader(member.store).pauses() == []
@@ -112,8 +114,6 @@ class TestComingBack:
         assert await reader(member.store).pauses() == []
 
     async def test_the_rate_stays_while_another_agent_has_something_left(self, store: DatabaseStore):
-        from wakeful.stores.base import RegisterProcess
-
         await store.register(RegisterProcess("p", "host", 1, 3600 * SECOND, APP, ["a", "b"]))
         member = Member(store, "p")
         await arrive(store, 2, "a", "b")

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from support.fake_api import PAUSE, Api, assert_problem
+from wakeful.api.security import ApiSettings
 
 TOKEN = {"Authorization": "Bearer secret"}
 
 
 @pytest.fixture
 def api() -> Api:
-    return Api(token="secret")
+    return Api(ApiSettings(token="secret"))
 
 
 def post(api: Api, path: str, body: dict[str, Any]) -> Any:
