@@ -238,6 +238,23 @@ class Reader:
             "next_start_at": next_start,
         }
 
+    async def approvals(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> dict[str, Any]:
+        """A page of questions to people, newest first."""
+        most = min(limit, LONGEST_PAGE)
+        rows = await self._database.fetch("page_of_approvals", state, _cursor(after), most + 1)
+        return {"approvals": [approval_summary(row[1:]) for row in rows[:most]], "next": _next(rows, most)}
+
+    async def approval(self, identifier: str) -> dict[str, Any] | None:
+        """One question, by its id or the beginning of it."""
+        upper = identifier + (LAST_CHARACTER if len(identifier) >= SHORTEST_PREFIX else "\x01")
+        rows = await self._database.fetch("find_approvals", identifier, upper)
+        exact = next((row for row in rows if row[1] == identifier), None)
+        if exact is None and len(rows) > 1:
+            message = f"{identifier} is the beginning of more than one question's id: give more of it"
+            raise NotFound(message)
+        found = exact or (rows[0] if rows else None)
+        return None if found is None else approval_summary(found[1:])
+
     async def states(self, agent: str | None = None) -> list[dict[str, Any]]:
         """What agents keep from run to run, and the run that has it now."""
         rows = await self._database.fetch("list_states", agent)
@@ -333,8 +350,25 @@ class Reader:
 
     async def next_wake(self, app: str) -> Microseconds | None:
         """When the next run or delivery of an app is due; None when nothing waits for time."""
-        rows = await self._database.fetch("next_wake", app, self._database.read_clock())
-        return None if rows[0][0] is None else int(rows[0][0])
+        clock = self._database.read_clock()
+        rows = await self._database.fetch("next_wake", app, clock)
+        moments = [] if rows[0][0] is None else [int(rows[0][0])]
+        for key, agent, most, within in await self._rates(app):
+            due = await self._database.fetch("count_due", clock, app, agent, 1)
+            waits = await self._database.fetch("next_start", clock, app, key, most - 1, within) if due[0][0] else []
+            moments += [await self.time() + wait[0] for wait in waits if wait[0] > 0]
+        return min(moments, default=None)
+
+    async def _rates(self, app: str) -> list[tuple[str, str, int, Microseconds]]:
+        """Under which name each rate of an app counts, of which agent it is, and what it lets through."""
+        limits = await self._database.fetch("limits_of_app", app)
+        rates = [(agent, agent, most, within) for agent, _, most, within in limits if most is not None]
+        for pause in await self.pauses():
+            if pause["app"] == app and pause["rate"] is not None:
+                rate = Rate.read(pause["rate"])
+                agents = [pause["agent"]] if pause["agent"] else sorted((await self.apps()).get(app, ()))
+                rates += [(f"resume {pause['agent'] or ''}", agent, rate.most, rate.within) for agent in agents]
+        return rates
 
     async def processes(self) -> list[dict[str, Any]]:
         """Who works, or worked, on this store."""
@@ -422,9 +456,16 @@ def step_summary(row: Row) -> dict[str, Any]:
         "started_at": to_text(started),
         "finished_at": to_text(finished),
         "duration": (finished - started) / 1_000_000,
-        "due_at": to_text(int(result)) if state == "retrying" and result else None,
+        "due_at": to_text(_until(state, result)),
+        "waits_for": _json(result) if state == "waiting" else None,
         "key": key,
     }
+
+
+def _until(state: str, result: str | None) -> int | None:
+    if result is None or state not in {"retrying", "waiting"}:
+        return None
+    return int(result) if state == "retrying" else from_json(result).get("until")
 
 
 def effect_summary(row: Row) -> dict[str, Any]:
@@ -468,6 +509,26 @@ def delivery_summary(row: Row) -> dict[str, Any]:
         "settled_at": to_text(settled),
         "run": run,
         "agent": agent,
+    }
+
+
+def approval_summary(row: Row) -> dict[str, Any]:
+    (identifier, app, agent, run, question, to, schema, state, answer, by, note, asked, due, answered) = row
+    return {
+        "id": identifier,
+        "app": app,
+        "agent": agent,
+        "run": run,
+        "question": question,
+        "to": to,
+        "schema": _json(schema),
+        "state": state,
+        "answer": _json(answer),
+        "answered_by": by,
+        "note": note,
+        "asked_at": to_text(asked),
+        "due_at": to_text(due),
+        "answered_at": to_text(answered),
     }
 
 

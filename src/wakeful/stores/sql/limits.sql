@@ -118,3 +118,6 @@ where app = :app and id <> :own and state = 'alive' and lease_until > {now} and 
 
 -- limit_of_agent(app, agent) --
 select concurrency, most, within from wakeful_limit where app = :app and agent = :agent
+
+-- limits_of_app(app) --
+select agent, concurrency, most, within from wakeful_limit where app = :app order by agent

@@ -162,7 +162,7 @@ def _load(claims: Sequence[Claim]) -> Transaction[None]:
 
 def _claim_of(row: Sequence[object], request: ClaimRuns) -> Claim:
     seq, identifier, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at = row[:11]
-    envelope, data, committed, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note = row[11:]
+    envelope, data, committed, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note, output = row[11:]
     return Claim(
         seq,  # type: ignore[arg-type]  # columns of a row have no types
         identifier,  # type: ignore[arg-type]
@@ -186,6 +186,7 @@ def _claim_of(row: Sequence[object], request: ClaimRuns) -> Claim:
         parent=None if parent_seq is None else (parent_seq, parent_key),  # type: ignore[arg-type]
         cancelled=None if cancel_by is None else (cancel_by, cancel_note),  # type: ignore[arg-type]
         place_in=request.app if request.limits.get(agent, NO_LIMIT).concurrency is not None else None,  # type: ignore[call-overload]
+        output=output,  # type: ignore[arg-type]
     )
 
 

@@ -23,7 +23,7 @@ create index wakeful_run_resumed on wakeful_run (app, agent, due_at + 0) where s
 
 -- What a run waits for may have come before it asked.
 create index wakeful_event_type on wakeful_event (app, type, seq);
-create index wakeful_event_subject on wakeful_event (app, subject, type, seq) where subject is not null;
+create index wakeful_event_subject on wakeful_event (subject, app, type, seq) where subject is not null;
 
 -- One row per key: locked by whoever accepts or ends a run of it.
 create table wakeful_key (
@@ -52,7 +52,6 @@ create table wakeful_wait (
   subject text not null default '',       -- '': any
   condition text,                         -- CEL
   variables text,                         -- JSON: the values that the condition names
-  after_seq integer not null,             -- events before this one came before the run
   event_seq integer,
   settled integer not null default 1,     -- 0: an event that was being accepted at the same time may have missed it
   registered_at integer not null,
