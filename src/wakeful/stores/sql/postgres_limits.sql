@@ -15,6 +15,16 @@ select pg_advisory_xact_lock_shared(hashtextextended('wakeful pause ' || cast(:a
 -- differs: exists only here. Waits until no claim of this app is under way, and lets none begin before the commit.
 select pg_advisory_xact_lock(hashtextextended('wakeful pause ' || cast(:app as text), 0))
 
+-- claim_facts(now, app) --
+-- differs: `state || ''` keeps the planner from walking over all that is due.
+select agent, 'solo', cast(null as text) from (
+  select distinct agent from wakeful_run
+  where app = :app and state || '' in ('ready', 'waiting') and crashes >= 2 and due_at <= {now}
+) as dangerous
+union all
+select agent, case when paused = 1 then 'paused' else 'rate' end, rate from wakeful_pause
+where app = :app and (paused = 1 or rate is not null)
+
 -- claim_resumed(now, app, agent, most, process, version) --
 -- differs: as claim_runs.
 update wakeful_run

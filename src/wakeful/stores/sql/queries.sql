@@ -86,10 +86,11 @@ where seq in (select seq from candidate)
 returning {claimed}
 
 -- claim_solo(now, app, agent, process, version) --
--- One run that was in flight in two or more processes that died: its worker runs nothing else beside it.
+-- One run that was in flight in two or more processes that died: its worker runs nothing else beside it. The `+` keeps
+-- SQLite from the index of all due runs: these came last into it.
 with candidate as materialized (
   select seq from wakeful_run
-  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
+  where app = :app and +agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
   order by due_at
   limit 1
 )

@@ -18,6 +18,9 @@ create index wakeful_run_child on wakeful_run (parent_seq) where parent_seq is n
 -- By agent, so that those of a limited one can be counted; there are never many, so those of a process are found as well.
 drop index wakeful_run_owner;
 create index wakeful_run_running on wakeful_run (app, agent, owner) where state = 'running';
+-- Without the state in its condition, so that no plan takes the index of all due runs for it.
+drop index wakeful_run_solo;
+create index wakeful_run_solo on wakeful_run (app, due_at) where crashes >= 2 and due_at is not null;
 -- Those that have started before: a rate limits only first starts, and these must be found behind any number of fresh ones.
 create index wakeful_run_resumed on wakeful_run (app, agent, (due_at + 0)) where state in ('ready', 'waiting') and token > 0;
 
