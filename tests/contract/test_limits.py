@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
 import pytest
 
 from support.locks import waiting_for_a_lock
-from support.stores import AGENT, APP, Member, OpenStore, accept, an_arrival, join, query
+from support.stores import AGENT, APP, Member, Onlooker, OpenStore, accept, an_arrival, join, query
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.model import Claim
 from wakeful.rate import Rate
-from wakeful.stores.base import Claimed, FinishRun, Limit, RegisterProcess, Share
+from wakeful.stores.base import ChangePause, Claimed, FinishRun, Limit, RegisterProcess, Share
 from wakeful.stores.journal import left_over, unclaimed
 from wakeful.stores.store import DatabaseStore
 
@@ -78,19 +79,6 @@ class TestConcurrency:
         claimed = await ask(survivor, limit=self.LIMIT)
         assert claimed.claims == []
         assert not claimed.solo_waiting  # nobody is to stop its other work for it
-
-    async def test_an_agent_at_its_limit_is_not_written_to(self, member: Member, store_url: str):
-        """On a SQLite file a write would wake all other processes, whose claims would then wake this one."""
-        await arrive(member.store, 10)
-        await ask(member, limit=self.LIMIT)
-        before = await query(store_url, "select * from wakeful_run order by seq")
-        if member.store.dialect == "sqlite":
-            (version,) = await query(store_url, "pragma data_version")
-            await ask(member, limit=self.LIMIT)
-            assert await query(store_url, "pragma data_version") == [version]
-        else:
-            await ask(member, limit=self.LIMIT)
-        assert await query(store_url, "select * from wakeful_run order by seq") == before
 
     @pytest.mark.postgres
     async def test_two_that_claim_at_the_same_moment(self, stores: OpenStore, postgres_url: str):
@@ -179,6 +167,51 @@ class TestRate:
         assert await claim() == []
         clock.move("10s")
         assert len(await claim()) == 1
+
+
+class TestNothingIsWrittenWhenNothingMayGo:
+    """On a SQLite file a write would wake all other processes, whose claims would then wake this one."""
+
+    @pytest.fixture
+    async def others(self, sqlite_url: str) -> AsyncIterator[Onlooker]:
+        onlooker = Onlooker(sqlite_url)
+        yield onlooker
+        await onlooker.close()
+
+    @pytest.mark.parametrize("limit", [Limit(1), Limit(rate=Rate.read("1/h")), Limit(1, Rate.read("1/h"))], ids=str)
+    @pytest.mark.parametrize("serial", [False, True])
+    async def test_at_a_limit(self, stores: OpenStore, sqlite_url: str, others: Onlooker, limit: Limit, serial: bool):
+        member = await join(await stores(sqlite_url))
+        await arrive(member.store, 5)
+
+        async def claim() -> list[Claim]:
+            request = member.wanting(most=1)
+            request.limits, request.serial = {AGENT: limit}, frozenset({AGENT} if serial else ())
+            return (await member.store.claim(request, now=True)).claims
+
+        (first,) = await claim()
+        if limit.concurrency is None:
+            await member.finish(first)
+        before = await others.query("pragma data_version")
+        for _ in range(3):
+            assert await claim() == []
+        assert await others.query("pragma data_version") == before
+
+    async def test_of_what_is_paused(self, stores: OpenStore, sqlite_url: str, others: Onlooker):
+        member = await join(await stores(sqlite_url))
+        await arrive(member.store, 5)
+        await member.store.change_pause(ChangePause(APP, AGENT, paused=True, operator="ada"))
+        before = await others.query("pragma data_version")
+        assert (await ask(member, limit=Limit(1))).claims == []
+        assert await others.query("pragma data_version") == before
+
+    async def test_of_what_is_left_to_others(self, stores: OpenStore, sqlite_url: str, others: Onlooker):
+        member = await join(await stores(sqlite_url))
+        await arrive(member.store, 4)
+        await ask(member, most=64, shares={AGENT: Share(2, 0)})
+        before = await others.query("pragma data_version")
+        assert (await ask(member, most=62, shares={AGENT: Share(2, 2)})).left == {AGENT}
+        assert await others.query("pragma data_version") == before
 
 
 class TestPriorities:

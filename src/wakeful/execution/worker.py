@@ -173,7 +173,7 @@ class Worker:
 
     async def settled(self) -> None:
         """Wait until nothing runs and nothing that is due is left to claim."""
-        while self._tasks or self._wants() or self._left:
+        while self._tasks or self._wants() or (self._left and not self._stopping):
             if self._tasks:
                 await asyncio.wait(list(self._tasks), return_when=asyncio.FIRST_COMPLETED)
             else:
