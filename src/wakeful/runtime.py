@@ -24,7 +24,7 @@ from wakeful.execution.executor import Executor
 from wakeful.execution.lease import LEASE, Membership
 from wakeful.execution.reaper import Reaper
 from wakeful.execution.surroundings import Surroundings
-from wakeful.execution.worker import Worker
+from wakeful.execution.worker import Worker, limits_of
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
@@ -97,7 +97,14 @@ class Runtime:
             on_conflict=self._note_conflict,
             on_broken_rule=self._note_broken_rule,
         )
-        self.membership = Membership(self.store, self.database.renewer, lease=lease, on_lost=self._lost)
+        self.membership = Membership(
+            self.store,
+            self.database.renewer,
+            lease=lease,
+            on_lost=self._lost,
+            app=app.name,
+            limits=limits_of(app.agents),
+        )
         self.surroundings = Surroundings(
             app.name,
             self.store,
@@ -136,7 +143,9 @@ class Runtime:
             time_passes=clock.for_database() is None,
         )
         every = 1.0 if self.database.dialect == "sqlite" else 5.0
-        self.reaper = Reaper(self.store, lambda: self.membership.process, every=every)
+        self.reaper = Reaper(
+            self.store, lambda: self.membership.process, every=every, app=app.name, on_peers=self._note_peers
+        )
         self._background: set[asyncio.Task[None]] = set()
         self._pending_alarms: dict[str, Alarm] = {}
         self._storing_alarms: asyncio.Task[None] | None = None
@@ -234,10 +243,16 @@ class Runtime:
         self.courier.wake(channels)
 
     def _look(self, ready: Ready) -> None:
-        """Another process made something ready."""
+        """Another process made something ready, or has joined."""
         self.worker.look(ready)
         if not ready.agents:
             self.courier.wake()
+        if ready.app == self.app.name and not ready.agents:
+            self.reaper.wake()
+
+    def _note_peers(self, peers: Mapping[str, int]) -> None:
+        """How many other processes have each agent."""
+        self.worker.peers = peers
 
     def _lost(self, process: str) -> None:
         """Others declared this process dead: drop what runs, start again under a new identity."""

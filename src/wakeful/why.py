@@ -38,6 +38,8 @@ class Source(Protocol):
     async def delivery(self, identifier: str, /) -> Shown | None: ...
     async def states(self, agent: str | None = None, /) -> list[Shown]: ...
     async def processes(self) -> list[Shown]: ...
+    async def pauses(self) -> list[Shown]: ...
+    async def limits(self, app: str, agent: str, /) -> Shown: ...
     async def alarms(self, *, state: str | None = None) -> Shown: ...
     async def time(self) -> Microseconds: ...
 
@@ -66,6 +68,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
         if told is not None:
             turn = await whose_turn(reader, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
+            story += await tell_limits(reader, told, present)
             story += await tell_alarms(reader, told["app"], told["deliveries"])
         elif run is None:
             story += tell_admission(admission)
@@ -102,6 +105,46 @@ async def whose_turn(reader: Source, run: Shown) -> str | None:
         return None
     holders = [one["run"] for one in await reader.states(run["agent"]) if one["app"] == run["app"]]
     return next((holder for holder in holders if holder not in {None, run["id"]}), None)
+
+
+async def tell_limits(reader: Source, run: Shown, present: Microseconds) -> list[str]:
+    """What keeps a run that is due from being claimed: a pause, or a limit of its agent."""
+    due = moment(run["due_at"])
+    if run["state"] not in {"ready", "waiting"} or due is None or due > present:
+        return []
+    app, agent = run["app"], run["agent"]
+    told = [
+        tell_pause(one, app, agent)
+        for one in await reader.pauses()
+        if one["app"] == app and one["agent"] in {None, agent}
+    ]
+    limits = await reader.limits(app, agent)
+    most = limits["concurrency"]
+    if most is not None and limits["running"] >= most:
+        told.append(
+            f"It waits for a free place: agent {agent} runs {limits['running']} of {most} at once, in all processes together."
+        )
+    if limits["next_start_at"] is not None and run["started_at"] is None:
+        told.append(
+            f"It waits for its start: the rate of agent {agent}, {limits['rate']}, is used up until {at(limits['next_start_at'])}."
+        )
+    return told
+
+
+def tell_pause(pause: Shown, app: str, agent: str) -> str:
+    whole = pause["agent"] is None
+    who = f"All of app {app}" if whole else f"Agent {agent}"
+    note = f" ({pause['note'].rstrip('.')})" if pause["note"] else ""
+    word = "all" if whole else agent
+    if pause["paused"]:
+        return (
+            f"{who} is paused since {at(pause['since'])} by {pause['by']}{note}: nothing of it is claimed. "
+            f"`wakeful resume {word}` lets it go on."
+        )
+    return (
+        f"{who} comes back from a pause since {at(pause['since'])}{note}, no faster than {pause['rate']} until what has "
+        f"gathered is done. `wakeful resume {word}` lifts that rate."
+    )
 
 
 async def find(reader: Source, identifier: str) -> tuple[Shown | None, Shown | None]:

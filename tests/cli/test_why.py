@@ -54,7 +54,9 @@ def effect(state, **changes):
 
 
 class Fake:
-    def __init__(self, one_event, *runs, processes=(), states=()):
+    def __init__(self, one_event, *runs, processes=(), states=(), pauses=(), limits=None):
+        self._pauses = list(pauses)
+        self._limits = {"concurrency": None, "running": 0, "rate": None, "next_start_at": None, **(limits or {})}
         self._event = one_event
         self._runs = {one["id"]: one for one in runs}
         self._processes = list(processes)
@@ -78,6 +80,12 @@ class Fake:
     async def processes(self):
         return self._processes
 
+    async def pauses(self):
+        return self._pauses
+
+    async def limits(self, app, agent, /):
+        return self._limits
+
     async def alarms(self, *, state=None):
         return {"alarms": []}
 
@@ -85,8 +93,8 @@ class Fake:
         return NOON
 
 
-async def story(one_event, *runs, identifier="e1", processes=(), states=()):
-    found = await why(Fake(one_event, *runs, processes=processes, states=states), identifier)
+async def story(one_event, *runs, identifier="e1", **more):
+    found = await why(Fake(one_event, *runs, **more), identifier)
     assert found is not None
     return "\n".join(found["story"])
 

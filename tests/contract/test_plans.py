@@ -202,3 +202,70 @@ class TestPlansOfKeys:
             if found:
                 wide[name] = found
         assert wide == {}
+
+
+# An agent with a long backlog, many limits, and many starts that are out of sight.
+LIMITED: dict[str, tuple[object, ...]] = {
+    "claim_facts": (None, "app"),
+    "claim_solo": (None, "app", "queue", "process", None),
+    "take_limit": ("app", "agent-7"),
+    "insert_limit": ("app", "new"),
+    "set_limit": ("app", "agent-8", 3, None, None),
+    "clear_limit": ("app", "agent-9"),
+    "count_running": ("app", "queue"),
+    "count_due": (None, "app", "queue", 50),
+    "peek_due": (None, "app", "queue", 5),
+    "claim_resumed": (None, "app", "queue", 5, "process", None),
+    "claim_runs": (None, "app", "queue", 5, "process", None),
+    "count_starts": (None, "app", "queue", 60_000_000),
+    "next_start": (None, "app", "queue", 20, 60_000_000),
+    "insert_start": ("app", "queue", 1, 1, 1),
+    "forget_starts": (None, "app", "other", 60_000_000),
+    "find_pause": ("app", "agent-7"),
+    "lift_rate": ("app", "agent-7", "1/s"),
+}
+
+FILL_LIMITED = [
+    """insert into wakeful_event (key, app, source, id, type, state, content, envelope, accepted_at)
+    select 'key-' || n, 'app', '/s', 'event-' || n, 't', 'accepted', '', '{}', n from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_run (id, root, app, agent, event_seq, state, owner, token, due_at, created_at)
+    select 'run-' || n, 'run-' || n, 'app', 'queue', n, case when n between 4 and 9 then 'running' else 'ready' end,
+      case when n between 4 and 9 then 'process' end, case when n < 10 then 1 else 0 end, n, n
+    from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_limit (app, agent, concurrency) select 'app', 'agent-' || n, 1
+    from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_start (app, agent, started_at, run_seq, token) select 'app', 'queue', n, n, 1
+    from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_pause (app, agent, paused, operator, changed_at) select 'app-' || n, '', 1, 'ada', n
+    from generate_series($1::bigint, $2::bigint) n""",
+]
+
+
+class TestPlansOfLimits:
+    @pytest.mark.parametrize("analysed", [False, True], ids=["unknown", "known to be small"])
+    @pytest.mark.parametrize("few", [1, 30, 300])
+    async def test_find_their_rows_by_key(self, connection: Any, few: int, analysed: bool):
+        queries = load_queries("postgres")
+        for insert in FILL_LIMITED:
+            await connection.execute(insert, 1, few)
+        if analysed:
+            await connection.execute("analyze")
+        for name, given in LIMITED.items():
+            await connection.execute(f"prepare {name} as {queries[name].sql}")
+            await connection.execute("begin")
+            await connection.execute(f"execute {name}({', '.join(map(quoted, given))})")
+            await connection.execute("rollback")
+        for insert in FILL_LIMITED:
+            await connection.execute(insert, few + 1, MANY)
+        wide: dict[str, list[str]] = {}
+        for name, given in LIMITED.items():
+            await connection.execute("begin")
+            (row,) = await connection.fetch(
+                f"explain (analyze, format json) execute {name}({', '.join(map(quoted, given))})"
+            )
+            await connection.execute("rollback")
+            (plan,) = json.loads(row[0])
+            found = [f"{place}: {rows}" for place, rows in scans(plan["Plan"]) if rows > LOOKED_AT]
+            if found:
+                wide[name] = found
+        assert wide == {}

@@ -13,8 +13,10 @@ from wakeful.app import App
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
 from wakeful.stores.base import (
+    ChangePause,
     ChangeState,
     FeedEvents,
+    Paused,
     RecordOperation,
     RedoDelivery,
     Redone,
@@ -91,6 +93,16 @@ DEAD_DELIVERY = {
     "finished": 1_000_000,
     "finished_at": "1970-01-01T00:00:01Z",
 }
+PAUSE = {
+    "app": "shop",
+    "agent": "review",
+    "paused": True,
+    "rate": None,
+    "by": "ada",
+    "note": None,
+    "since": "1970-01-01T00:00:01Z",
+}
+
 STATE = {
     "app": "shop",
     "agent": "counter",
@@ -182,6 +194,13 @@ class FakeReader:
         self._ask(channel=channel, agent=agent)
         return self.dead_letters if channel in (None, "ops") and agent in (None, "review") else []
 
+    async def apps(self) -> dict[str, set[str]]:
+        return {"shop": {"review", "counter"}, "desk": {"counter"}}
+
+    async def pauses(self) -> list[dict[str, Any]]:
+        self._ask()
+        return [PAUSE]
+
     async def states(self, agent=None) -> list[dict[str, Any]]:
         self._ask(agent=agent)
         both = [STATE, {**STATE, "app": "desk"}]
@@ -216,6 +235,12 @@ class FakeStore:
         self.redelivered: list[RedoDelivery] = []
         self.released: list[ReleaseRun] = []
         self.changed: list[ChangeState] = []
+        self.paused: list[ChangePause] = []
+
+    async def change_pause(self, request: ChangePause) -> Paused:
+        """A second time it was so before."""
+        self.paused.append(request)
+        return Paused(paused=len(self.paused) > 1, rate=None)
 
     async def redo(self, request: RedoRun) -> Redone | None:
         self.redone.append(request)

@@ -18,6 +18,7 @@ from wakeful.api.effects import effect_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import health_routes
 from wakeful.api.openapi import openapi_routes
+from wakeful.api.pauses import pause_routes
 from wakeful.api.ports import Agents, Door, Reader, Store
 from wakeful.api.problem import HANDLED, answer_with_problem
 from wakeful.api.redo import redo_routes
@@ -44,6 +45,7 @@ def create_api(
         *effect_routes(reader, store, settings),
         *delivery_routes(reader, store, settings),
         *state_routes(reader, store, agents, settings),
+        *pause_routes(reader, store, agents, settings),
         *redo_routes(reader, store, agents, settings),
         *alarm_routes(reader),
         *openapi_routes(),

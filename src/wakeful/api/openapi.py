@@ -12,6 +12,7 @@ from starlette.routing import Route
 from wakeful.api.alarms import ALARM_STATES
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
+from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
 from wakeful.api.problem import MEDIA_TYPE
 from wakeful.api.reply import JsonResponse
@@ -151,6 +152,7 @@ def _paths() -> Json:
         **effect_paths(),
         **delivery_paths(),
         **state_paths(),
+        **pause_paths(),
         **redo_paths(),
         "/v1/alarms": {
             "get": {
@@ -272,6 +274,7 @@ def _schemas() -> Json:
         "PlainEvent": {**event, "required": ["id", "source", "type"]},
         "Receipts": listing("events", object_of(receipt, "source", "id", "status", "runs")),
         **redo_schemas(),
+        **pause_schemas(),
         **output_schemas(),
         "StoredEvent": reference,
         "Run": object_of(run, *run),

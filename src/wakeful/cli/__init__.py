@@ -28,6 +28,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "state": ("state", "show, set or clear what an agent keeps from run to run"),
     "replay": ("redo", "do again what failed, or with --again what went well"),
     "dead": ("redo", "list dead letters by error; show, replay or discard them"),
+    "pause": ("pauses", "claim nothing more of an agent, or of all; list what is paused"),
+    "resume": ("pauses", "let what was paused go on, at a rate if need be"),
     "alarms": ("listings", "list alarms, the latest first"),
     "doctor": ("doctor", "look at the store, its schema, the clock, permissions and versions"),
     "migrate": ("migrate", "bring a store's schema up to date"),

@@ -16,7 +16,7 @@ import uvicorn
 from wakeful.api.health import health_routes
 from wakeful.api.security import ApiSettings, Guard, is_loopback, refuse_open_binding
 from wakeful.api.serving import create
-from wakeful.cli.arguments import Command, Parser, whole_number
+from wakeful.cli.arguments import Command, Parser, operator_of, whole_number
 from wakeful.cli.life import Stopping, live
 from wakeful.cli.terminal import say
 from wakeful.cli.working import (
@@ -59,6 +59,10 @@ def add_address(parser: Parser, *, port: int | None = DEFAULT_PORT) -> None:
     )
 
 
+def add_paused(parser: Parser) -> None:
+    parser.add_argument("--paused", action="store_true", help="pause all of the app first, until `wakeful resume all`")
+
+
 def declare_serve(parser: Parser) -> None:
     add_working(parser)
     add_address(parser)
@@ -66,12 +70,14 @@ def declare_serve(parser: Parser) -> None:
         "--allow-host", metavar="NAME", action="append", default=[], help="a further name this server is reached by"
     )
     parser.add_argument("--access-log", action="store_true", help="log every request")
+    add_paused(parser)
     # From `wakeful dev`: the listening socket, and a pipe that closes when dev is gone.
     parser.add_argument("--from-dev", help=argparse.SUPPRESS)
 
 
 def declare_worker(parser: Parser) -> None:
     add_working(parser)
+    add_paused(parser)
     add_address(parser, port=None)
 
 
@@ -117,7 +123,7 @@ async def _serve(
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             await first_of(server.ready.wait(), asyncio.shield(serving))
-            if await start_patiently(runtime, stopping, opened=opened):
+            if await start_patiently(runtime, stopping, opened=opened, paused_by=pauses(arguments)):
                 address = url_of(arguments.host, listener)
                 print(f"wakeful: serving {app.name} on {address} {describe(runtime)}", flush=True)
                 await first_of(stopping.asked.wait(), asyncio.shield(serving))
@@ -142,7 +148,7 @@ async def _work(app: App, arguments: argparse.Namespace, listener: socket.socket
             server = HttpServer(only_health(runtime, arguments.host), grace=1, access_log=False)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             say(f"health on {url_of(arguments.host, listener)}/healthz and /readyz")
-        if await start_patiently(runtime, stopping, opened=opened):
+        if await start_patiently(runtime, stopping, opened=opened, paused_by=pauses(arguments)):
             print(f"wakeful: working for {app.name} {describe(runtime)}", flush=True)
             await stopping.asked.wait()
             await stop_politely(runtime, stopping, arguments.grace)
@@ -152,6 +158,11 @@ async def _work(app: App, arguments: argparse.Namespace, listener: socket.socket
         await close(runtime)
     say("stopped")
     return stopping.exit_code
+
+
+def pauses(arguments: argparse.Namespace) -> str | None:
+    """Who pauses the app before it begins, if somebody does."""
+    return operator_of(arguments) if arguments.paused else None
 
 
 def only_health(runtime: Runtime, host: str) -> Starlette:

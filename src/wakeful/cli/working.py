@@ -99,13 +99,25 @@ def spare_the_collector() -> None:
     gc.freeze()
 
 
-async def start_patiently(runtime: Runtime, stopping: Stopping, *, opened: bool) -> bool:
+async def pause_first(runtime: Runtime, operator: str) -> None:
+    """Nothing is claimed before somebody has looked around."""
+    from wakeful.operations.pausing import ALL, change_pause
+    from wakeful.stores.base import ChangePause
+
+    request = ChangePause(runtime.app.name, ALL, paused=True, operator=operator, note="started with --paused")
+    await change_pause(runtime.store, request)
+    say("paused: `wakeful resume all` lets it begin")
+
+
+async def start_patiently(runtime: Runtime, stopping: Stopping, *, opened: bool, paused_by: str | None = None) -> bool:
     """Open and start, again and again until the store is there. False when we were asked to stop before."""
     log = structlog.get_logger("wakeful")
     wait = FIRST_WAIT
     while not stopping.asked.is_set():
         if opened:
             try:
+                if paused_by is not None:
+                    await pause_first(runtime, paused_by)
                 await runtime.start()
             except StoreUnavailable as error:
                 log.warning("the store is away; waiting for it", store=shown_store(runtime.url), error=str(error))

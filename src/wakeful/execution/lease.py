@@ -14,14 +14,14 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import structlog
 
 from wakeful.clock import SECOND, Microseconds, seconds
 from wakeful.errors import StoreUnavailable
-from wakeful.stores.base import RegisterProcess, RetireProcess
+from wakeful.stores.base import Limit, RegisterProcess, RetireProcess
 
 LEASE: Microseconds = 15 * SECOND
 BEFORE_THE_LEASE = 1.0
@@ -54,8 +54,12 @@ class Membership:
         *,
         lease: Microseconds = LEASE,
         on_lost: Callable[[str], None] = lambda _: None,
+        app: str | None = None,
+        limits: Mapping[str, Limit | None] | None = None,
     ) -> None:
         self._registry = registry
+        self._app = app
+        self._limits = limits or {}  # of each agent that is loaded here
         self._make_renewer = make_renewer
         self._lease = lease
         self._on_lost = on_lost
@@ -83,7 +87,11 @@ class Membership:
         """Enter under a fresh identity and keep the lease from now on."""
         self.process = secrets.token_hex(8)
         before = time.monotonic()
-        await self._registry.register(RegisterProcess(self.process, socket.gethostname(), os.getpid(), self._lease))
+        limits = {agent: limit for agent, limit in self._limits.items() if limit is not None}
+        host, number, agents = socket.gethostname(), os.getpid(), list(self._limits)
+        await self._registry.register(
+            RegisterProcess(self.process, host, number, self._lease, self._app, agents, limits)
+        )
         self._deadline = before + seconds(self._lease)
         self._stopping = threading.Event()
         self._thread = threading.Thread(

@@ -9,9 +9,10 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast, get_args, overload
 
 from pydantic import TypeAdapter
 
-from wakeful.clock import SECOND, Duration, Microseconds, duration, readable
+from wakeful.clock import SECOND, Duration, Microseconds, duration
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.model import Overlap
+from wakeful.rate import Rate
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -60,34 +61,6 @@ def as_backoff(value: Backoff | Duration, *, where: str) -> Backoff:
         message = f"{where}: backoff: {backoff} must have a first wait and a cap from 0 up, and a factor from 1 up"
         raise ConfigError(message)
     return backoff
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """So many starts within a time, at most: "100/m".
-
-    >>> Rate.read("100/m")
-    Rate(most=100, within=60000000)
-    """
-
-    most: int
-    within: Microseconds
-
-    @classmethod
-    def read(cls, text: str) -> Rate:
-        """Out of "100/m", "5/10s" or "1/h"."""
-        most, slash, unit = text.partition("/") if isinstance(text, str) else ("", "", "")
-        try:
-            span = duration(unit.strip() if unit.strip()[:1].isdigit() else f"1{unit.strip()}")
-            if not slash or int(most) < 1 or span < SECOND // 1000:
-                raise ValueError
-        except ValueError:
-            message = f'{text!r} is not a rate: write how many in which time, like "100/m", "5/10s" or "1/h"'
-            raise ValueError(message) from None
-        return cls(int(most), span)
-
-    def __str__(self) -> str:
-        return f"{self.most} in {readable(self.within)}"
 
 
 @dataclass(frozen=True, slots=True)

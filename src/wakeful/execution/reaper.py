@@ -1,4 +1,6 @@
-"""The reaper: notices processes that died, and puts their runs back. It never executes anything."""
+"""The reaper: notices processes that died, and puts their runs back. It never executes anything. It also tells how many are
+left to share the work.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,26 @@ class Cemetery(Protocol):
 
     async def end_sessions(self, process: str) -> int: ...
 
+    async def peers(self, app: str, own: str) -> dict[str, int]: ...
+
 
 class Reaper(Service):
     """Looks for processes whose lease ran out, or whose file lock is free."""
 
     name = "reaper"
 
-    def __init__(self, store: Cemetery, own: Callable[[], str], *, every: float = 5.0) -> None:
+    def __init__(
+        self,
+        store: Cemetery,
+        own: Callable[[], str],
+        *,
+        every: float = 5.0,
+        app: str = "",
+        on_peers: Callable[[dict[str, int]], None] = lambda _: None,
+    ) -> None:
         super().__init__()
+        self._app = app
+        self._on_peers = on_peers
         self._store = store
         self._own = own
         self._every = every
@@ -63,6 +77,7 @@ class Reaper(Service):
             count = await self._store.bury(BuryProcess(process, certain=certain))
             if count:
                 self.log.warning("a process died; its runs are ready again", process=process, runs=count)
+        self._on_peers(await self._store.peers(self._app, self._own()))
         return rest
 
     async def _end_sessions(self, alive: dict[str, Microseconds]) -> None:

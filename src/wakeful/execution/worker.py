@@ -20,14 +20,27 @@ from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.execution.executor import Ended, Executor, Handler
 from wakeful.execution.run import TURNS_BEFORE_LEAVING, Run
 from wakeful.model import Claim
-from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Ready
+from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Ready, Share
 
 AFTER_AN_ERROR = 0.25
 LOOK_ANYWAY_EVERY = 5.0
 GIVING_BACK_TAKES = 1.0
 SOLO_PATIENCE = 5.0
 CANCELLED_TIMES = 3
+LEFT_TO_OTHERS_FOR = 0.1  # what they have not taken by then, they are too busy for, or gone
 LET_GO_WITHIN = 5.0  # what does not end then is given back all the same, and its writes are refused
+
+
+def limits_of(agents: Mapping[str, Handler]) -> dict[str, Limit | None]:
+    """What each agent is limited to in all processes together. One with a state goes one by one anyway."""
+    return {
+        name: None
+        if (concurrency := None if agent.options.state and agent.options.key is None else agent.options.concurrency)
+        is None
+        and agent.options.rate is None
+        else Limit(concurrency, agent.options.rate)
+        for name, agent in agents.items()
+    }
 
 
 class ClaimingStore(Protocol):
@@ -66,6 +79,11 @@ class Worker:
         }
         self._serial = frozenset(name for name, by_key in keeping.items() if not by_key)
         self._keeps_by_key = frozenset(name for name, by_key in keeping.items() if by_key)
+        self._limits = {name: limit for name, limit in limits_of(agents).items() if limit is not None}
+        self._has_priorities = any(agent.options.priority is not None for agent in agents.values())
+        self._left: dict[str, float] = {}  # agents of which something was left to other processes; since when
+        self._left_timer: asyncio.TimerHandle | None = None
+        self.peers: Mapping[str, int] = {}  # how many other processes have each agent
         self._hot: dict[str, None] = dict.fromkeys(agents)
         self._hinted: set[str] = set()  # since the claim that is under way was put together: it may not have seen these
         self._running: dict[str, int] = dict.fromkeys(agents, 0)
@@ -107,10 +125,7 @@ class Worker:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        for timer in (self._next_look, self._anyway):
-            if timer is not None:
-                timer.cancel()
-        self._next_look = self._anyway = None
+        self._cancel_timers()
         if self._tasks and grace > 0:
             self._log.info("stopping: waiting for runs to finish", runs=len(self._tasks), at_most=grace)
             await asyncio.wait(list(self._tasks), timeout=grace)
@@ -131,10 +146,7 @@ class Worker:
         self.drop_all()
         tasks = [*self._tasks, *([self._loop_task] if self._loop_task is not None else [])]
         self._loop_task = None
-        for timer in (self._next_look, self._anyway):
-            if timer is not None:
-                timer.cancel()
-        self._next_look = self._anyway = None
+        self._cancel_timers()
         # An attempt that is told so while it commits wants to store that as its failure, and waits for that in vain.
         for _ in range(CANCELLED_TIMES):
             for task in tasks:
@@ -143,6 +155,12 @@ class Worker:
                 await asyncio.sleep(0)
         if tasks:
             await asyncio.wait(tasks, timeout=LET_GO_WITHIN)
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._next_look, self._anyway, self._left_timer):
+            if timer is not None:
+                timer.cancel()
+        self._next_look = self._anyway = self._left_timer = None
 
     def drop_all(self) -> None:
         """The process lost its lease: everything in flight belongs to others now."""
@@ -160,7 +178,7 @@ class Worker:
 
     async def settled(self) -> None:
         """Wait until nothing runs and nothing that is due is left to claim."""
-        while self._tasks or self._wants():
+        while self._tasks or self._wants() or (self._left and not self._stopping):
             if self._tasks:
                 await asyncio.wait(list(self._tasks), return_when=asyncio.FIRST_COMPLETED)
             else:
@@ -204,6 +222,18 @@ class Worker:
         self.look()
         self._anyway = asyncio.get_running_loop().call_later(LOOK_ANYWAY_EVERY, self._look_anyway)
 
+    def _leave_to_others(self, left: frozenset[str]) -> None:
+        """Look again for what others were to take. By the time of this machine: a virtual clock stands still meanwhile."""
+        loop = asyncio.get_running_loop()
+        for agent in left:
+            self._left.setdefault(agent, loop.time())
+        if self._left and self._left_timer is None and not self._stopping:
+            self._left_timer = loop.call_at(min(self._left.values()) + LEFT_TO_OTHERS_FOR, self._look_at_left)
+
+    def _look_at_left(self) -> None:
+        self._left_timer = None
+        self.look(Ready(self._app, frozenset(self._left)))
+
     # claiming
 
     async def _loop(self) -> None:
@@ -211,17 +241,7 @@ class Worker:
             try:
                 if self._orphans_possible:
                     await self._forget_orphans()
-                claimed = await self._store.claim(
-                    ClaimRuns(
-                        self._app,
-                        self._process(),
-                        self._ask,
-                        self._may_go_solo,
-                        serial=self._serial,
-                        keeps_by_key=self._keeps_by_key,
-                    ),
-                    now=bool(self._wants()),
-                )
+                claimed = await self._store.claim(self._request(), now=bool(self._wants()))
             except Exception as error:
                 if isinstance(error, StoreUnavailable | ClaimLost):
                     self._log.warning("cannot claim; trying again", error=str(error), again_in=AFTER_AN_ERROR)
@@ -241,10 +261,34 @@ class Worker:
         if count:
             self._log.warning("claims whose answer was lost were given back", runs=count)
 
-    def _ask(self) -> list[tuple[str, int]]:
-        """What a claim asks for, at the moment it is put together."""
-        self._hinted.clear()
-        return self._wants()
+    def _request(self) -> ClaimRuns:
+        def ask() -> list[tuple[str, int]]:
+            """What a claim asks for, at the moment it is put together."""
+            self._hinted.clear()
+            wants = self._wants()
+            request.shares = self._shares(wants)
+            request.room = self._limit - len(self._tasks) if self._has_priorities else None
+            return wants
+
+        request = ClaimRuns(
+            self._app,
+            self._process(),
+            ask,
+            self._may_go_solo,
+            serial=self._serial,
+            keeps_by_key=self._keeps_by_key,
+            limits=self._limits,
+        )
+        return request
+
+    def _shares(self, wants: list[tuple[str, int]]) -> dict[str, Share]:
+        """Where other processes want to have some too, unless they had their chance."""
+        patient_since = asyncio.get_running_loop().time() - LEFT_TO_OTHERS_FOR
+        return {
+            agent: Share(self.peers[agent] + 1, self._running[agent])
+            for agent, _ in wants
+            if self.peers.get(agent) and self._left.get(agent, patient_since + 1) > patient_since
+        }
 
     def _wants(self) -> list[tuple[str, int]]:
         """How many runs of which agents there is room for now."""
@@ -258,6 +302,10 @@ class Worker:
             options = self._agents[agent].options
             concurrency = 1 if agent in self._serial else options.concurrency
             free = room if concurrency is None else min(room, concurrency - self._running[agent])
+            if self._has_priorities:  # whose runs go first is only known once they are looked at
+                if free > 0:
+                    wants.append((agent, free))
+                continue
             share = max(1, room // max(1, len(self._hot) - place))
             if free > 0:
                 most = min(free, share)
@@ -287,6 +335,9 @@ class Worker:
             self._hot.pop(agent, None)
             if counts.get(agent, 0) >= most or agent in self._hinted:
                 self._hot[agent] = None  # there may be more; behind the others now
+            if agent not in claimed.left:
+                self._left.pop(agent, None)
+        self._leave_to_others(claimed.left)
         if claimed.next_due is not None:
             self._look_later(seconds(claimed.next_due))
         for claim in claimed.claims:
@@ -325,8 +376,8 @@ class Worker:
                 self._orphans_possible = True
             elif (delay := task.result().delay) is not None and not self._stopping:
                 self._look_later(seconds(delay) + 0.001)
-        if claim.agent in self._serial:
-            self._hot[claim.agent] = None  # the next one may have the state now: nobody else would say so
+        if claim.agent in self._serial or claim.place_in is not None:
+            self._hot[claim.agent] = None  # the next one may have the state, or the place: nobody else would say so
         if (self._hot or self._solo_waiting) and not self._stopping:
             if self._solo_waiting:
                 self.hint(Ready())

@@ -27,6 +27,7 @@ from wakeful.model import (
     RunState,
     Step,
 )
+from wakeful.rate import Rate
 
 Row = Sequence[Any]
 R = TypeVar("R")
@@ -98,6 +99,22 @@ class AcceptEvents:
         return None if self.claim is None else self.claim.process
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much of an agent at a time, in all processes together: runs at once, and first starts within some time."""
+
+    concurrency: int | None = None
+    rate: Rate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Of how many processes that have an agent this is one, and how many runs of it this one has already."""
+
+    processes: int
+    own: int
+
+
 @dataclass(slots=True)
 class ClaimRuns:
     """Take due runs. `wants` is asked when the transaction is put together: (agent, most) for each agent with room."""
@@ -110,6 +127,9 @@ class ClaimRuns:
     serial: frozenset[str] = frozenset()  # agents with a state: one run at a time, wherever it runs
     keeps_by_key: frozenset[str] = frozenset()  # agents with a state for each key: the key has one run at a time
     versions: Mapping[str, str] = field(default_factory=dict)  # of the agents' code, noted with a run's first start
+    limits: Mapping[str, Limit] = field(default_factory=dict)  # for all processes together
+    shares: Mapping[str, Share] = field(default_factory=dict)  # where other processes want to have some too
+    room: int | None = None  # for all wanted together, where that is less; then the longest due of all agents go first
 
 
 @dataclass(slots=True)
@@ -121,6 +141,7 @@ class Claimed:
     next_due: Microseconds | None
     solo_waiting: bool
     alone: bool = False  # it looked only for a run that must go alone
+    left: frozenset[str] = frozenset()  # agents of which some were left to other processes
 
 
 @dataclass(slots=True)
@@ -530,12 +551,15 @@ class RaiseAlarm:
 
 @dataclass(slots=True)
 class RegisterProcess:
-    """Enter a process with its first lease."""
+    """Enter a process with its first lease, what it has loaded, and the limits that its code gives to that."""
 
     id: str
     host: str
     pid: int
     lease: Microseconds
+    app: str | None = None
+    agents: Sequence[str] = ()
+    limits: Mapping[str, Limit] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -581,6 +605,28 @@ class RecordOperation:
     app: str | None = None
     target: str | None = None
     detail: str | None = None
+
+
+@dataclass(slots=True)
+class ChangePause:
+    """A person pauses an agent ('': all of the app), or lets it go on, at first no faster than `rate`. Once this is committed
+    nothing of a paused agent is claimed any more.
+    """
+
+    app: str
+    agent: str
+    paused: bool
+    operator: str
+    note: str | None = None
+    rate: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """What it was before."""
+
+    paused: bool
+    rate: str | None
 
 
 @dataclass(slots=True)
@@ -726,6 +772,10 @@ class Store(Protocol):
         """End what a process whose lease is over has open, where it is in the way of burying it; returns how many."""
         ...
 
+    async def peers(self, app: str, own: str) -> dict[str, int]:
+        """How many other living processes have loaded each agent of an app."""
+        ...
+
     async def others(self, own: str) -> list[tuple[str, Microseconds, bool]]:
         """Other processes that count as alive: what is left of their lease, and whether they are certainly dead."""
         ...
@@ -737,6 +787,10 @@ class Store(Protocol):
 
     async def record_operation(self, request: RecordOperation) -> None:
         """Write down what a person did."""
+        ...
+
+    async def change_pause(self, request: ChangePause) -> Paused:
+        """Pause an agent, or let it go on; what it was before."""
         ...
 
     # waking

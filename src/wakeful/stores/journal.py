@@ -13,7 +13,8 @@ that only the guilty one fails. When the database is gone, all of the batch are 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from wakeful.errors import ClaimLost, StoreUnavailable
@@ -21,6 +22,7 @@ from wakeful.stores.base import (
     AcceptEvents,
     AnswerApproval,
     BuryProcess,
+    ChangePause,
     Claimed,
     ClaimRuns,
     CloseRun,
@@ -34,6 +36,7 @@ from wakeful.stores.base import (
     Ready,
     RedoDelivery,
     RedoRun,
+    RegisterProcess,
     ReleaseRun,
     RetireProcess,
     Row,
@@ -59,12 +62,14 @@ MOST_CHARACTERS = 16_000_000
 PLAIN = frozenset({SaveSteps, FinishRun, AcceptEvents})  # whose batches may be one statement
 # The most frequent ones.
 MAKE_NOTHING_READY = frozenset({SaveSteps, ClaimRuns, OpenEffect, SaveEffect, WorkLane})
+# After these its agent has one run less.
+ENDS_A_RUN = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun})
 # What was done is stored even if its caller has given up meanwhile.
 WORTH_STORING = frozenset({SaveSteps, SaveEffect})
 # What may bring a run what it waited for: who it was is only known afterwards.
 MAY_WAKE = frozenset({AcceptEvents, FinishRun, CommitRun, CloseRun, LeaveRun, AnswerApproval, LookAgain})
 # What a person did, from wherever that was: anybody may have work now.
-BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery)
+BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery, ChangePause)
 
 # Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
 # it. Inert unless a test hands in a probe. One with a true `plain` is content with before and after, where a batch can
@@ -377,9 +382,15 @@ def whole(now: int | None, requests: list[Any], *, notifies: bool) -> Transactio
     processes = [getattr(request, "process", None) for request in requests]
     fenced = {process for process in processes if process is not None}
     lease_is_good: dict[str, bool] = {}
+    claiming: dict[str, str] = {}
+    if notifies:
+        claiming = {request.process: request.app for request in requests if type(request) is ClaimRuns}
+        shut = {request.app for request in requests if type(request) is ChangePause}
+        if shut:
+            yield "shut_gate", [(app,) for app in sorted(shut)]
     if fenced:
         alone = any(gives_back(request) for request in requests)
-        rows = yield "fence_alone" if alone else "fence", [(now, process) for process in sorted(fenced)]
+        rows = yield from fence(now, sorted(fenced), claiming, alone=alone)
         lease_is_good = {row[0]: bool(row[1]) for row in rows}
     for number, (request, process) in enumerate(zip(requests, processes, strict=True)):
         if process is not None and not lease_is_good.get(process, False):
@@ -403,6 +414,24 @@ def whole(now: int | None, requests: list[Any], *, notifies: bool) -> Transactio
     return results
 
 
+def fence(
+    now: int | None, processes: Sequence[str], claiming: Mapping[str, str], *, alone: bool
+) -> Transaction[list[Row]]:
+    """Which of these processes are alive, and is their lease good? Those that claim pass the gate of their app as well, where
+    several processes write at once: what they see paused, or not, is so until the commit.
+    """
+    if alone:
+        if claiming:
+            yield "pass_gate", [(app,) for app in sorted(set(claiming.values()))]
+        rows: list[Row] = yield "fence_alone", [(now, process) for process in processes]
+        return rows
+    fenced = [(now, process) for process in processes if process not in claiming]
+    found: list[Row] = list((yield "fence", fenced) if fenced else [])
+    if claiming:
+        found += yield "fence_to_claim", [(now, process, claiming[process]) for process in sorted(claiming)]
+    return found
+
+
 def gives_back(request: Any) -> bool:
     kind = type(request)
     return kind is ForgetRuns or (kind is LeaveRun and request.outcome == "released")
@@ -415,6 +444,28 @@ def refusal(process: str, *, buried: bool) -> Exception:
     return StoreUnavailable(f"the lease of process {process} ran out and is not renewed yet: nothing was written")
 
 
+def left_over(requests: list[Any], results: list[Any]) -> list[tuple[str, str]]:
+    """Agents of which others may take something now: places of a limited one that became free and were not taken again by
+    the same transaction, and runs that a claim left to others.
+    """
+    free: Counter[tuple[str, str]] = Counter()
+    left: list[tuple[str, str]] = []
+    for request, result in zip(requests, results, strict=True):
+        if isinstance(result, Exception):
+            continue
+        kind = type(request)
+        if kind in ENDS_A_RUN:
+            app = request.claim.place_in
+            if app is not None and not (kind is CommitRun and request.then == "running"):
+                free[app, request.claim.agent] += 1
+        elif kind is ClaimRuns:
+            for claim in result.claims:
+                free[request.app, claim.agent] -= 1
+            # Only with something that was taken: each would answer the other's word with its own for ever.
+            left += [(request.app, agent) for agent in result.left & {claim.agent for claim in result.claims}]
+    return left + [place for place, count in free.items() if count > 0]
+
+
 def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] = ()) -> str | None:
     """What to tell other processes: "app agent agent …" of runs made ready that no claim of this transaction took. An
     empty text says that anybody may have work, or a channel that nobody has.
@@ -423,9 +474,15 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
     waiting = [row for row in promoted if row[0] not in taken]  # whose turn it is now
     apps: set[str] = {row[1] for row in waiting}
     agents: set[str] = {row[2] for row in waiting}
+    joined: str | None = None
+    for app, agent in left_over(requests, results):
+        apps.add(app)
+        agents.add(agent)
     for request, result in zip(requests, results, strict=True):
         if isinstance(result, Exception):
             continue
+        if isinstance(request, RegisterProcess):
+            joined = request.app
         if type(request) in MAY_WAKE and request.woken:
             apps |= {app for app, _ in request.woken}
             agents |= {agent for _, agent in request.woken}
@@ -449,5 +506,5 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
         elif isinstance(request, (FeedEvents, ForgetRuns, *BY_PEOPLE)) and result:
             return ""
     if not agents:
-        return None
+        return joined  # the name of an app alone: it has one process more
     return " ".join([next(iter(apps)), *sorted(agents)]) if len(apps) == 1 and len(agents) <= 50 else ""

@@ -9,6 +9,7 @@ from pydantic_core import from_json
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound
+from wakeful.rate import Rate
 from wakeful.stores.base import Row, StoredEvent
 from wakeful.stores.migrations import missing, refuse_behind
 from wakeful.stores.queries import Dialect
@@ -202,6 +203,49 @@ class Reader:
             {"app": app, "channel": channel, "count": count, "oldest": oldest} for app, channel, count, oldest in rows
         ]
 
+    async def apps(self) -> dict[str, set[str]]:
+        """The apps that have to do with this store, with the agents that they loaded or that have run here."""
+        known: dict[str, set[str]] = {row[0]: set() for row in await self._database.fetch("known_apps")}
+        for app, agents in await self._database.fetch("loaded_agents"):
+            known.setdefault(app, set()).update(from_json(agents))
+        for agent in await self.known_agents():
+            for app in await self.apps_of_agent(agent):
+                known.setdefault(app, set()).add(agent)
+        return known
+
+    async def pauses(self) -> list[dict[str, Any]]:
+        """What is paused, or comes back at a rate. `agent` is None for all of an app."""
+        return [
+            {
+                "app": app,
+                "agent": agent or None,
+                "paused": bool(paused),
+                "rate": rate,
+                "by": operator,
+                "note": note,
+                "since": to_text(changed),
+            }
+            for app, agent, paused, rate, operator, note, changed in await self._database.fetch("list_pauses")
+        ]
+
+    async def limits(self, app: str, agent: str) -> dict[str, Any]:
+        """What an agent is limited to in all processes together, and how much of that is used."""
+        rows = await self._database.fetch("limit_of_agent", app, agent)
+        concurrency, most, within = rows[0] if rows else (None, None, None)
+        running = await self._database.fetch("count_running", app, agent)
+        next_start = None
+        if most is not None and within is not None:
+            clock = self._database.read_clock()
+            waits = await self._database.fetch("next_start", clock, app, agent, most - 1, within)
+            if waits and waits[0][0] > 0:
+                next_start = to_text(await self.time() + waits[0][0])
+        return {
+            "concurrency": concurrency,
+            "running": running[0][0],
+            "rate": None if most is None or within is None else str(Rate(most, within)),
+            "next_start_at": next_start,
+        }
+
     async def approvals(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> dict[str, Any]:
         """A page of questions to people, newest first."""
         most = min(limit, LONGEST_PAGE)
@@ -314,8 +358,25 @@ class Reader:
 
     async def next_wake(self, app: str) -> Microseconds | None:
         """When the next run or delivery of an app is due; None when nothing waits for time."""
-        rows = await self._database.fetch("next_wake", app, self._database.read_clock())
-        return None if rows[0][0] is None else int(rows[0][0])
+        clock = self._database.read_clock()
+        rows = await self._database.fetch("next_wake", app, clock)
+        moments = [] if rows[0][0] is None else [int(rows[0][0])]
+        for key, agent, most, within in await self._rates(app):
+            due = await self._database.fetch("count_due", clock, app, agent, 1)
+            waits = await self._database.fetch("next_start", clock, app, key, most - 1, within) if due[0][0] else []
+            moments += [await self.time() + wait[0] for wait in waits if wait[0] > 0]
+        return min(moments, default=None)
+
+    async def _rates(self, app: str) -> list[tuple[str, str, int, Microseconds]]:
+        """Under which name each rate of an app counts, of which agent it is, and what it lets through."""
+        limits = await self._database.fetch("limits_of_app", app)
+        rates = [(agent, agent, most, within) for agent, _, most, within in limits if most is not None]
+        for pause in await self.pauses():
+            if pause["app"] == app and pause["rate"] is not None:
+                rate = Rate.read(pause["rate"])
+                agents = [pause["agent"]] if pause["agent"] else sorted((await self.apps()).get(app, ()))
+                rates += [(f"resume {pause['agent'] or ''}", agent, rate.most, rate.within) for agent in agents]
+        return rates
 
     async def processes(self) -> list[dict[str, Any]]:
         """Who works, or worked, on this store."""

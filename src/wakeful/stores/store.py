@@ -7,11 +7,13 @@ at once when the database is gone, because that caller (an HTTP request, a perso
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import structlog
+from pydantic_core import from_json
 
 from wakeful.clock import Microseconds
 from wakeful.errors import ConfigError, StoreUnavailable
@@ -22,6 +24,7 @@ from wakeful.stores.base import (
     Answered,
     AskPerson,
     BuryProcess,
+    ChangePause,
     ChangeState,
     Claimed,
     ClaimRuns,
@@ -35,6 +38,7 @@ from wakeful.stores.base import (
     LeaveRun,
     LookAgain,
     OpenEffect,
+    Paused,
     RaiseAlarm,
     Ready,
     RecordOperation,
@@ -348,6 +352,10 @@ class DatabaseStore:
     async def end_sessions(self, process: str) -> int:
         return await self.database.end_sessions(process)
 
+    async def peers(self, app: str, own: str) -> dict[str, int]:
+        rows = await self.database.fetch("living_peers", self.database.read_clock(), app, own)
+        return dict(Counter(agent for row in rows for agent in from_json(row[0])))
+
     async def others(self, own: str) -> list[tuple[str, Microseconds, bool]]:
         rows = await self.database.fetch("living_processes", self.database.read_clock())
         return [(row[0], row[1], self.database.is_certainly_dead(row[0])) for row in rows if row[0] != own]
@@ -359,6 +367,9 @@ class DatabaseStore:
 
     async def record_operation(self, request: RecordOperation) -> None:
         await self.journal.submit(request)
+
+    async def change_pause(self, request: ChangePause) -> Paused:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
 
     # waking
 

@@ -16,13 +16,13 @@ where seq = any(array(
 returning {claimed}
 
 -- claim_solo(now, app, agent, process, version) --
--- differs: as claim_runs.
+-- differs: as claim_runs. `state || ''` keeps the planner from the index of all due runs: these came last into it.
 update wakeful_run
 set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
 where seq = any(array(
   select seq from wakeful_run
-  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
+  where app = :app and agent = :agent and state || '' in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
   order by due_at
   limit 1
   {skip_locked}

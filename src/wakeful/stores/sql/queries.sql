@@ -86,10 +86,11 @@ where seq in (select seq from candidate)
 returning {claimed}
 
 -- claim_solo(now, app, agent, process, version) --
--- One run that was in flight in two or more processes that died: its worker runs nothing else beside it.
+-- One run that was in flight in two or more processes that died: its worker runs nothing else beside it. The `+` keeps
+-- SQLite from the index of all due runs: these came last into it.
 with candidate as materialized (
   select seq from wakeful_run
-  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
+  where app = :app and +agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
   order by due_at
   limit 1
 )
@@ -106,11 +107,6 @@ set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
 where seq = :seq and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
 returning {claimed}
-
--- solo_agents(now, app) --
--- Agents that have a run which must be claimed alone.
-select distinct agent from wakeful_run
-where app = :app and state in ('ready', 'waiting') and crashes >= 2 and due_at <= {now}
 
 -- next_due(now, app, agent) --
 -- How long until the next run of this agent is due; null when none is.
@@ -505,9 +501,9 @@ returning key, count
 -- What it was raised for is over.
 update wakeful_alarm set state = 'resolved', last_at = {now} where key = :key and state <> 'resolved'
 
--- register_process(now, id, host, pid, lease) --
-insert into wakeful_process (id, host, pid, state, started_at, lease_until)
-values (:id, :host, :pid, 'alive', {now}, {now} + :lease)
+-- register_process(now, id, host, pid, lease, app, agents) --
+insert into wakeful_process (id, host, pid, state, started_at, lease_until, app, agents)
+values (:id, :host, :pid, 'alive', {now}, {now} + :lease, :app, :agents)
 on conflict (id) do nothing
 
 -- renew_lease(now, id, lease) --

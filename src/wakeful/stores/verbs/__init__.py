@@ -15,6 +15,7 @@ from wakeful.stores.base import (
     AnswerApproval,
     AskPerson,
     BuryProcess,
+    ChangePause,
     ChangeState,
     ClaimRuns,
     CloseRun,
@@ -47,6 +48,7 @@ from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
 from wakeful.stores.verbs.feed import feed_events
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
+from wakeful.stores.verbs.pauses import change_pauses
 from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
@@ -57,6 +59,7 @@ from wakeful.stores.verbs.waits import answer_approvals, ask_people, end_waits, 
 Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 
 VERBS: dict[type, Verb] = {
+    ChangePause: change_pauses,
     RegisterProcess: register_processes,
     BuryProcess: bury_processes,
     TransactStep: transact_steps,

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds
 from wakeful.model import Claim, Outcome, StateRead, Step
-from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Row, Transaction
+from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Row, Transaction
 from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.gathered import load_gathered
+from wakeful.stores.verbs.limits import (
+    Room,
+    fair_share,
+    lift_rates,
+    note_starts,
+    open_rooms,
+    read_facts,
+    take,
+    until_more_may_start,
+)
 from wakeful.stores.verbs.state import claim_serial, load_states_of_keys
 
 # When to look again for a run that must go alone, and whose row another process is just holding.
 SOMEBODY_HAS_IT: Microseconds = 50_000
+NO_LIMIT = Limit()
 
 
 def claim_runs(now: int | None, requests: Sequence[ClaimRuns]) -> Transaction[list[Claimed]]:
@@ -26,36 +38,117 @@ def claim_runs(now: int | None, requests: Sequence[ClaimRuns]) -> Transaction[li
 
 
 def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
-    """1. A run that took two processes with it goes alone: it is taken when nothing else runs here.
-    2. The due runs of each agent with room. 3. Their steps, if they have run before. 4. When to look again.
+    """1. What people paused is left where it is. 2. A run that took two processes with it goes alone: it is taken when nothing
+    else runs here. 3. The due runs of each agent, as far as its limits and the share of other processes go. 4. What belongs
+    to them, if they have run before. 5. When to look again.
     """
-    app, process = request.app, request.process
-    agents = {agent for agent, _ in request.wanted}
-    dangerous = yield "solo_agents", [(now, app)]
-    solo = sorted(agents & {row[0] for row in dangerous})
+    app = request.app
+    facts = yield from read_facts(now, app)
+    open_to = {agent: most for agent, most in request.wanted if not facts.is_paused(agent)}
+    rooms = yield from open_rooms(now, request, open_to, facts)
+    solo = sorted(
+        agent for agent in open_to if agent in facts.alone and (agent not in rooms or rooms[agent].runs() > 0)
+    )
     alone = bool(solo) and request.solo()
     states: dict[str, StateRead] = {}
+    asked, left = request.wanted, frozenset[str]()
     if alone:
-        rows = yield "claim_solo", [(now, app, solo[0], process, request.versions.get(solo[0]))]
-        if solo[0] in request.serial and rows:
-            states[solo[0]] = yield from _state_of_solo(app, solo[0], rows)
+        rows = yield from _take_alone(now, request, solo[0], rooms, states)
     else:
-        free = [
-            (now, app, agent, most, process, request.versions.get(agent))
-            for agent, most in request.wanted
-            if agent not in request.serial
-        ]
-        rows = (yield "claim_runs", free) if free else []
-        for agent in sorted(agents & request.serial):
-            found, states[agent] = yield from claim_serial(now, app, agent, process, request.versions.get(agent))
-            rows = [*rows, *found]
-    claims = [_claim_of(row, process) for row in rows]
+        parts, asked, left = yield from _parts(now, request, open_to, rooms)
+        rows = yield from _take_all(now, request, parts, rooms, states)
+    claims = [_claim_of(row, request) for row in rows]
     for claim in claims:
         claim.app = app
         claim.state = states.get(claim.agent)
     yield from load_gathered(claims)
     yield from load_states_of_keys([claim for claim in claims if claim.agent in request.keeps_by_key])
     claims.sort(key=lambda claim: claim.created_at)
+    yield from _load(claims)
+    if facts.rates:
+        yield from lift_rates(now, app, open_to, facts)
+    if alone:
+        if claims:
+            return Claimed(claims, [], None, solo_waiting=False)
+        return Claimed([], request.wanted, SOMEBODY_HAS_IT, solo_waiting=True, alone=True)
+    short = [
+        agent
+        for agent, most in asked
+        if agent in open_to and (agent in request.serial or most > sum(claim.agent == agent for claim in claims))
+    ]
+    waits = (yield "next_due", [(now, app, agent) for agent in short]) if short else []
+    delays = [row[0] for row in waits if row[0] is not None]
+    if rooms:
+        delays += yield from until_more_may_start(now, app, rooms)
+    return Claimed(claims, asked, min(delays) if delays else None, solo_waiting=bool(solo), left=left)
+
+
+def _parts(
+    now: int | None, request: ClaimRuns, open_to: Mapping[str, int], rooms: Mapping[str, Room]
+) -> Transaction[tuple[dict[str, int], list[tuple[str, int]], frozenset[str]]]:
+    """How many of each agent; what then counts as asked for; and of which agents some are left to other processes."""
+    parts: dict[str, int] = {}
+    left = set()
+    for agent, most in open_to.items():
+        room = rooms.get(agent)
+        part = most if room is None else min(most, room.runs())
+        parts[agent], some = yield from fair_share(now, request, agent, part, room)
+        if some:
+            left.add(agent)
+    asked = request.wanted
+    if request.room is not None and len(parts) > 1:
+        due: list[Row] = []
+        for agent, part in parts.items():
+            if part:
+                due += yield "peek_due", [(now, request.app, agent, part)]
+        due.sort(key=lambda row: row[1])
+        there = Counter(row[0] for row in due)
+        chosen = Counter(row[0] for row in due[: request.room])
+        parts = {agent: chosen[agent] for agent in parts}
+        # One of which more is due than there is room for stays wanted.
+        asked = [(agent, chosen[agent] if chosen[agent] < there[agent] else most) for agent, most in asked]
+    return parts, asked, frozenset(left)
+
+
+def _take_all(
+    now: int | None,
+    request: ClaimRuns,
+    parts: Mapping[str, int],
+    rooms: Mapping[str, Room],
+    states: dict[str, StateRead],
+) -> Transaction[list[Row]]:
+    """Agents without a limit in one go, the others one by one, and those with a state last."""
+    wanted = {agent: most for agent, most in parts.items() if most > 0}
+    free = [
+        (now, request.app, agent, most, request.process, request.versions.get(agent))
+        for agent, most in wanted.items()
+        if agent not in request.serial and agent not in rooms
+    ]
+    rows: list[Row] = list((yield "claim_runs", free) if free else [])
+    for agent in sorted(wanted):
+        if agent in rooms and agent not in request.serial:
+            rows += yield from take(now, request, agent, wanted[agent], rooms[agent])
+    for agent in sorted(wanted):
+        if agent in request.serial:
+            found, states[agent] = yield from claim_serial(now, request, agent, rooms.get(agent) or Room())
+            rows += found
+    return rows
+
+
+def _take_alone(
+    now: int | None, request: ClaimRuns, agent: str, rooms: Mapping[str, Room], states: dict[str, StateRead]
+) -> Transaction[list[Row]]:
+    app = request.app
+    rows: list[Row] = yield "claim_solo", [(now, app, agent, request.process, request.versions.get(agent))]
+    if rows and agent in rooms:
+        yield from note_starts(now, app, rows, rooms[agent])
+    if rows and agent in request.serial:
+        states[agent] = yield from _state_of_solo(app, agent, rows)
+    return rows
+
+
+def _load(claims: Sequence[Claim]) -> Transaction[None]:
+    """The steps of those that have run before, and the effects and messages of their families."""
     again = [claim for claim in claims if not claim.first_start]
     if again:
         steps = yield "load_steps", [(claim.seq,) for claim in again]
@@ -69,21 +162,9 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
         sent = yield "load_sent", [(root,) for root in sorted({claim.root for claim in related})]
         for claim in related:
             claim.sent = frozenset(row[1] for row in sent if row[0] == claim.root)
-    if alone:
-        if claims:
-            return Claimed(claims, [], None, solo_waiting=False)
-        return Claimed([], request.wanted, SOMEBODY_HAS_IT, solo_waiting=True, alone=True)
-    short = [
-        agent
-        for agent, most in request.wanted
-        if agent in request.serial or most > sum(claim.agent == agent for claim in claims)
-    ]
-    waits = (yield "next_due", [(now, app, agent) for agent in short]) if short else []
-    delays = [row[0] for row in waits if row[0] is not None]
-    return Claimed(claims, request.wanted, min(delays) if delays else None, solo_waiting=bool(solo))
 
 
-def _claim_of(row: Sequence[object], process: str) -> Claim:
+def _claim_of(row: Sequence[object], request: ClaimRuns) -> Claim:
     seq, identifier, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at = row[:11]
     envelope, data, committed, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note, output = row[11:]
     return Claim(
@@ -92,7 +173,7 @@ def _claim_of(row: Sequence[object], process: str) -> Claim:
         root,  # type: ignore[arg-type]
         agent,  # type: ignore[arg-type]
         token,  # type: ignore[arg-type]
-        process,
+        request.process,
         attempts,  # type: ignore[arg-type]
         crashes,  # type: ignore[arg-type]
         created_at,  # type: ignore[arg-type]
@@ -108,6 +189,7 @@ def _claim_of(row: Sequence[object], process: str) -> Claim:
         version=version,  # type: ignore[arg-type]
         parent=None if parent_seq is None else (parent_seq, parent_key),  # type: ignore[arg-type]
         cancelled=None if cancel_by is None else (cancel_by, cancel_note),  # type: ignore[arg-type]
+        place_in=request.app if request.limits.get(agent, NO_LIMIT).concurrency is not None else None,  # type: ignore[call-overload]
         output=output,  # type: ignore[arg-type]
     )
 

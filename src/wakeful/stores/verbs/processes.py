@@ -4,11 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pydantic_core import to_json
+
 from wakeful.stores.base import BuryProcess, LeftBehind, RegisterProcess, RetireProcess, Transaction
+from wakeful.stores.verbs.limits import show_limits
 
 
 def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> Transaction[list[None]]:
-    yield "register_process", [(now, one.id, one.host, one.pid, one.lease) for one in requests]
+    yield (
+        "register_process",
+        [
+            (
+                now,
+                one.id,
+                one.host,
+                one.pid,
+                one.lease,
+                one.app,
+                to_json(list(one.agents)).decode() if one.app else None,
+            )
+            for one in requests
+        ],
+    )
+    for one in requests:
+        if one.app is not None:
+            yield from show_limits(one.app, one.agents, one.limits)
     return [None] * len(requests)
 
 

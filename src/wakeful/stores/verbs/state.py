@@ -5,29 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wakeful.model import Claim, StateRead
-from wakeful.stores.base import ChangeState, Row, Transaction
+from wakeful.stores.base import ChangeState, ClaimRuns, Row, Transaction
+from wakeful.stores.verbs.limits import Room, note_starts, take
 
 # A run in one of these still has the state that it took: it will go on by itself.
 KEEPS = frozenset({"ready", "running", "waiting"})
 
 
 def claim_serial(
-    now: int | None, app: str, agent: str, process: str, code: str | None
+    now: int | None, request: ClaimRuns, agent: str, room: Room
 ) -> Transaction[tuple[list[Row], StateRead]]:
     """The next run of an agent whose runs are serial, if it may go now, with the state. The row of the state is locked, so
     that two processes do not both see it free. When none may go this writes nothing: a write wakes all other processes
     on a SQLite file, whose claims would then wake this one.
     """
+    app = request.app
     holding = yield "holding_run", [(now, app, agent)]
-    may_go = bool(holding[0][0]) if holding else bool((yield "due_of_agent", [(now, app, agent)]))
+    may_go = (
+        bool(holding[0][0])
+        if holding
+        else room.first_starts() > 0 and bool((yield "due_of_agent", [(now, app, agent)]))
+    )
     if not may_go:
         return [], StateRead(None, 0)
     value, version, holder = (yield "take_state", [(app, agent)])[0]
     kept = (yield "state_of_run", [(holder,)]) if holder is not None else []
     if kept and kept[0][0] in KEEPS:
-        rows = yield "claim_one", [(now, holder, process, code)]
+        rows = yield "claim_one", [(now, holder, request.process, request.versions.get(agent))]
+        yield from note_starts(now, app, rows, room)
     else:
-        rows = yield "claim_runs", [(now, app, agent, 1, process, code)]
+        rows = yield from take(now, request, agent, 1, room)
         if rows:
             yield "hold_state", [(app, agent, rows[0][0])]
     return rows, StateRead(value, version)

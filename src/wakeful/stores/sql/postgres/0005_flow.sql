@@ -20,6 +20,11 @@ create index wakeful_run_child on wakeful_run (parent_seq) where parent_seq is n
 -- By agent, so that those of a limited one can be counted; there are never many, so those of a process are found as well.
 drop index wakeful_run_owner;
 create index wakeful_run_running on wakeful_run (app, agent, owner) where state = 'running';
+-- Without the state in its condition, so that no plan takes the index of all due runs for it.
+drop index wakeful_run_solo;
+create index wakeful_run_solo on wakeful_run (app, due_at) where crashes >= 2 and due_at is not null;
+-- Those that have started before: a rate limits only first starts, and these must be found behind any number of fresh ones.
+create index wakeful_run_resumed on wakeful_run (app, agent, (due_at + 0)) where state in ('ready', 'waiting') and token > 0;
 
 -- What a run waits for may have come before it asked, but not before it was made. `seq` does not tell: an event whose number
 -- was given first may be committed last. So each event has the transaction that wrote it, and each run what it could see.
@@ -88,22 +93,28 @@ create table wakeful_approval (
 );
 create index wakeful_approval_open on wakeful_approval (app, seq) where state = 'open';
 
--- Agents with a limit for all processes together: locked by whoever claims runs of one.
+-- Agents with a limit for all processes together: locked by whoever claims runs of one. What the limit is stands in the code
+-- of the process that claims; here is what the last one that joined said, for people to see.
 create table wakeful_limit (
   app text not null,
-  agent text not null,
+  agent text not null,                    -- '': all of the app, while it comes back at a rate
+  concurrency bigint,
+  most bigint,                          -- starts `within` so many microseconds
+  within bigint,
   primary key (app, agent)
 );
--- When runs of an agent with a rate were started: as far back as the rate looks.
+-- When runs of an agent with a rate were started: as far back as the rate looks. What comes back after a pause is counted
+-- apart, under 'resume AGENT', or 'resume ' for all of the app.
 create table wakeful_start (
   app text not null,
   agent text not null,
   started_at bigint not null,
   run_seq bigint not null,
-  primary key (app, agent, started_at, run_seq)
+  token bigint not null,
+  primary key (app, agent, started_at, run_seq, token)
 );
 
--- What people paused; agent '' is all of the app, and is there as soon as anything of the app was ever paused.
+-- What people paused; agent '' is all of the app.
 create table wakeful_pause (
   app text not null,
   agent text not null,

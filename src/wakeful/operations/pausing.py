@@ -1,0 +1,61 @@
+"""Pausing and resuming: which agent of which app is meant, and a note of who did it. The command line and the HTTP API
+share this.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from wakeful.errors import NotFound, did_you_mean
+from wakeful.stores.base import ChangePause, Paused, RecordOperation
+
+ALL = ""  # in place of an agent: all of the app
+
+
+class Reading(Protocol):
+    """What is known of agents, and of what is paused."""
+
+    async def apps(self) -> dict[str, set[str]]: ...
+
+    async def pauses(self) -> list[dict[str, Any]]: ...
+
+
+class Pausing(Protocol):
+    """Where it is done."""
+
+    async def change_pause(self, request: ChangePause, /) -> Paused: ...
+
+    async def record_operation(self, request: RecordOperation, /) -> None: ...
+
+
+async def change_pause(store: Pausing, request: ChangePause) -> Paused:
+    """Pause or resume, and note who did so; what it was before."""
+    was = await store.change_pause(request)
+    target = request.agent or "all"
+    words = [f"at {request.rate}"] if request.rate else []
+    words += [request.note] if request.note else []
+    verb = "pause" if request.paused else "resume"
+    await store.record_operation(
+        RecordOperation(request.operator, verb, request.app, target, ": ".join(words) if words else None)
+    )
+    return was
+
+
+async def apps_to_change(reader: Reading, agent: str, app: str | None) -> list[str]:
+    """The apps that are meant: the one that is named, the only one that has this agent, or for all of everything each."""
+    known = await reader.apps()
+    if agent == ALL:
+        if app is None and not known:
+            message = "no app has worked on this store yet: name one with --of NAME"
+            raise NotFound(message)
+        return sorted(known) if app is None else [app]
+    having = sorted(name for name, agents in known.items() if agent in agents and app in {None, name})
+    if not having:
+        everybody = {one for name, agents in known.items() if app in {None, name} for one in agents}
+        where = f"app {app} has" if app is not None else "there is"
+        message = f'{where} no agent "{agent}" that has been loaded or has run here.{did_you_mean(agent, everybody)}'
+        raise NotFound(message)
+    if len(having) > 1:
+        message = f"agent {agent} is in several apps ({', '.join(having)}): say which with --of NAME"
+        raise NotFound(message)
+    return having

@@ -1,0 +1,222 @@
+"""Limits for all processes together: how much of an agent a claim may take.
+
+Whoever claims runs of a limited agent locks its row first, then counts what runs and what has started lately, and takes
+no more than is left. The lock lasts until the commit, so that two who claim at once count one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic_core import from_json
+
+from wakeful.clock import Microseconds
+from wakeful.rate import Rate
+from wakeful.stores.base import ClaimRuns, Limit, Row, Transaction
+
+NO_LIMIT = 1 << 31
+ALL = ""  # in place of an agent: all of the app
+SEQ, TOKEN, CLAIMED_AT = 0, 4, 9  # columns of what a claim tells
+
+
+@dataclass(slots=True)
+class Window:
+    """The starts that a rate looks at, and how many more it lets through now. That of an agent counts first starts only; what
+    comes back after a pause is counted whenever it is claimed.
+    """
+
+    key: str
+    rate: Rate
+    first_starts: bool
+    left: int = 0
+
+
+@dataclass(slots=True)
+class Room:
+    """What is left of one agent's limits in this claim."""
+
+    free: int = NO_LIMIT
+    windows: list[Window] = field(default_factory=list)
+
+    def runs(self) -> int:
+        """How many runs may be claimed."""
+        return min([self.free, *(window.left for window in self.windows if not window.first_starts)])
+
+    def first_starts(self) -> int:
+        """How many of them may be first starts."""
+        return min([self.runs(), *(window.left for window in self.windows if window.first_starts)])
+
+
+@dataclass(slots=True)
+class Facts:
+    """What a claim must know before it looks for runs."""
+
+    alone: set[str] = field(default_factory=set)  # agents that have a run which must go alone
+    paused: set[str] = field(default_factory=set)
+    rates: dict[str, str] = field(default_factory=dict)  # at which agents come back after a pause
+
+    def is_paused(self, agent: str) -> bool:
+        return ALL in self.paused or agent in self.paused
+
+
+def read_facts(now: int | None, app: str) -> Transaction[Facts]:
+    facts = Facts()
+    for agent, kind, rate in (yield "claim_facts", [(now, app)]):
+        if kind == "solo":
+            facts.alone.add(agent)
+        elif kind == "paused":
+            facts.paused.add(agent)
+        else:
+            facts.rates[agent] = rate
+    return facts
+
+
+def open_rooms(
+    now: int | None, request: ClaimRuns, agents: Collection[str], facts: Facts
+) -> Transaction[dict[str, Room]]:
+    """The room of each agent that has a limit, or comes back at a rate. Those of which nothing is due are left alone, and get
+    none: nobody shall wait for them.
+    """
+    app = request.app
+    limited = sorted(agent for agent in agents if ALL in facts.rates or agent in facts.rates or agent in request.limits)
+    due = yield from due_of(now, app, limited)
+    rooms = {agent: Room(0) for agent in limited if agent not in due}
+    if not due:
+        return rooms
+    yield from take_limits(app, [*([ALL] if ALL in facts.rates else []), *sorted(due)])
+    together = []
+    if ALL in facts.rates:
+        together.append(
+            (yield from open_window(now, app, resume_key(ALL), Rate.read(facts.rates[ALL]), first_starts=False))
+        )
+    for agent in sorted(due):
+        limit = request.limits.get(agent, Limit())
+        room = rooms[agent] = Room(windows=[*together])
+        if limit.concurrency is not None:
+            running = yield "count_running", [(app, agent)]
+            room.free = max(0, limit.concurrency - running[0][0])
+        if limit.rate is not None:
+            room.windows.append((yield from open_window(now, app, agent, limit.rate, first_starts=True)))
+        if agent in facts.rates:
+            rate = Rate.read(facts.rates[agent])
+            room.windows.append((yield from open_window(now, app, resume_key(agent), rate, first_starts=False)))
+    return rooms
+
+
+def take_limits(app: str, agents: Sequence[str]) -> Transaction[None]:
+    """Lock the rows of these agents; those that have none yet get one."""
+    there = {row[0] for row in (yield "take_limit", [(app, agent) for agent in agents])}
+    missing = [(app, agent) for agent in agents if agent not in there]
+    if missing:
+        yield "insert_limit", missing
+        yield "take_limit", missing
+
+
+def open_window(now: int | None, app: str, key: str, rate: Rate, *, first_starts: bool) -> Transaction[Window]:
+    used = yield "count_starts", [(now, app, key, rate.within)]
+    return Window(key, rate, first_starts, rate.most - used[0][0])
+
+
+def resume_key(agent: str) -> str:
+    """What the starts after a pause are counted under; no agent has a space in its name."""
+    return f"resume {agent}"
+
+
+def due_of(now: int | None, app: str, agents: Collection[str]) -> Transaction[set[str]]:
+    """Those of which something is due."""
+    due = set()
+    for agent in agents:
+        if (yield "count_due", [(now, app, agent, 1)])[0][0]:
+            due.add(agent)
+    return due
+
+
+def take(now: int | None, request: ClaimRuns, agent: str, most: int, room: Room) -> Transaction[list[Row]]:
+    """Claim the oldest due runs of an agent. Once no more may start, those that have started before still go on."""
+    details = (request.process, request.versions.get(agent))
+    taken: list[Row] = []
+    while (asked := min(most - len(taken), room.first_starts())) > 0:
+        rows = yield "claim_runs", [(now, request.app, agent, asked, *details)]
+        taken += rows
+        yield from note_starts(now, request.app, rows, room)
+        if len(rows) < asked:
+            return taken
+    asked = min(most - len(taken), room.runs())
+    if asked > 0:
+        rows = yield "claim_resumed", [(now, request.app, agent, asked, *details)]
+        taken += rows
+        yield from note_starts(now, request.app, rows, room)
+    return taken
+
+
+def note_starts(now: int | None, app: str, rows: Sequence[Row], room: Room) -> Transaction[None]:
+    """Count what was claimed in each window that looks at it, and forget what none looks at any more."""
+    room.free -= len(rows)
+    for window in room.windows:
+        counted = [row for row in rows if row[TOKEN] == 1 or not window.first_starts]
+        if counted:
+            window.left -= len(counted)
+            yield "insert_start", [(app, window.key, row[CLAIMED_AT], row[SEQ], row[TOKEN]) for row in counted]
+            yield "forget_starts", [(now, app, window.key, window.rate.within)]
+
+
+def until_more_may_start(now: int | None, app: str, rooms: Mapping[str, Room]) -> Transaction[list[Microseconds]]:
+    """When the rates that are used up let something through again, of agents that have something due."""
+    delays = []
+    for agent in sorted(rooms):
+        used_up = [window for window in rooms[agent].windows if window.left <= 0]
+        if used_up and (yield from due_of(now, app, [agent])):
+            for window in used_up:
+                rate = window.rate
+                rows = yield "next_start", [(now, app, window.key, rate.most - 1, rate.within)]
+                delays += [max(1, row[0]) for row in rows]
+    return delays
+
+
+def lift_rates(now: int | None, app: str, agents: Collection[str], facts: Facts) -> Transaction[None]:
+    """A rate after a pause ends by itself, once nothing that had gathered is left."""
+    for agent in sorted(set(agents) & set(facts.rates)):
+        if not (yield from due_of(now, app, [agent])):
+            yield "lift_rate", [(app, agent, facts.rates[agent])]
+    if ALL in facts.rates:
+        loaded = set(agents)
+        for (text,) in (yield "agents_at_work", [(app,)]):
+            loaded |= set(from_json(text))
+        if not (yield from due_of(now, app, sorted(loaded - facts.paused))):
+            yield "lift_rate", [(app, ALL, facts.rates[ALL])]
+
+
+def fair_share(
+    now: int | None, request: ClaimRuns, agent: str, most: int, room: Room | None
+) -> Transaction[tuple[int, bool]]:
+    """How many of an agent to take where other processes have it too, and whether some are left to them. Where there is
+    plenty, nobody counts what runs: all take what they have room for.
+    """
+    share = request.shares.get(agent)
+    if share is None or most == 0:
+        return most, False
+    plenty = most * share.processes
+    due = (yield "count_due", [(now, request.app, agent, plenty)])[0][0]
+    there = due if room is None else min(due, room.runs())
+    if there >= plenty:
+        return most, False
+    running = (yield "count_running", [(request.app, agent)])[0][0]
+    fair = -(-(running + there) // share.processes) - share.own
+    taken = max(0, min(most, fair))
+    return taken, min(there, most) > taken
+
+
+def show_limits(app: str, agents: Sequence[str], limits: Mapping[str, Limit]) -> Transaction[None]:
+    """Write down what the code says, for `wakeful why`."""
+    limited = sorted(set(agents) & set(limits))
+    rows = [
+        (app, agent, one.concurrency, *((one.rate.most, one.rate.within) if one.rate else (None, None)))
+        for agent in limited
+        for one in (limits[agent],)
+    ]
+    if rows:
+        yield "set_limit", rows
+    free = [(app, agent) for agent in sorted(set(agents) - set(limits))]
+    if free:
+        yield "clear_limit", free

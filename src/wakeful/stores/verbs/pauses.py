@@ -1,0 +1,19 @@
+"""Pauses: what people told to claim nothing more, and at which rate it comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.stores.base import ChangePause, Paused, Transaction
+
+
+def change_pauses(now: int | None, requests: Sequence[ChangePause]) -> Transaction[list[Paused]]:
+    """On PostgreSQL the gate of the app is shut by now: no claim is under way, and those that come see this."""
+    results = []
+    for one in requests:
+        rows = yield "find_pause", [(one.app, one.agent)]
+        was = Paused(bool(rows[0][0]), rows[0][1]) if rows else Paused(paused=False, rate=None)
+        results.append(was)
+        if (one.paused, one.rate) != (was.paused, was.rate):
+            yield "set_pause", [(now, one.app, one.agent, int(one.paused), one.rate, one.operator, one.note)]
+    return results

@@ -1,0 +1,130 @@
+"""`wakeful pause`, `wakeful resume` and `wakeful serve --paused`."""
+
+import signal
+
+import apsw
+import pytest
+
+APP = """
+from wakeful import App, Run, on
+
+app = App("desk")
+
+
+@app.agent(on("ticket.created"))
+async def triage(run: Run) -> None:
+    print("triaged", run.event.id, flush=True)
+
+
+@app.agent(on("ticket.created"))
+async def bill(run: Run) -> None: ...
+"""
+
+
+@pytest.fixture
+def desk(wakeful, folder) -> None:
+    """An app that has worked once."""
+    (folder / "app.py").write_text(APP)
+    wakeful("emit", "app.py", "ticket.created", "--id", "a")
+    wakeful("once", "app.py")
+
+
+def states(wakeful) -> dict[str, str]:
+    return {run["agent"]: run["state"] for run in wakeful("runs", "--limit", "2", "--json").json["runs"]}
+
+
+def test_pausing_an_agent(wakeful, desk):
+    said = wakeful("pause", "triage", "--note", "wrong prices", "--as", "ada").out
+    assert said == (
+        "agent triage (app desk) is paused: what runs goes on to its end, nothing more is claimed. "
+        "`wakeful resume triage` lets it go on\n"
+    )
+    wakeful("emit", "app.py", "ticket.created", "--id", "b")
+    wakeful("once", "app.py")
+    assert states(wakeful) == {"triage": "ready", "bill": "done"}
+    (run,) = wakeful("runs", "--agent", "triage", "--state", "ready", "--json").json["runs"]
+    told = wakeful("why", run["id"]).out
+    assert "by ada (wrong prices): nothing of it is claimed." in told
+    assert "wakeful resume triage" in told
+    assert wakeful("resume", "triage").out == "agent triage (app desk) goes on\n"
+    wakeful("once", "app.py")
+    assert states(wakeful) == {"triage": "done", "bill": "done"}
+
+
+def test_pausing_all(wakeful, desk):
+    assert wakeful("pause", "all").out.startswith("all of app desk is paused: ")
+    assert wakeful("pause", "all").out == "all of app desk was paused already\n"
+    wakeful("pause", "bill")
+    wakeful("emit", "app.py", "ticket.created", "--id", "b")
+    wakeful("once", "app.py")
+    assert states(wakeful) == {"triage": "ready", "bill": "ready"}
+    said = wakeful("resume", "all", "--rate", "10/s").out
+    assert said == "all of app desk goes on, at first no faster than 10 in 1 s\nstill paused: agent bill (app desk)\n"
+    wakeful("once", "app.py")
+    assert states(wakeful) == {"triage": "done", "bill": "ready"}
+
+
+def test_the_listing(wakeful, desk):
+    assert wakeful("pause").out == "nothing is paused\n"
+    wakeful("pause", "triage", "--note", "wrong prices", "--as", "ada")
+    wakeful("pause", "all", "--as", "bob")
+    wakeful("emit", "app.py", "ticket.created", "--id", "b")
+    wakeful("resume", "all", "--rate", "1/h")
+    pauses = wakeful("pause", "--json").json["pauses"]
+    shown = [(one["app"], one["agent"], one["paused"], one["rate"], one["by"], one["note"]) for one in pauses]
+    assert shown[0][:4] == ("desk", None, False, "1/h")
+    assert shown[1] == ("desk", "triage", True, None, "ada", "wrong prices")
+    lines = wakeful("pause").out.splitlines()
+    assert "comes back at 1/h" in lines[1]
+    assert "wrong prices" in lines[2]
+
+
+def test_who_did_it_is_recorded(wakeful, desk, folder):
+    wakeful("pause", "triage", "--as", "ada", "--json")
+    wakeful("resume", "triage", "--as", "bob", "--rate", "5/s", "--json")
+    connection = apsw.Connection(str(folder / "wakeful.db"))
+    rows = list(connection.execute("select operator, verb, app, target, detail from wakeful_operation order by seq"))
+    connection.close()
+    assert rows[-2:] == [("ada", "pause", "desk", "triage", None), ("bob", "resume", "desk", "triage", "at 5/s")]
+
+
+def test_an_unknown_agent(wakeful, desk):
+    said = wakeful("pause", "triaje", code=1).err
+    assert 'there is no agent "triaje" that has been loaded or has run here. Did you mean "triage"?' in said
+    assert wakeful("pause").out == "nothing is paused\n"
+
+
+def test_resuming_what_is_not_paused(wakeful, desk):
+    assert "agent triage is not paused" in wakeful("resume", "triage", code=1).err
+    wakeful("pause", "all")
+    assert "but all of its app is: `wakeful resume all`" in wakeful("resume", "triage", code=1).err
+
+
+def test_a_rate_that_is_none(wakeful, desk):
+    assert "is not a rate" in wakeful("resume", "all", "--rate", "fast", code=2).err
+
+
+def test_of_several_apps(wakeful, desk, folder):
+    (folder / "other.py").write_text(APP.replace('"desk"', '"shop"'))
+    wakeful("emit", "other.py", "ticket.created", "--id", "a")
+    wakeful("once", "other.py")
+    assert "is in several apps (desk, shop): say which with --of NAME" in wakeful("pause", "triage", code=1).err
+    wakeful("pause", "triage", "--of", "shop")
+    wakeful("pause", "all")
+    shown = [(one["app"], one["agent"]) for one in wakeful("pause", "--json").json["pauses"]]
+    assert shown == [("desk", None), ("shop", None), ("shop", "triage")]
+    assert [one["app"] for one in wakeful("pause", "--of", "desk", "--json").json["pauses"]] == ["desk"]
+
+
+@pytest.mark.parametrize("command", ["serve", "worker"])
+def test_beginning_paused(wakeful, desk, start, command):
+    wakeful("emit", "app.py", "ticket.created", "--id", "b")
+    words = ["--port", "0"] if command == "serve" else []
+    server = start(command, "app.py", "--paused", *words)
+    server.wait_for("paused: `wakeful resume all` lets it begin")
+    server.wait_for("wakeful: (serving|working for) desk")
+    assert states(wakeful) == {"triage": "ready", "bill": "ready"}
+    wakeful("resume", "all")
+    server.wait_for("triaged b")
+    server.signal(signal.SIGTERM)
+    assert server.end() == 0
