@@ -24,6 +24,8 @@ DID = {
     "release": "let its output out as it is",
     "redeliver": "had a message of it tried again",
     "drop": "discarded a message of it",
+    "fork": "had it done again from a step on, as a fork of another run",
+    "cancel": "cancelled it",
 }
 
 
@@ -265,8 +267,16 @@ def tell_steps(run: Shown) -> list[str]:
 
 def tell_effects(run: Shown) -> list[str]:
     """What it did outside, and whose word that rests on."""
-    confirmed = [effect["action"] for effect in own(run, "effects") if effect["state"] == "confirmed"]
+    confirmed = [
+        effect["action"]
+        for effect in own(run, "effects")
+        if effect["state"] == "confirmed" and effect["undoes"] is None
+    ]
+    undone = [effect["action"] for effect in own(run, "effects") if effect["state"] == "undone"]
     told = []
+    if undone:
+        were = "was" if len(undone) == 1 else "were"
+        told.append(f"{number(len(undone), 'effect')} of it {were} undone again: {listed(undone)}.")
     if confirmed:
         verb = "is" if len(confirmed) == 1 else "are"
         told.append(
@@ -374,6 +384,8 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
     reason = run["reason"]
     because = f" ({reason})" if reason else ""
     problem = failure(run["error"])
+    if run["cancel"] is not None and run["state"] in {"ready", "running", "waiting"}:
+        return tell_stopping(run, present, alive)
     match run["state"]:
         case "done":
             took = span(run["started_at"], run["finished_at"])
@@ -416,6 +428,18 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
             return [f"It is {other}{because}."]
 
 
+def tell_stopping(run: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
+    """It is to be cancelled, and is not yet: how far that is."""
+    asked = f"It is to be cancelled: {run['cancel']['by']} asked for that at {at(run['cancel']['asked_at'])}."
+    due = moment(run["due_at"])
+    if run["state"] == "running":
+        return [asked, "It stops at its next step, commits nothing, and what it did is undone, the latest first."]
+    if due is not None and due > present:
+        left = readable(due - present)
+        return [asked, f"Undoing what it did goes on at {at(run['due_at'])}, {left} from now ({run['reason']})."]
+    return [asked, "What it did is undone first, the latest first.", *who_takes_it(alive)]
+
+
 def tell_turn(run: Shown, turn: str) -> str:
     """A run of an agent with a state that waits for another one of them."""
     return (
@@ -426,6 +450,13 @@ def tell_turn(run: Shown, turn: str) -> str:
 
 def what_to_say(run: Shown) -> list[str]:
     held = [effect for effect in run["effects"] if effect["state"] == "held"]
+    if not held and run["outcome"] is None:
+        return [
+            (
+                f"`wakeful replay {run['id']}` lets it go on with the code that there is now, "
+                f"`wakeful cancel {run['id']}` ends it and undoes what it did."
+            )
+        ]
     if not held and run["outcome"] is not None:
         release = f"`wakeful release {run['id']}` lets it out as it is, "
         if run["outdated"]:

@@ -42,6 +42,8 @@ DONE = {
     "release": "released",
     "redeliver": "message replayed",
     "drop": "message discarded",
+    "fork": "forked",
+    "cancel": "cancelled",
 }
 
 

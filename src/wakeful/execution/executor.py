@@ -1,5 +1,6 @@
 """One attempt of one run, as a pipeline: may it start? → read the data → run the handler → check what it returned →
-commit → release what it staged; and whatever goes wrong on the way is settled.
+commit → release what it staged; and whatever goes wrong on the way is settled. A run that is to stop takes another way,
+from wherever it is: → undo what it did → over.
 
 Each ending is one request to the store (finish, or leave), and each request is one transition. Nothing is decided
 here: `retry.decide` says what to do after a failure, this carries it out.
@@ -8,6 +9,7 @@ here: `retry.decide` says what to do after a failure, this carries it out.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
@@ -19,6 +21,7 @@ from pydantic_core import from_json, to_json
 from wakeful.clock import Microseconds, readable, seconds
 from wakeful.clock import to_text as time_text
 from wakeful.errors import (
+    CancelAsked,
     ClaimLost,
     DeadlineExceeded,
     Persistent,
@@ -38,9 +41,9 @@ from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Run
 from wakeful.execution.state import FACT as STATE_FACT
 from wakeful.execution.surroundings import Cancellable, Surroundings
-from wakeful.model import VERIFIED, WENT_WELL, Claim, Decision, Event, Outcome, Step, digest
+from wakeful.model import VERIFIED, WENT_WELL, Claim, Decision, Effect, Event, Outcome, Step, digest
 from wakeful.output.checks import Verdict, check_output
-from wakeful.stores.base import Alarm, CloseRun, CommitRun, FinishRun, LeaveRun, held_alarm
+from wakeful.stores.base import Alarm, CloseRun, CommitRun, FinishCancelled, FinishRun, LeaveRun, held_alarm
 from wakeful.values import to_text
 
 
@@ -72,6 +75,10 @@ class SettlingStore(Protocol):
 
     async def leave(self, request: LeaveRun) -> None: ...
 
+    async def effects_to_undo(self, claim: Claim) -> list[Effect]: ...
+
+    async def finish_cancelled(self, request: FinishCancelled) -> None: ...
+
 
 @dataclass(slots=True)
 class Ended:
@@ -90,7 +97,22 @@ class Executor:
         self._log = structlog.get_logger("wakeful").bind(part="executor")
 
     async def execute(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
-        """The whole attempt. Never raises for what the handler did; ClaimLost ends it without a trace."""
+        """The whole attempt. Never raises for what the handler did; ClaimLost ends it without a trace. Somebody may want the
+        run to stop at any time, or may have wanted that before: then what it did is undone.
+        """
+        try:
+            if claim.cancelled is not None and claim.crashes < agent.options.max_crashes:
+                raise CancelAsked(claim.id, *claim.cancelled)
+            return await self._do(claim, agent, on_run)
+        except CancelAsked as asked:
+            claim.cancelled = (asked.by, asked.note)
+        try:
+            return await self._undo(claim, agent, on_run)
+        except ClaimLost as error:
+            self._log.warning("the run has another owner now; this attempt is dropped", error=str(error))
+            return Ended()
+
+    async def _do(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
         event = self._read_event(claim.envelope)
         if claim.data is not None:
             event.data = from_json(claim.data)
@@ -106,6 +128,8 @@ class Executor:
         except ClaimLost as error:
             self._log.warning("the run has another owner now; this attempt is dropped", error=str(error))
             return Ended()
+        except CancelAsked:
+            raise
         except Exception as error:
             # Not the handler's doing: settling it failed. It counts as a failure, so that it cannot go on for ever.
             self._log.exception("the executor failed")
@@ -154,12 +178,14 @@ class Executor:
             task = asyncio.current_task()
             while task is not None and task.cancelling():
                 task.uncancel()
-            if run.interrupted is None:  # the handler awaited something cancelled, or cancelled itself
+            if (
+                run.interrupted is None and run.to_stop is None
+            ):  # the handler awaited something cancelled, or cancelled itself
                 inside = Transient("the handler was cancelled from inside")
                 inside.__cause__ = error
                 return await self._settle_failure(claim, agent, inside, run.pending_steps)
             return await self._settle_interrupted(run, claim, agent)
-        except ClaimLost:
+        except (ClaimLost, CancelAsked):
             raise
         except StateChanged as error:
             self._log.info("the state changed meanwhile; the run goes again", error=str(error))
@@ -168,12 +194,37 @@ class Executor:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # sys.exit() in a handler, or worse, ends its attempt and not the worker
-            if run.interrupted is not None:
+            if run.interrupted is not None or run.to_stop is not None:
                 return await self._settle_interrupted(run, claim, agent)
             return await self._settle_failure(claim, agent, error, run.pending_steps)
         finally:
             if timer is not None:
                 timer.cancel()
+        return Ended()
+
+    async def _undo(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
+        """What the run did is undone, in a new attempt of the same claim: what is left of the old one can do nothing more."""
+        await calm()
+        run = Run(claim, self._read_event(claim.envelope), self._around)
+        run._task = asyncio.current_task()  # noqa: SLF001 as in _do
+        on_run(run)
+        by, note = claim.cancelled or ("", None)
+        self._log.info("cancelled; undoing what it did", run=claim.id, by=by, note=note)
+        try:
+            became = await run.undo(await self._store.effects_to_undo(claim))
+            reason = f"cancelled by {by}" + (f": {note}" if note else "") + became
+            outcome = replace(claim.committed or Outcome(), execution="cancelled")
+            await self._store.finish_cancelled(FinishCancelled(claim, self._around.app, reason, outcome))
+        except asyncio.CancelledError:
+            await calm()
+            if run.interrupted is not None:
+                return await self._settle_interrupted(run, claim, agent)
+            return await self._settle_failure(claim, agent, Transient("an undo was cancelled from inside"))
+        except ClaimLost:
+            raise
+        except Exception as error:
+            self._log.exception("undoing failed")
+            return await self._settle_failure(claim, agent, error)
         return Ended()
 
     async def _handle(self, run: Run, claim: Claim, agent: Handler) -> FinishRun | CommitRun | None:
@@ -193,7 +244,7 @@ class Executor:
         finally:
             unfinished = run.in_flight
             await run.end()
-        if run.interrupted is not None:
+        if run.interrupted is not None or run.to_stop is not None:
             return None
         if unfinished:
             message = (
@@ -286,11 +337,13 @@ class Executor:
 
     def _before_deadline(self, claim: Claim, agent: Handler, delay: Microseconds) -> Microseconds:
         """No wait goes on past the run's deadline: it comes back by then, to be told that it is over."""
-        if agent.options.deadline is None or claim.committed is not None:
+        if agent.options.deadline is None or claim.committed is not None or claim.cancelled is not None:
             return delay
         return max(0, min(delay, claim.started_at + agent.options.deadline - self._around.clock.now()))
 
     async def _settle_interrupted(self, run: Run, claim: Claim, agent: Handler) -> Ended:
+        if run.to_stop is not None and run.interrupted not in {"lost", "released"}:
+            raise run.to_stop
         match run.interrupted:
             case "waiting":
                 due = run.earliest_wait
@@ -316,7 +369,7 @@ class Executor:
             case "released":
                 steps = run.pending_steps
                 await self._store.leave(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))
-            case "lost" | None:
+            case "lost" | "cancelled" | None:
                 pass
         return Ended()
 
@@ -387,3 +440,12 @@ class Executor:
             failed=failed,
             alarm=Alarm(self._around.app, f"dead/{self._around.app}/{claim.agent}/{digest(kind, size=5)}", text),
         )
+
+
+async def calm() -> None:
+    """A cancellation of this task that is on its way arrives here, and is over."""
+    task = asyncio.current_task()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    while task is not None and task.cancelling():
+        task.uncancel()

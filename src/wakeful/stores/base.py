@@ -317,8 +317,8 @@ class ChangeState:
 
 @dataclass(slots=True)
 class LeaveRun:
-    """Give a run back: `ready` at once, `waiting` until `delay` has passed, or `held` until a person says something.
-    `clear` names failed steps to forget.
+    """Give a run back: `ready` at once, `waiting` until `delay` has passed, or `held` until a person says something: about
+    an effect, unless it is `by_itself`. `clear` names failed steps to forget.
     """
 
     claim: Claim
@@ -331,6 +331,7 @@ class LeaveRun:
     steps: list[Step] = field(default_factory=list)
     clear: list[str] = field(default_factory=list)
     alarm: Alarm | None = None
+    by_itself: bool = False
 
     @property
     def process(self) -> str:
@@ -387,6 +388,43 @@ class Redone:
     run: str
     was: RunState
     refused: str | None = None
+
+
+@dataclass(slots=True)
+class CancelRun:
+    """A person, or the run that called it, wants a run to stop. One that never did anything outside is over at once; of any
+    other a worker undoes what it did. The runs that it called and that are not over are cancelled with it.
+    """
+
+    id: str
+    operator: str
+    note: str | None = None
+
+
+@dataclass(slots=True)
+class Cancelled:
+    """What became of it. `now`: `cancelled` at once; or `ready`, for a worker to undo what it did; or still `running`, until
+    its next step. `refused` says why nothing was changed.
+    """
+
+    run: str
+    was: RunState
+    now: RunState
+    refused: str | None = None
+
+
+@dataclass(slots=True)
+class FinishCancelled:
+    """A run that was to stop has undone what it did: it is over. Nothing that it had prepared leaves any more."""
+
+    claim: Claim
+    app: str
+    reason: str
+    outcome: Outcome
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
 
 
 @dataclass(frozen=True, slots=True)
@@ -576,6 +614,23 @@ class Store(Protocol):
     # state
     async def change_state(self, request: ChangeState) -> int:
         """A person's change of an agent's state; the new version."""
+        ...
+
+    # cancelling
+    async def cancel(self, request: CancelRun) -> Cancelled | None:
+        """Let a run stop; None when there is no such run."""
+        ...
+
+    async def finish_cancelled(self, request: FinishCancelled) -> None:
+        """End a run that was to stop. Refused with ClaimLost once somebody else owns it."""
+        ...
+
+    async def effects_to_undo(self, claim: Claim) -> list[Effect]:
+        """What a run that is to stop has to answer for, the latest first. A read, and nothing more."""
+        ...
+
+    async def cancelled_runs(self, app: str, process: str) -> list[tuple[str, str, str | None]]:
+        """Runs of this process that are to stop: the id, who wants it, and why. A read, and nothing more."""
         ...
 
     # redoing

@@ -20,11 +20,13 @@ from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
+    CancelRun,
     Claimed,
     ClaimRuns,
     CloseRun,
     CommitRun,
     FeedEvents,
+    FinishCancelled,
     FinishRun,
     ForgetRuns,
     LeaveRun,
@@ -58,7 +60,7 @@ MAKE_NOTHING_READY = frozenset({SaveSteps, FinishRun, ClaimRuns, OpenEffect, Sav
 # What was done is stored even if its caller has given up meanwhile.
 WORTH_STORING = frozenset({SaveSteps, SaveEffect})
 # What a person did, from wherever that was: anybody may have work now.
-BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery)
+BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery, CancelRun)
 
 # Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
 # it. Inert unless a test hands in a probe. One with a true `plain` is content with before and after, where a batch can
@@ -339,7 +341,7 @@ def makes_ready(request: Any) -> Ready | None:
         return Ready(None, frozenset({request.claim.agent}))
     if isinstance(request, FeedEvents):
         return Ready(request.app, frozenset({request.agent})) if request.runs else None
-    if isinstance(request, (BuryProcess, ForgetRuns, *BY_PEOPLE)):
+    if isinstance(request, (BuryProcess, FinishCancelled, ForgetRuns, *BY_PEOPLE)):
         return Ready()
     return None
 
@@ -399,6 +401,8 @@ def unclaimed(requests: list[Any], results: list[Any]) -> str | None:
     for request, result in zip(requests, results, strict=True):
         if isinstance(result, Exception):
             continue
+        if isinstance(request, FinishCancelled):
+            return ""  # runs that it called may have been asked to stop
         if isinstance(request, AcceptEvents):
             for arrival, receipt in zip(request.arrivals, result, strict=False):
                 if receipt.status != "duplicate":

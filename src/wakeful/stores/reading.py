@@ -56,6 +56,7 @@ class Reader:
             return None
         summary = run_summary(row)
         _, event_key, output, error, outcome, owner, token, expires_at, envelope, event_seq = row[15:25]
+        cancel_at, cancel_by, cancel_note, version = row[25:29]
         steps = await self._database.fetch("list_steps", row[0])
         attempts = await self._database.fetch("list_attempts", row[0])
         decisions = await self._database.fetch("list_decisions", event_seq)
@@ -68,6 +69,10 @@ class Reader:
             "owner": owner,
             "token": token,
             "expires_at": to_text(expires_at),
+            "version": None if version is None else version.lstrip("~"),
+            "cancel": None
+            if cancel_at is None
+            else {"by": cancel_by, "note": cancel_note, "asked_at": to_text(cancel_at)},
             "steps": [step_summary(step) for step in steps if step[1] != "fact"],
             "history": [attempt_summary(attempt) for attempt in attempts],
             "remedies": [remedy_summary(one) for one in remedies],
@@ -387,7 +392,7 @@ def effect_summary(row: Row) -> dict[str, Any]:
     (identifier, action, safety, effect_state, reason, arguments, result, error, tries, attempt, opened, settled) = row[
         :12
     ]
-    by, note, run, agent = row[12:]
+    by, note, run, agent, undoes = row[12:]
     return {
         "id": identifier,
         "action": action,
@@ -405,6 +410,7 @@ def effect_summary(row: Row) -> dict[str, Any]:
         "note": note,
         "run": run,
         "agent": agent,
+        "undoes": undoes,
     }
 
 

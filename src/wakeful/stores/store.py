@@ -19,12 +19,15 @@ from wakeful.model import Claim, Decision, Effect, Receipt, Step
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
+    Cancelled,
+    CancelRun,
     ChangeState,
     Claimed,
     ClaimRuns,
     CloseRun,
     CommitRun,
     FeedEvents,
+    FinishCancelled,
     FinishRun,
     ForgetRuns,
     Lane,
@@ -53,6 +56,7 @@ from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Migration
 from wakeful.stores.queries import Dialect
+from wakeful.stores.verbs.effects import effect_of
 
 R = TypeVar("R")
 
@@ -111,6 +115,7 @@ class DatabaseStore:
         self.journal = Journal(database, probe=probe)
         self._probe: Probe = probe or (lambda _point, _requests: None)
         self._deliveries_wait: Callable[[], None] = lambda: None
+        self._to_stop: Callable[[], None] = lambda: None
         self.log = structlog.get_logger("wakeful").bind(part="store")
 
     @property
@@ -131,6 +136,10 @@ class DatabaseStore:
     def hear_deliveries(self, waiting: Callable[[], None]) -> None:
         """Call this whenever deliveries may have to go that no run of ours has just sent."""
         self._deliveries_wait = waiting
+
+    def hear_cancels(self, to_stop: Callable[[], None]) -> None:
+        """Call this whenever runs may have been asked to stop."""
+        self._to_stop = to_stop
 
     def hear_trouble(self, unavailable: Callable[[StoreUnavailable], None]) -> None:
         """Call this whenever a transaction could not be stored."""
@@ -232,17 +241,19 @@ class DatabaseStore:
 
     async def _find_step(self, claim: Claim, key: str) -> Step | None:
         """What is recorded under a key. Asks until the store answers: without an answer nothing may be done again."""
+        rows = await self._fetch_at_last("load_steps", claim.seq)
+        return next((step for row in rows if (step := Step(*row[1:])).key == key and step.state == "done"), None)
+
+    async def _fetch_at_last(self, name: str, *parameters: Any) -> list[Row]:
         wait = FIRST_WAIT
         while True:
             try:
-                rows = await self.database.fetch("load_steps", claim.seq)
+                return await self.database.fetch(name, *parameters)
             except StoreUnavailable:
                 if self.journal.closed:
                     raise
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)
-                continue
-            return next((step for row in rows if (step := Step(*row[1:])).key == key and step.state == "done"), None)
 
     async def open_effect(self, request: OpenEffect) -> Effect | Decision:
         return await self._persist(request)  # type: ignore[no-any-return]
@@ -278,6 +289,23 @@ class DatabaseStore:
 
     async def change_state(self, request: ChangeState) -> int:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def cancel(self, request: CancelRun) -> Cancelled | None:
+        cancelled: Cancelled | None = await self.journal.submit(request)
+        self._to_stop()
+        return cancelled
+
+    async def finish_cancelled(self, request: FinishCancelled) -> None:
+        await self._persist(request)
+        self._to_stop()  # the runs that it called may run here
+
+    async def effects_to_undo(self, claim: Claim) -> list[Effect]:
+        rows = await self._fetch_at_last("effects_to_undo", claim.root, claim.seq)
+        return [effect_of(row) for row in rows]
+
+    async def cancelled_runs(self, app: str, process: str) -> list[tuple[str, str, str | None]]:
+        rows = await self.database.fetch("cancelled_runs", app, process)
+        return [(row[0], row[1], row[2]) for row in rows]
 
     async def redo(self, request: RedoRun) -> Redone | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]

@@ -13,11 +13,13 @@ from typing import Any
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
+    CancelRun,
     ChangeState,
     ClaimRuns,
     CloseRun,
     CommitRun,
     FeedEvents,
+    FinishCancelled,
     FinishRun,
     ForgetRuns,
     LeaveRun,
@@ -38,6 +40,7 @@ from wakeful.stores.base import (
     WorkLane,
 )
 from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
 from wakeful.stores.verbs.claim import claim_runs, forget_runs
 from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
@@ -65,6 +68,8 @@ VERBS: dict[type, Verb] = {
     CommitRun: commit_runs,
     CloseRun: close_runs,
     FinishRun: finish_runs,
+    FinishCancelled: finish_cancelled,
+    CancelRun: cancel_runs,
     ReleaseRun: release_runs,
     RedoRun: redo_runs,
     FeedEvents: feed_events,
