@@ -522,7 +522,7 @@ class TestDeclaring:
     def test_an_undo_must_take_what_its_action_takes(self):
         async def refund(op: Operation) -> None: ...
 
-        with pytest.raises(ConfigError, match="undo=refund .* does not take what charge takes"):
+        with pytest.raises(ConfigError, match=r"undo=refund .* does not take what charge takes"):
 
             @action(undo=refund)
             async def charge(op: Operation, amount: int) -> None: ...
