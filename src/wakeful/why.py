@@ -24,7 +24,6 @@ DID = {
     "release": "let its output out as it is",
     "redeliver": "had a message of it tried again",
     "drop": "discarded a message of it",
-    "fork": "had it done again from a step on, as a fork of another run",
     "cancel": "cancelled it",
 }
 
@@ -207,10 +206,24 @@ def tell_history(run: Shown) -> list[str]:
 
 
 def tell_remedy(remedy: Shown) -> str:
+    if remedy["verb"] == "fork":
+        return tell_fork(remedy)
     did = DID[remedy["verb"]]
     edited = " with edited data" if remedy["data"] is not None else ""
     why_so = f": {remedy['note'].rstrip('.')}" if remedy["note"] else ""
     return f"{remedy['operator']} {did}{edited} at {at(remedy['done_at'])}{why_so}."
+
+
+def tell_fork(remedy: Shown) -> str:
+    """Where it came from."""
+    about = remedy["data"]
+    edited = [*(["data"] if "data" in about else []), *(f"result of {name}" for name in about.get("steps", {}))]
+    words = f", with edited {listed(edited)}" if edited else ""
+    why_so = f": {remedy['note'].rstrip('.')}" if remedy["note"] else ""
+    return (
+        f"{remedy['operator']} forked it from run {about['run']} at {at(remedy['done_at'])}{words}{why_so}. "
+        f"It keeps what that run had finished before step {about['step']}."
+    )
 
 
 def tell_attempts(attempts: list[Shown]) -> list[str]:

@@ -13,6 +13,7 @@ from wakeful.api.alarms import ALARM_STATES
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
+from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
 from wakeful.api.problem import MEDIA_TYPE
 from wakeful.api.reply import JsonResponse
 from wakeful.api.schema import (
@@ -152,6 +153,7 @@ def _paths() -> Json:
         **delivery_paths(),
         **state_paths(),
         **redo_paths(),
+        **stopping_paths(),
         "/v1/alarms": {
             "get": {
                 "operationId": "list_alarms",
@@ -261,6 +263,7 @@ def _schemas() -> Json:
         "PlainEvent": {**event, "required": ["id", "source", "type"]},
         "Receipts": listing("events", object_of(receipt, "source", "id", "status", "runs")),
         **redo_schemas(),
+        **stopping_schemas(),
         **output_schemas(),
         "StoredEvent": reference,
         "Run": object_of(run, *run),

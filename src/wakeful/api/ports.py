@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.model import Decision, Event, Receipt
-from wakeful.operations import feeding, keeping, redelivery, redo
+from wakeful.operations import cancelling, feeding, forking, keeping, redelivery, redo
 from wakeful.stores.base import StoredEvent
 
 Shown = dict[str, Any]
@@ -105,7 +105,16 @@ class Reader(redo.Reading, redelivery.Reading, feeding.Reading, Protocol):
         ...
 
 
-class Store(redo.Redoing, redo.Releasing, redelivery.Redelivering, keeping.Keeping, feeding.Feeder, Protocol):
+class Store(
+    redo.Redoing,
+    redo.Releasing,
+    redelivery.Redelivering,
+    keeping.Keeping,
+    feeding.Feeder,
+    cancelling.Cancelling,
+    forking.Forking,
+    Protocol,
+):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
 
 

@@ -427,6 +427,22 @@ class FinishCancelled:
         return self.claim.process
 
 
+@dataclass(slots=True)
+class ForkRun:
+    """A further run of a family that is over, which keeps what was finished before the step of this `key` (for people:
+    `step`). `results` are kept instead of those of the steps with these keys; `edited` are the same by name, for the record.
+    """
+
+    id: str
+    key: str
+    step: str
+    operator: str
+    note: str | None = None
+    data: str | None = None
+    results: dict[str, str] = field(default_factory=dict)
+    edited: dict[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
     """An event that may be handed to an agent later, and what became of it for that agent before, if anything did."""
@@ -640,6 +656,10 @@ class Store(Protocol):
 
     async def redo_all(self, requests: Sequence[RedoRun]) -> list[Redone | None]:
         """Many at once: they share transactions, and each is refused by itself."""
+        ...
+
+    async def fork(self, request: ForkRun) -> Redone | None:
+        """A further run of a family, from a step on; None when there is no such run."""
         ...
 
     async def feed(self, request: FeedEvents) -> int:

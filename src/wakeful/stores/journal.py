@@ -29,6 +29,7 @@ from wakeful.stores.base import (
     FinishCancelled,
     FinishRun,
     ForgetRuns,
+    ForkRun,
     LeaveRun,
     OpenEffect,
     Ready,
@@ -60,7 +61,7 @@ MAKE_NOTHING_READY = frozenset({SaveSteps, FinishRun, ClaimRuns, OpenEffect, Sav
 # What was done is stored even if its caller has given up meanwhile.
 WORTH_STORING = frozenset({SaveSteps, SaveEffect})
 # What a person did, from wherever that was: anybody may have work now.
-BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery, CancelRun)
+BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery, CancelRun, ForkRun)
 
 # Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
 # it. Inert unless a test hands in a probe. One with a true `plain` is content with before and after, where a batch can

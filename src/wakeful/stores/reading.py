@@ -56,7 +56,7 @@ class Reader:
             return None
         summary = run_summary(row)
         _, event_key, output, error, outcome, owner, token, expires_at, envelope, event_seq = row[15:25]
-        cancel_at, cancel_by, cancel_note, version = row[25:29]
+        cancel_at, cancel_by, cancel_note, version, data = row[25:30]
         steps = await self._database.fetch("list_steps", row[0])
         attempts = await self._database.fetch("list_attempts", row[0])
         decisions = await self._database.fetch("list_decisions", event_seq)
@@ -66,6 +66,7 @@ class Reader:
             **summary,
             "root": row[15],
             "event": {**summary["event"], "key": event_key, "data": from_json(envelope).get("data")},
+            "edited": None if data is None else {"data": from_json(data)},
             "owner": owner,
             "token": token,
             "expires_at": to_text(expires_at),

@@ -30,6 +30,7 @@ from wakeful.stores.base import (
     FinishCancelled,
     FinishRun,
     ForgetRuns,
+    ForkRun,
     Lane,
     LeaveRun,
     OpenEffect,
@@ -312,6 +313,9 @@ class DatabaseStore:
 
     async def redo_all(self, requests: Sequence[RedoRun]) -> list[Redone | None]:
         return list(await asyncio.gather(*map(self.journal.submit, requests)))
+
+    async def fork(self, request: ForkRun) -> Redone | None:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
 
     async def feed(self, request: FeedEvents) -> int:
         return await self.journal.submit(request)  # type: ignore[no-any-return]

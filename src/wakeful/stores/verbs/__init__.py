@@ -22,6 +22,7 @@ from wakeful.stores.base import (
     FinishCancelled,
     FinishRun,
     ForgetRuns,
+    ForkRun,
     LeaveRun,
     OpenEffect,
     RaiseAlarm,
@@ -45,6 +46,7 @@ from wakeful.stores.verbs.claim import claim_runs, forget_runs
 from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
 from wakeful.stores.verbs.feed import feed_events
+from wakeful.stores.verbs.fork import fork_runs
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
 from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
@@ -72,6 +74,7 @@ VERBS: dict[type, Verb] = {
     CancelRun: cancel_runs,
     ReleaseRun: release_runs,
     RedoRun: redo_runs,
+    ForkRun: fork_runs,
     FeedEvents: feed_events,
     RedoDelivery: redo_deliveries,
     WorkLane: work_lanes,
