@@ -184,6 +184,7 @@ def tell_run(
 ) -> list[str]:
     story = [f"Agent {run['agent']} took it as run {run['id']}" + (f" ({because})." if because else ".")]
     story += tell_history(run)
+    story += tell_change(run)
     story += tell_steps(run)
     story += tell_effects(run)
     story += tell_output(run)
@@ -253,6 +254,22 @@ def tell_attempts(attempts: list[Shown]) -> list[str]:
                 told.append(f"It was given up{times} at {at(last['ended_at'])}: {problem}.")
             case other:
                 told.append(f"An attempt ended as {other}{times} at {at(last['ended_at'])}.")
+    return told
+
+
+def tell_change(run: Shown) -> list[str]:
+    """It met other code than it began with."""
+    change = run["change"]
+    if change is None:
+        return []
+    went = "started from the top" if change["restarted"] else "went on"
+    told = [f"Its code changed while it was under way, version {change['was']} to {change['now']}, and it {went}."]
+    left = change["not_asked_for"]
+    if left:
+        told.append(
+            f"The new code never asked for {number(len(left), 'recorded step')}, so what the old code found there was not used: "
+            f"{listed(left)}."
+        )
     return told
 
 

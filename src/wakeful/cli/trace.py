@@ -88,6 +88,7 @@ class Drawing:
         tree = Tree(self._head(run), guide_style="dim")
         self._event(tree, run["event"], run["created_at"])
         self._history(tree, run)
+        self._change(tree, run["change"])
         for step in run["steps"]:
             self._step(tree, step)
         for effect in run["effects"]:
@@ -172,6 +173,16 @@ class Drawing:
         )
         branch = tree.add(line)
         self._error(branch, attempt["error"])
+
+    def _change(self, tree: Tree, change: Shown | None) -> None:
+        """It met other code than it began with."""
+        if change is None:
+            return
+        how = "started from the top" if change["restarted"] else "went on"
+        line = f"code changed  version {change['was']} to {change['now']}, {how}"
+        branch = tree.add(Text(self._fit(plain(line)), style="yellow"))
+        if change["not_asked_for"]:
+            branch.add(Text(self._fit(plain(f"never asked for {', '.join(change['not_asked_for'])}"), 8)))
 
     def _step(self, tree: Tree, step: Shown) -> None:
         facts = [readable(round(step["duration"] * SECOND))] if step["duration"] and step["state"] != "retrying" else []

@@ -41,9 +41,10 @@ from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Run
 from wakeful.execution.state import FACT as STATE_FACT
 from wakeful.execution.surroundings import Cancellable, Surroundings
+from wakeful.execution.versions import NOTES, Change, change_of, not_asked_for, version_of
 from wakeful.model import VERIFIED, WENT_WELL, Claim, Decision, Effect, Event, Outcome, Step, digest
 from wakeful.output.checks import Verdict, check_output
-from wakeful.stores.base import Alarm, CloseRun, CommitRun, FinishCancelled, FinishRun, LeaveRun, held_alarm
+from wakeful.stores.base import Alarm, CloseRun, CommitRun, FinishCancelled, FinishRun, LeaveRun, NoteChange, held_alarm
 from wakeful.values import to_text
 
 
@@ -74,6 +75,8 @@ class SettlingStore(Protocol):
     async def close_run(self, request: CloseRun) -> None: ...
 
     async def leave(self, request: LeaveRun) -> None: ...
+
+    async def note_change(self, request: NoteChange) -> None: ...
 
     async def effects_to_undo(self, claim: Claim) -> list[Effect]: ...
 
@@ -116,15 +119,19 @@ class Executor:
         event = self._read_event(claim.envelope)
         if claim.data is not None:
             event.data = from_json(claim.data)
-        run = Run(claim, event, self._around, state_model=agent.options.state)
-        on_run(run)
-        run._task = asyncio.current_task()  # noqa: SLF001 the run is interrupted by cancelling this task
         structlog.contextvars.bind_contextvars(run=claim.id, agent=claim.agent, trace=event.traceparent)
         try:
             if (refusal := self._refuse_start(claim, agent)) is not None:
                 await self._store.finish(refusal)
                 return Ended()
-            return await self._attempt(run, claim, agent)
+            change = None if claim.first_start else change_of(claim, version_of(agent.function, agent.options))
+            if change is not None and not await self._met(claim, agent, change):
+                return Ended()
+            run = Run(claim, event, self._around, state_model=agent.options.state)
+            run.asked = None if change is None else set()
+            on_run(run)
+            run._task = asyncio.current_task()  # noqa: SLF001 the run is interrupted by cancelling this task
+            return await self._attempt(run, claim, agent, change)
         except ClaimLost as error:
             self._log.warning("the run has another owner now; this attempt is dropped", error=str(error))
             return Ended()
@@ -156,7 +163,42 @@ class Executor:
         error = DeadlineExceeded(f"not finished {limit} after its first start, the deadline of agent {agent.name}")
         return self._dead(claim, error, "deadline passed")
 
-    async def _attempt(self, run: Run, claim: Claim, agent: Handler) -> Ended:
+    async def _met(self, claim: Claim, agent: Handler, change: Change) -> bool:
+        """A run meets other code than it began with: may it go on, and with which of its records?"""
+        claim.steps = [step for step in claim.steps if step.key not in NOTES]
+        if change.noted:
+            return True
+        way = "continue" if change.agreed else agent.options.on_change
+        if way == "hold":
+            self._log.warning("held for a person: its code changed", run=claim.id, was=change.was, now=change.now)
+            alarm = self._held_alarm(claim, str(change))
+            await self._store.leave(LeaveRun(claim, "held", "held", reason=str(change), alarm=alarm, by_itself=True))
+            return False
+        restart = way == "restart"
+        if restart or change.agreed:
+            fact = change.fact(self._around.clock.now(), restarted=restart)
+            await self._store.note_change(NoteChange(claim, fact, change.now, restart))
+        if restart:
+            self._log.warning("its code changed: it starts from the top", run=claim.id, was=change.was, now=change.now)
+            claim.steps = []
+        return True
+
+    async def _report(self, run: Run, claim: Claim, change: Change) -> None:
+        """Recorded steps that the new code never asked for: whatever they found out was not used."""
+        names = not_asked_for(claim.steps, run.asked or ())
+        if not names:
+            return
+        shown = ", ".join(names)
+        text = (
+            f"agent {claim.agent}: run {claim.id} came to its end without asking for what it had recorded: {shown}. "
+            f"Its code changed meanwhile, version {change.was} to {change.now}"
+        )
+        self._log.warning("its code changed: some recorded steps were never asked for", steps=shown, was=change.was)
+        alarm = Alarm(self._around.app, f"change/{self._around.app}/{claim.agent}", text)
+        fact = change.unasked(names, self._around.clock.now())
+        await self._store.note_change(NoteChange(claim, fact, alarm=alarm))
+
+    async def _attempt(self, run: Run, claim: Claim, agent: Handler, change: Change | None) -> Ended:
         timer = self._start_deadline(run, claim, agent)
         try:
             if claim.effects:
@@ -165,6 +207,8 @@ class Executor:
                 ending = await self._handle(run, claim, agent)
                 if ending is None:  # it swallowed the cancellation
                     return await self._settle_interrupted(run, claim, agent)
+                if change is not None:
+                    await self._report(run, claim, change)
                 if isinstance(ending, FinishRun):
                     await self._store.finish(ending)
                     return Ended()

@@ -105,6 +105,7 @@ class Run:
         self._log: RunLog | None = None
         self.interrupted: Interruption | None = None
         self.to_stop: CancelAsked | None = None
+        self.asked: set[str] | None = None  # which steps, where somebody wants to know
 
     # facts
 
@@ -478,6 +479,8 @@ class Run:
         """What is recorded under a key. The first call that is not recorded ends the part that is only read back."""
         if not self._recorded:
             return None
+        if self.asked is not None:
+            self.asked.add(key)
         step = self._recorded.get(key)
         if step is None:
             self._unread = 0

@@ -19,6 +19,7 @@ from wakeful.clock import seconds
 from wakeful.errors import CancelAsked, ClaimLost, StoreUnavailable
 from wakeful.execution.executor import Ended, Executor, Handler
 from wakeful.execution.run import TURNS_BEFORE_LEAVING, Run
+from wakeful.execution.versions import version_of
 from wakeful.model import Claim
 from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Ready
 
@@ -64,6 +65,7 @@ class Worker:
         self._limit = limit
         self._time_passes = time_passes  # under a virtual clock it does not: whoever moves that says when to look
         self._serial = frozenset(name for name, agent in agents.items() if agent.options.state is not None)
+        self._versions: dict[str, str] = {}  # of the agents' code; looked up when it starts, not when it is declared
         self._hot: dict[str, None] = dict.fromkeys(agents)
         self._hinted: set[str] = set()  # since the claim that is under way was put together: it may not have seen these
         self._running: dict[str, int] = dict.fromkeys(agents, 0)
@@ -93,6 +95,7 @@ class Worker:
     async def start(self) -> None:
         if self._loop_task is None:
             self._stopping = False
+            self._versions = {name: version_of(one.function, one.options) for name, one in self._agents.items()}
             self._loop_task = asyncio.create_task(self._loop(), name="wakeful worker")
             self._look_anyway()
 
@@ -248,7 +251,14 @@ class Worker:
                 if self._orphans_possible:
                     await self._forget_orphans()
                 claimed = await self._store.claim(
-                    ClaimRuns(self._app, self._process(), self._ask, self._may_go_solo, serial=self._serial),
+                    ClaimRuns(
+                        self._app,
+                        self._process(),
+                        self._ask,
+                        self._may_go_solo,
+                        serial=self._serial,
+                        versions=self._versions,
+                    ),
                     now=bool(self._wants()),
                 )
             except Exception as error:

@@ -428,6 +428,23 @@ class FinishCancelled:
 
 
 @dataclass(slots=True)
+class NoteChange:
+    """A run meets other code than it began with: a fact about that. With `version` it has gone over to that one; with
+    `restart` what it had recorded is dropped, in the same transition.
+    """
+
+    claim: Claim
+    fact: Step
+    version: str | None = None
+    restart: bool = False
+    alarm: Alarm | None = None
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(slots=True)
 class ForkRun:
     """A further run of a family that is over, which keeps what was finished before the step of this `key` (for people:
     `step`). `results` are kept instead of those of the steps with these keys; `edited` are the same by name, for the record.
@@ -647,6 +664,10 @@ class Store(Protocol):
 
     async def cancelled_runs(self, app: str, process: str) -> list[tuple[str, str, str | None]]:
         """Runs of this process that are to stop: the id, who wants it, and why. A read, and nothing more."""
+        ...
+
+    async def note_change(self, request: NoteChange) -> None:
+        """Write down that a run meets other code. Refused with ClaimLost once somebody else owns it."""
         ...
 
     # redoing

@@ -31,6 +31,7 @@ from wakeful.stores.base import (
     ForgetRuns,
     ForkRun,
     LeaveRun,
+    NoteChange,
     OpenEffect,
     Ready,
     RedoDelivery,
@@ -57,7 +58,9 @@ MOST_CHARACTERS = 16_000_000
 
 PLAIN = frozenset({SaveSteps, FinishRun, AcceptEvents})  # whose batches may be one statement
 # The most frequent ones.
-MAKE_NOTHING_READY = frozenset({SaveSteps, FinishRun, ClaimRuns, OpenEffect, SaveEffect, CommitRun, CloseRun, WorkLane})
+MAKE_NOTHING_READY = frozenset(
+    {SaveSteps, FinishRun, ClaimRuns, NoteChange, OpenEffect, SaveEffect, CommitRun, CloseRun, WorkLane}
+)
 # What was done is stored even if its caller has given up meanwhile.
 WORTH_STORING = frozenset({SaveSteps, SaveEffect})
 # What a person did, from wherever that was: anybody may have work now.

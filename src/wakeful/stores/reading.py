@@ -74,6 +74,7 @@ class Reader:
             "cancel": None
             if cancel_at is None
             else {"by": cancel_by, "note": cancel_note, "asked_at": to_text(cancel_at)},
+            "change": change_summary(steps),
             "steps": [step_summary(step) for step in steps if step[1] != "fact"],
             "history": [attempt_summary(attempt) for attempt in attempts],
             "remedies": [remedy_summary(one) for one in remedies],
@@ -367,6 +368,22 @@ def run_summary(row: Row) -> dict[str, Any]:
         "finished_at": to_text(row[9]),
         "due_at": to_text(row[10]) if state in {"ready", "waiting"} else None,
         "app": row[11],
+    }
+
+
+def change_summary(steps: list[Row]) -> dict[str, Any] | None:
+    """What is noted of a run that met other code than it began with."""
+    notes = {
+        step[9]: from_json(step[5]) for step in steps if step[1] == "fact" and step[9] in {"version", "not asked for"}
+    }
+    if not notes:
+        return None
+    either = {**notes.get("version", {}), **notes.get("not asked for", {})}
+    return {
+        "was": either["was"],
+        "now": either["now"],
+        "restarted": either.get("restarted", False),
+        "not_asked_for": either.get("steps", []),
     }
 
 

@@ -33,6 +33,7 @@ from wakeful.stores.base import (
     ForkRun,
     Lane,
     LeaveRun,
+    NoteChange,
     OpenEffect,
     RaiseAlarm,
     Ready,
@@ -299,6 +300,9 @@ class DatabaseStore:
     async def finish_cancelled(self, request: FinishCancelled) -> None:
         await self._persist(request)
         self._to_stop()  # the runs that it called may run here
+
+    async def note_change(self, request: NoteChange) -> None:
+        await self._persist(request)
 
     async def effects_to_undo(self, claim: Claim) -> list[Effect]:
         rows = await self._fetch_at_last("effects_to_undo", claim.root, claim.seq)

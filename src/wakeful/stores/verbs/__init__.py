@@ -24,6 +24,7 @@ from wakeful.stores.base import (
     ForgetRuns,
     ForkRun,
     LeaveRun,
+    NoteChange,
     OpenEffect,
     RaiseAlarm,
     RecordOperation,
@@ -42,6 +43,7 @@ from wakeful.stores.base import (
 )
 from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
+from wakeful.stores.verbs.change import note_changes
 from wakeful.stores.verbs.claim import claim_runs, forget_runs
 from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
@@ -62,6 +64,7 @@ VERBS: dict[type, Verb] = {
     TransactStep: transact_steps,
     SaveTransacted: save_transacted,
     SaveSteps: save_steps,
+    NoteChange: note_changes,
     OpenEffect: open_effects,
     SaveEffect: save_effects,
     SettleEffect: settle_effects,
