@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
+from wakeful.model import FINAL_RUN_STATES
 
 Shown = dict[str, Any]
 
@@ -281,7 +282,11 @@ def tell_steps(run: Shown) -> list[str]:
             f"{number(len(done), 'step')} of it {'is' if len(done) == 1 else 'are'} finished and will not run again: {listed(done)}."
         )
     for step in run["steps"]:
-        if step["state"] == "retrying":
+        if step["state"] == "retrying" and run["state"] in FINAL_RUN_STATES:
+            told.append(
+                f"Step {step['name']} had failed {number(step['tries'], 'time')}, with {failure(step['error'])}."
+            )
+        elif step["state"] == "retrying":
             told.append(
                 f"Step {step['name']} failed {number(step['tries'], 'time')}, with {failure(step['error'])}; "
                 f"it is tried again at {at(step['due_at'])}."
