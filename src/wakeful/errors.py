@@ -103,6 +103,7 @@ class CancelAsked(StoreError):
 
     def __init__(self, run: str, by: str, note: str | None = None) -> None:
         super().__init__(f"run {run} is to stop: cancelled by {by}" + (f": {note}" if note else ""))
+        self.run = run
         self.by = by
         self.note = note
 

@@ -215,10 +215,12 @@ class Worker:
 
     # stopping runs
 
-    def look_who_is_to_stop(self) -> None:
-        """Somebody may want runs of this process to stop: ask which. One question at a time, and once more if it was asked
-        before the answer came.
+    def look_who_is_to_stop(self, asked: CancelAsked | None = None) -> None:
+        """Somebody may want runs of this process to stop: ask which, beside the one that is known. One question at a time, and
+        once more if it was asked before the answer came.
         """
+        if asked is not None and (run := self._runs.get(asked.run)) is not None:
+            run.stop(asked)
         if not self._owned or self._asking_who is not None:
             self._ask_again = self._asking_who is not None
             return

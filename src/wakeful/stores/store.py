@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import structlog
 
 from wakeful.clock import Microseconds
-from wakeful.errors import ConfigError, StoreUnavailable
+from wakeful.errors import CancelAsked, ConfigError, StoreUnavailable
 from wakeful.model import Claim, Decision, Effect, Receipt, Step
 from wakeful.stores.base import (
     AcceptEvents,
@@ -117,7 +117,7 @@ class DatabaseStore:
         self.journal = Journal(database, probe=probe)
         self._probe: Probe = probe or (lambda _point, _requests: None)
         self._deliveries_wait: Callable[[], None] = lambda: None
-        self._to_stop: Callable[[], None] = lambda: None
+        self._to_stop: Callable[[CancelAsked | None], None] = lambda _: None
         self.log = structlog.get_logger("wakeful").bind(part="store")
 
     @property
@@ -139,8 +139,8 @@ class DatabaseStore:
         """Call this whenever deliveries may have to go that no run of ours has just sent."""
         self._deliveries_wait = waiting
 
-    def hear_cancels(self, to_stop: Callable[[], None]) -> None:
-        """Call this whenever runs may have been asked to stop."""
+    def hear_cancels(self, to_stop: Callable[[CancelAsked | None], None]) -> None:
+        """Call this whenever runs may have been asked to stop; with the one of which that is known."""
         self._to_stop = to_stop
 
     def hear_trouble(self, unavailable: Callable[[StoreUnavailable], None]) -> None:
@@ -294,12 +294,13 @@ class DatabaseStore:
 
     async def cancel(self, request: CancelRun) -> Cancelled | None:
         cancelled: Cancelled | None = await self.journal.submit(request)
-        self._to_stop()
+        if cancelled is not None and cancelled.refused is None:
+            self._to_stop(CancelAsked(cancelled.run, request.operator, request.note))
         return cancelled
 
     async def finish_cancelled(self, request: FinishCancelled) -> None:
         await self._persist(request)
-        self._to_stop()  # the runs that it called may run here
+        self._to_stop(None)  # the runs that it called may run here
 
     async def note_change(self, request: NoteChange) -> None:
         await self._persist(request)
