@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from wakeful.clock import Clock
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.options import AgentOptions, location, name_of, read_options
+from wakeful.execution.versions import version_of
 from wakeful.intake.flow import FlowPlan, plan_flow
 from wakeful.model import Receipt
 from wakeful.output.channels.base import Channel, handling_of
@@ -58,6 +59,7 @@ class Agent:
             "deliver": self.options.deliver,
             "checks": [name_of(check) for check in self.options.checks],
             "state": None if self.options.state is None else self.options.state.__name__,
+            "version": version_of(self.function, self.options),
             "written_at": self.written_at,
         }
 

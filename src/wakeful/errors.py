@@ -11,6 +11,7 @@ WakefulError
 │   │   └── StoreFull      its disk is full, or a limit of its size is reached
 │   ├── SchemaMismatch     the schema is behind or ahead of this version
 │   ├── StateChanged       an agent's state was changed since the run read it: the run goes again
+│   ├── CancelAsked        somebody wants the run to stop: it commits nothing more, and what it did is undone
 │   └── ClaimLost          a fenced write was refused: somebody else owns the run now
 └── Failure                what a step, an action or a handler raises to say how it failed
     ├── Transient          may work later: retried with backoff
@@ -98,6 +99,16 @@ class SchemaMismatch(StoreError):
 
 class StateChanged(StoreError):
     """A compare-and-set of an agent's state found another version."""
+
+
+class CancelAsked(StoreError):
+    """Somebody wants this run to stop, and was first: what it would have committed was not written."""
+
+    def __init__(self, run: str, by: str, note: str | None = None) -> None:
+        super().__init__(f"run {run} is to stop: cancelled by {by}" + (f": {note}" if note else ""))
+        self.run = run
+        self.by = by
+        self.note = note
 
 
 class ClaimLost(StoreError):

@@ -271,6 +271,7 @@ class Effect:
     called_at: Microseconds = 0  # the last call
     due_at: Microseconds = 0  # one that waits: not before this time
     doubtful: bool = False  # a call of it may have been done, whatever later calls said
+    undoes: str | None = None  # the effect that this one undoes
 
 
 @dataclass(slots=True)

@@ -165,6 +165,7 @@ class Runtime:
         await self.courier.open()
         self.store.hear(self.worker.hint)
         self.store.hear_deliveries(self._sent)
+        self.store.hear_cancels(self.worker.look_who_is_to_stop)
         await self.membership.join()
         self._working = True
         await self.reaper.run_once()
@@ -247,6 +248,7 @@ class Runtime:
         self.worker.look(ready)
         if not ready.agents:
             self.courier.wake()
+            self.worker.look_who_is_to_stop()
         if ready.app == self.app.name and not ready.agents:
             self.reaper.wake()
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
+from wakeful.model import FINAL_RUN_STATES
 
 Shown = dict[str, Any]
 
@@ -24,6 +25,7 @@ DID = {
     "release": "let its output out as it is",
     "redeliver": "had a message of it tried again",
     "drop": "discarded a message of it",
+    "cancel": "cancelled it",
 }
 
 
@@ -229,6 +231,7 @@ def tell_run(
     story = [f"Agent {run['agent']} took it as run {run['id']}" + (f" ({because})." if because else ".")]
     story += tell_events(run)
     story += tell_history(run)
+    story += tell_change(run)
     story += tell_steps(run)
     story += tell_effects(run)
     story += tell_output(run)
@@ -261,10 +264,24 @@ def tell_history(run: Shown) -> list[str]:
 
 
 def tell_remedy(remedy: Shown) -> str:
+    if remedy["verb"] == "fork":
+        return tell_fork(remedy)
     did = DID[remedy["verb"]]
     edited = " with edited data" if remedy["data"] is not None else ""
     why_so = f": {remedy['note'].rstrip('.')}" if remedy["note"] else ""
     return f"{remedy['operator']} {did}{edited} at {at(remedy['done_at'])}{why_so}."
+
+
+def tell_fork(remedy: Shown) -> str:
+    """Where it came from."""
+    about = remedy["data"]
+    edited = [*(["data"] if "data" in about else []), *(f"result of {name}" for name in about.get("steps", {}))]
+    words = f", with edited {listed(edited)}" if edited else ""
+    why_so = f": {remedy['note'].rstrip('.')}" if remedy["note"] else ""
+    return (
+        f"{remedy['operator']} forked it from run {about['run']} at {at(remedy['done_at'])}{words}{why_so}. "
+        f"It keeps what that run had finished before step {about['step']}."
+    )
 
 
 def tell_attempts(attempts: list[Shown]) -> list[str]:
@@ -297,6 +314,22 @@ def tell_attempts(attempts: list[Shown]) -> list[str]:
     return told
 
 
+def tell_change(run: Shown) -> list[str]:
+    """It met other code than it began with."""
+    change = run["change"]
+    if change is None:
+        return []
+    went = "started from the top" if change["restarted"] else "went on"
+    told = [f"Its code changed while it was under way, version {change['was']} to {change['now']}, and it {went}."]
+    left = change["not_asked_for"]
+    if left:
+        told.append(
+            f"The new code never asked for {number(len(left), 'recorded step')}, so what the old code found there was not used: "
+            f"{listed(left)}."
+        )
+    return told
+
+
 def tell_steps(run: Shown) -> list[str]:
     done = [step["name"] for step in run["steps"] if step["state"] == "done"]
     told = []
@@ -305,7 +338,11 @@ def tell_steps(run: Shown) -> list[str]:
             f"{number(len(done), 'step')} of it {'is' if len(done) == 1 else 'are'} finished and will not run again: {listed(done)}."
         )
     for step in run["steps"]:
-        if step["state"] == "retrying":
+        if step["state"] == "retrying" and run["state"] in FINAL_RUN_STATES:
+            told.append(
+                f"Step {step['name']} had failed {number(step['tries'], 'time')}, with {failure(step['error'])}."
+            )
+        elif step["state"] == "retrying":
             told.append(
                 f"Step {step['name']} failed {number(step['tries'], 'time')}, with {failure(step['error'])}; "
                 f"it is tried again at {at(step['due_at'])}."
@@ -321,8 +358,16 @@ def tell_steps(run: Shown) -> list[str]:
 
 def tell_effects(run: Shown) -> list[str]:
     """What it did outside, and whose word that rests on."""
-    confirmed = [effect["action"] for effect in own(run, "effects") if effect["state"] == "confirmed"]
+    confirmed = [
+        effect["action"]
+        for effect in own(run, "effects")
+        if effect["state"] == "confirmed" and effect["undoes"] is None
+    ]
+    undone = [effect["action"] for effect in own(run, "effects") if effect["state"] == "undone"]
     told = []
+    if undone:
+        were = "was" if len(undone) == 1 else "were"
+        told.append(f"{number(len(undone), 'effect')} of it {were} undone again: {listed(undone)}.")
     if confirmed:
         verb = "is" if len(confirmed) == 1 else "are"
         told.append(
@@ -430,6 +475,8 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
     reason = run["reason"]
     because = f" ({reason})" if reason else ""
     problem = failure(run["error"])
+    if run["cancel"] is not None and run["state"] in {"ready", "running", "waiting"}:
+        return tell_stopping(run, present, alive)
     match run["state"]:
         case "done":
             took = span(run["started_at"], run["finished_at"])
@@ -503,6 +550,18 @@ def tell_blocked(run: Shown) -> list[str]:
     return [f"{number(behind, 'run')} of key {run['key']} {wait} behind it until then."]
 
 
+def tell_stopping(run: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
+    """It is to be cancelled, and is not yet: how far that is."""
+    asked = f"It is to be cancelled: {run['cancel']['by']} asked for that at {at(run['cancel']['asked_at'])}."
+    due = moment(run["due_at"])
+    if run["state"] == "running":
+        return [asked, "It stops at its next step, commits nothing, and what it did is undone, the latest first."]
+    if due is not None and due > present:
+        left = readable(due - present)
+        return [asked, f"Undoing what it did goes on at {at(run['due_at'])}, {left} from now ({run['reason']})."]
+    return [asked, "What it did is undone first, the latest first.", *who_takes_it(alive)]
+
+
 def tell_turn(run: Shown, turn: str) -> str:
     """A run of an agent with a state that waits for another one of them."""
     return (
@@ -513,6 +572,13 @@ def tell_turn(run: Shown, turn: str) -> str:
 
 def what_to_say(run: Shown) -> list[str]:
     held = [effect for effect in run["effects"] if effect["state"] == "held"]
+    if not held and run["outcome"] is None:
+        return [
+            (
+                f"`wakeful replay {run['id']}` lets it go on with the code that there is now, "
+                f"`wakeful cancel {run['id']}` ends it and undoes what it did."
+            )
+        ]
     if not held and run["outcome"] is not None:
         release = f"`wakeful release {run['id']}` lets it out as it is, "
         if run["outdated"]:

@@ -13,9 +13,12 @@ from wakeful.app import App
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
 from wakeful.stores.base import (
+    Cancelled,
+    CancelRun,
     ChangePause,
     ChangeState,
     FeedEvents,
+    ForkRun,
     Paused,
     RecordOperation,
     RedoDelivery,
@@ -236,6 +239,8 @@ class FakeStore:
         self.released: list[ReleaseRun] = []
         self.changed: list[ChangeState] = []
         self.paused: list[ChangePause] = []
+        self.cancelled: list[CancelRun] = []
+        self.forked: list[ForkRun] = []
 
     async def change_pause(self, request: ChangePause) -> Paused:
         """A second time it was so before."""
@@ -273,6 +278,14 @@ class FakeStore:
         self.released.append(request)
         again = len(self.released) > 1
         return Redone(request.id, "held", "is done: only a held output can be released" if again else None)
+
+    async def cancel(self, request: CancelRun) -> Cancelled | None:
+        self.cancelled.append(request)
+        return Cancelled(request.id, "running", "running")
+
+    async def fork(self, request: ForkRun) -> Redone | None:
+        self.forked.append(request)
+        return Redone(f"{request.id}.1", "done")
 
     async def change_state(self, request: ChangeState) -> int:
         self.changed.append(request)

@@ -19,6 +19,8 @@ CHANGES = (
     "/v1/replay",
     "/v1/discard",
     "/v1/runs/abc/release",
+    "/v1/runs/abc/cancel",
+    "/v1/runs/abc/fork",
     "/v1/deliveries/abc-d1/replay",
     "/v1/deliveries/abc-d1/discard",
 )
@@ -36,7 +38,7 @@ def post(api, path, body=None, **headers):
 def nothing_was_changed(api):
     store = api.store
     changed = (store.redone, store.fed, store.settled, store.redelivered, store.released, store.changed)
-    return not any(changed) and not store.operations
+    return not any((*changed, store.cancelled, store.forked)) and not store.operations
 
 
 class TestToken:

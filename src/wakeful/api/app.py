@@ -25,6 +25,7 @@ from wakeful.api.redo import redo_routes
 from wakeful.api.runs import run_routes
 from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.api.states import state_routes
+from wakeful.api.stopping import stopping_routes
 
 
 def create_api(
@@ -47,6 +48,7 @@ def create_api(
         *state_routes(reader, store, agents, settings),
         *pause_routes(reader, store, agents, settings),
         *redo_routes(reader, store, agents, settings),
+        *stopping_routes(reader, store, agents, settings),
         *alarm_routes(reader),
         *openapi_routes(),
         *health_routes(reader),

@@ -14,6 +14,7 @@ from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
+from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
 from wakeful.api.problem import MEDIA_TYPE
 from wakeful.api.reply import JsonResponse
 from wakeful.api.schema import (
@@ -154,6 +155,7 @@ def _paths() -> Json:
         **state_paths(),
         **pause_paths(),
         **redo_paths(),
+        **stopping_paths(),
         "/v1/alarms": {
             "get": {
                 "operationId": "list_alarms",
@@ -275,6 +277,7 @@ def _schemas() -> Json:
         "Receipts": listing("events", object_of(receipt, "source", "id", "status", "runs")),
         **redo_schemas(),
         **pause_schemas(),
+        **stopping_schemas(),
         **output_schemas(),
         "StoredEvent": reference,
         "Run": object_of(run, *run),

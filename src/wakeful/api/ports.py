@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.model import Decision, Event, Flow, Receipt
-from wakeful.operations import feeding, keeping, pausing, redelivery, redo
+from wakeful.operations import cancelling, feeding, forking, keeping, pausing, redelivery, redo
 from wakeful.stores.base import StoredEvent
 
 Shown = dict[str, Any]
@@ -106,7 +106,15 @@ class Reader(redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading,
 
 
 class Store(
-    redo.Redoing, redo.Releasing, redelivery.Redelivering, keeping.Keeping, feeding.Feeder, pausing.Pausing, Protocol
+    redo.Redoing,
+    redo.Releasing,
+    redelivery.Redelivering,
+    keeping.Keeping,
+    feeding.Feeder,
+    cancelling.Cancelling,
+    forking.Forking,
+    pausing.Pausing,
+    Protocol,
 ):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
 

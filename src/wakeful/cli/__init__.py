@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "deliveries": ("deliveries", "list messages on their way to channels; replay or discard dead ones"),
     "state": ("state", "show, set or clear what an agent keeps from run to run"),
     "replay": ("redo", "do again what failed, or with --again what went well"),
+    "fork": ("fork", "do a run again from a step on, with what was finished before it"),
+    "cancel": ("cancel", "stop runs at their next step, and undo what they did"),
     "dead": ("redo", "list dead letters by error; show, replay or discard them"),
     "pause": ("pauses", "claim nothing more of an agent, or of all; list what is paused"),
     "resume": ("pauses", "let what was paused go on, at a rate if need be"),

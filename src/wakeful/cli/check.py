@@ -121,12 +121,15 @@ def show(found: dict[str, Any]) -> None:
                 plain(", ".join(agent["triggers"])) or "–",
                 plain(agent["owner"] or "–"),
                 str(agent["attempts"]),
+                plain(agent["version"]),
                 Text(shorter_paths(agent["written_at"]), style="dim"),
             ]
             for agent in found["agents"]
         ]
         if rows:
-            print_table(out, ("agent", "wakes on", "owner", "attempts", "written at"), rows, flexible="wakes on")
+            print_table(
+                out, ("agent", "wakes on", "owner", "attempts", "version", "written at"), rows, flexible="wakes on"
+            )
         show_output(out, found)
         for note in found["notes"]:
             out.print(Text(f"note: {note}", style="yellow"))

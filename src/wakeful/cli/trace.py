@@ -42,6 +42,8 @@ DONE = {
     "release": "released",
     "redeliver": "message replayed",
     "drop": "message discarded",
+    "fork": "forked",
+    "cancel": "cancelled",
 }
 
 
@@ -91,6 +93,7 @@ class Drawing:
             if event["data"] is not None:
                 branch.add(Text.assemble(("data ", "dim"), self._value(event["data"], 13)))
         self._history(tree, run)
+        self._change(tree, run["change"])
         for step in run["steps"]:
             self._step(tree, step)
         for effect in run["effects"]:
@@ -175,6 +178,16 @@ class Drawing:
         )
         branch = tree.add(line)
         self._error(branch, attempt["error"])
+
+    def _change(self, tree: Tree, change: Shown | None) -> None:
+        """It met other code than it began with."""
+        if change is None:
+            return
+        how = "started from the top" if change["restarted"] else "went on"
+        line = f"code changed  version {change['was']} to {change['now']}, {how}"
+        branch = tree.add(Text(self._fit(plain(line)), style="yellow"))
+        if change["not_asked_for"]:
+            branch.add(Text(self._fit(plain(f"never asked for {', '.join(change['not_asked_for'])}"), 8)))
 
     def _step(self, tree: Tree, step: Shown) -> None:
         facts = [readable(round(step["duration"] * SECOND))] if step["duration"] and step["state"] != "retrying" else []

@@ -164,7 +164,9 @@ def action(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
 def _declare(function: Callable[..., Any], given: dict[str, Any]) -> Action[..., Any]:
     where = f"@action on {name_of(function)} ({location(function)})"
     _refuse_without_operation(function, where)
-    return Action(function, read_action_options(given, where=where))
+    options = read_action_options(given, where=where)
+    _refuse_unfit_undo(function, options.undo, where)
+    return Action(function, options)
 
 
 def _refuse_without_operation(function: Callable[..., Any], where: str) -> None:
@@ -185,6 +187,33 @@ def _refuse_without_operation(function: Callable[..., Any], where: str) -> None:
         f"Write async def {name_of(function)}(op: Operation, …)"
     )
     raise ConfigError(message)
+
+
+def takes_result(undo: inspect.Signature, undone: inspect.Signature) -> bool:
+    """Does an undo want the result of what it undoes? Not if `result` is what one of the arguments is called."""
+    return "result" in undo.parameters and "result" not in undone.parameters
+
+
+def _refuse_unfit_undo(function: Callable[..., Any], undo: Any, where: str) -> None:
+    """It is called with an Operation and the arguments of what it undoes."""
+    if undo is None:
+        return
+    inner = undo.function if isinstance(undo, Action) else undo
+    _refuse_without_operation(inner, f"{where}: undo={name_of(inner)} ({location(inner)})")
+    own, other = inspect.signature(function), inspect.signature(inner)
+    kinds = inspect.Parameter
+    given = [one for one in own.parameters.values() if one.kind in {kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD}]
+    keywords = dict.fromkeys(one.name for one in own.parameters.values() if one.kind is kinds.KEYWORD_ONLY)
+    if takes_result(other, own):
+        keywords["result"] = None
+    try:
+        other.bind(*given, **keywords)
+    except TypeError as error:
+        message = (
+            f"{where}: undo={name_of(inner)} ({location(inner)}) does not take what {name_of(function)} takes: {error}. "
+            "It is called with an Operation of its own and the same arguments; result= gets the result, if it has that"
+        )
+        raise ConfigError(message) from None
 
 
 def read_action_options(given: dict[str, Any], *, where: str) -> ActionOptions:

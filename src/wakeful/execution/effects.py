@@ -169,12 +169,15 @@ class EffectCall:
             await self._settle()
         return await self._do()
 
-    async def settle(self) -> None:
-        """Before the handler: an earlier attempt left this open. Afterwards it is confirmed, or tried again, or held."""
+    async def settle(self, *, only: bool = False) -> None:
+        """Before the handler: an earlier attempt left this open. Afterwards it is confirmed, or tried again, or held. `only`:
+        if it turns out that it was certainly not done, that is enough.
+        """
         await self._wait_until_due()
         await self._settle()
-        if self.effect.state not in {"confirmed", "failed"}:
-            await self._do()
+        if self.effect.state in {"confirmed", "failed"} or (only and self.effect.state == "retrying"):
+            return
+        await self._do()
 
     async def _do(self) -> Any:
         while not self._is_confirmed():
@@ -426,7 +429,7 @@ def other_arguments(before: Sequence[Effect], text: str) -> str | None:
     return f"arguments changed: was {was}, now {now}"
 
 
-async def settle_open(run: Run, effects: Sequence[Effect]) -> None:
+async def settle_open(run: Run, effects: Sequence[Effect], *, only: bool = False) -> None:
     """Settle what earlier attempts left open, one after the other, in the order in which it was begun."""
     for effect in effects:
         if effect.state == "held":
@@ -440,7 +443,7 @@ async def settle_open(run: Run, effects: Sequence[Effect]) -> None:
             await run.hold(f"{effect.action}: {effect.reason}")
             return
         try:
-            await EffectCall(run, action, effect).settle()
+            await EffectCall(run, action, effect).settle(only=only)
         except Exception as error:
             if effect.state != "failed":
                 raise
@@ -456,6 +459,15 @@ def refuse(decision: Decision, action: Action[..., Any]) -> Denied:
 def abandoned(effect: Effect) -> EffectAbandoned:
     note = f": {effect.note}" if effect.note else ""
     return EffectAbandoned(f"{effect.action} was abandoned by {effect.settled_by}{note}")
+
+
+def is_closed(effect: Effect | None) -> bool:
+    """Was it undone, or given up before it was ever called, when its run was cancelled? Whoever asks for it again means a
+    new one.
+    """
+    return effect is not None and (
+        effect.state == "undone" or (effect.state == "abandoned" and effect.settled_by is None and not effect.staged)
+    )
 
 
 def never_begun(effect: Effect) -> bool:

@@ -1,5 +1,6 @@
 """One attempt of one run, as a pipeline: may it start? → read the data → run the handler → check what it returned →
-commit → release what it staged; and whatever goes wrong on the way is settled.
+commit → release what it staged; and whatever goes wrong on the way is settled. A run that is to stop takes another way,
+from wherever it is: → undo what it did → over.
 
 Each ending is one request to the store (finish, or leave), and each request is one transition. Nothing is decided
 here: `retry.decide` says what to do after a failure, this carries it out.
@@ -8,6 +9,7 @@ here: `retry.decide` says what to do after a failure, this carries it out.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
@@ -19,6 +21,7 @@ from pydantic_core import from_json, to_json
 from wakeful.clock import Microseconds, readable, seconds
 from wakeful.clock import to_text as time_text
 from wakeful.errors import (
+    CancelAsked,
     ClaimLost,
     DeadlineExceeded,
     InvalidData,
@@ -40,10 +43,11 @@ from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Run
 from wakeful.execution.state import FACT as STATE_FACT
 from wakeful.execution.surroundings import Cancellable, Surroundings
+from wakeful.execution.versions import NOTES, Change, change_of, not_asked_for, version_of
 from wakeful.intake.flow import FlowPlan
-from wakeful.model import VERIFIED, WENT_WELL, Claim, Decision, Event, Outcome, Step, digest
+from wakeful.model import VERIFIED, WENT_WELL, Claim, Decision, Effect, Event, Outcome, Step, digest
 from wakeful.output.checks import Verdict, check_output
-from wakeful.stores.base import Alarm, CloseRun, CommitRun, FinishRun, LeaveRun, held_alarm
+from wakeful.stores.base import Alarm, CloseRun, CommitRun, FinishCancelled, FinishRun, LeaveRun, NoteChange, held_alarm
 from wakeful.values import to_text
 
 
@@ -77,6 +81,12 @@ class SettlingStore(Protocol):
 
     async def leave(self, request: LeaveRun) -> None: ...
 
+    async def note_change(self, request: NoteChange) -> None: ...
+
+    async def effects_to_undo(self, claim: Claim) -> list[Effect]: ...
+
+    async def finish_cancelled(self, request: FinishCancelled) -> None: ...
+
 
 @dataclass(slots=True)
 class Ended:
@@ -95,7 +105,22 @@ class Executor:
         self._log = structlog.get_logger("wakeful").bind(part="executor")
 
     async def execute(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
-        """The whole attempt. Never raises for what the handler did; ClaimLost ends it without a trace."""
+        """The whole attempt. Never raises for what the handler did; ClaimLost ends it without a trace. Somebody may want the
+        run to stop at any time, or may have wanted that before: then what it did is undone.
+        """
+        try:
+            if claim.cancelled is not None and claim.crashes < agent.options.max_crashes:
+                raise CancelAsked(claim.id, *claim.cancelled)
+            return await self._do(claim, agent, on_run)
+        except CancelAsked as asked:
+            claim.cancelled = (asked.by, asked.note)
+        try:
+            return await self._undo(claim, agent, on_run)
+        except ClaimLost as error:
+            self._log.warning("the run has another owner now; this attempt is dropped", error=str(error))
+            return Ended()
+
+    async def _do(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
         event = self._read_event(claim.envelope)
         events = [self._read_event(envelope) for envelope in claim.events] or [event]
         misfit: InvalidData | None = None
@@ -105,9 +130,6 @@ class Executor:
             except InvalidData as error:
                 misfit = error
         event = events[0]
-        run = Run(claim, event, self._around, state_model=agent.options.state, events=events)
-        on_run(run)
-        run._task = asyncio.current_task()  # noqa: SLF001 the run is interrupted by cancelling this task
         structlog.contextvars.bind_contextvars(run=claim.id, agent=claim.agent, trace=event.traceparent)
         try:
             if (refusal := self._refuse_start(claim, agent)) is not None:
@@ -115,10 +137,19 @@ class Executor:
                 return Ended()
             if misfit is not None:
                 return await self._settle_failure(claim, agent, misfit)
-            return await self._attempt(run, claim, agent)
+            change = None if claim.first_start else change_of(claim, version_of(agent.function, agent.options))
+            if change is not None and not await self._met(claim, agent, change):
+                return Ended()
+            run = Run(claim, event, self._around, state_model=agent.options.state, events=events)
+            run.asked = None if change is None else set()
+            on_run(run)
+            run._task = asyncio.current_task()  # noqa: SLF001 the run is interrupted by cancelling this task
+            return await self._attempt(run, claim, agent, change)
         except ClaimLost as error:
             self._log.warning("the run has another owner now; this attempt is dropped", error=str(error))
             return Ended()
+        except CancelAsked:
+            raise
         except Exception as error:
             # Not the handler's doing: settling it failed. It counts as a failure, so that it cannot go on for ever.
             self._log.exception("the executor failed")
@@ -145,7 +176,42 @@ class Executor:
         error = DeadlineExceeded(f"not finished {limit} after its first start, the deadline of agent {agent.name}")
         return self._dead(claim, error, "deadline passed", agent)
 
-    async def _attempt(self, run: Run, claim: Claim, agent: Handler) -> Ended:
+    async def _met(self, claim: Claim, agent: Handler, change: Change) -> bool:
+        """A run meets other code than it began with: may it go on, and with which of its records?"""
+        claim.steps = [step for step in claim.steps if step.key not in NOTES]
+        if change.noted:
+            return True
+        way = "continue" if change.agreed else agent.options.on_change
+        if way == "hold":
+            self._log.warning("held for a person: its code changed", run=claim.id, was=change.was, now=change.now)
+            alarm = self._held_alarm(claim, str(change))
+            await self._store.leave(LeaveRun(claim, "held", "held", reason=str(change), alarm=alarm, by_itself=True))
+            return False
+        restart = way == "restart"
+        if restart or change.agreed:
+            fact = change.fact(self._around.clock.now(), restarted=restart)
+            await self._store.note_change(NoteChange(claim, fact, change.now, restart))
+        if restart:
+            self._log.warning("its code changed: it starts from the top", run=claim.id, was=change.was, now=change.now)
+            claim.steps = []
+        return True
+
+    async def _report(self, run: Run, claim: Claim, change: Change) -> None:
+        """Recorded steps that the new code never asked for: whatever they found out was not used."""
+        names = not_asked_for(claim.steps, run.asked or ())
+        if not names:
+            return
+        shown = ", ".join(names)
+        text = (
+            f"agent {claim.agent}: run {claim.id} came to its end without asking for what it had recorded: {shown}. "
+            f"Its code changed meanwhile, version {change.was} to {change.now}"
+        )
+        self._log.warning("its code changed: some recorded steps were never asked for", steps=shown, was=change.was)
+        alarm = Alarm(self._around.app, f"change/{self._around.app}/{claim.agent}", text)
+        fact = change.unasked(names, self._around.clock.now())
+        await self._store.note_change(NoteChange(claim, fact, alarm=alarm))
+
+    async def _attempt(self, run: Run, claim: Claim, agent: Handler, change: Change | None) -> Ended:
         timer = self._start_deadline(run, claim, agent)
         try:
             if claim.effects:
@@ -154,6 +220,8 @@ class Executor:
                 ending = await self._handle(run, claim, agent)
                 if ending is None:  # it swallowed the cancellation
                     return await self._settle_interrupted(run, claim, agent)
+                if change is not None:
+                    await self._report(run, claim, change)
                 if isinstance(ending, FinishRun):
                     await self._store.finish(ending)
                     return Ended()
@@ -167,12 +235,14 @@ class Executor:
             task = asyncio.current_task()
             while task is not None and task.cancelling():
                 task.uncancel()
-            if run.interrupted is None:  # the handler awaited something cancelled, or cancelled itself
+            if (
+                run.interrupted is None and run.to_stop is None
+            ):  # the handler awaited something cancelled, or cancelled itself
                 inside = Transient("the handler was cancelled from inside")
                 inside.__cause__ = error
                 return await self._settle_failure(claim, agent, inside, run.pending_steps)
             return await self._settle_interrupted(run, claim, agent)
-        except ClaimLost:
+        except (ClaimLost, CancelAsked):
             raise
         except StateChanged as error:
             self._log.info("the state changed meanwhile; the run goes again", error=str(error))
@@ -181,12 +251,37 @@ class Executor:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # sys.exit() in a handler, or worse, ends its attempt and not the worker
-            if run.interrupted is not None:
+            if run.interrupted is not None or run.to_stop is not None:
                 return await self._settle_interrupted(run, claim, agent)
             return await self._settle_failure(claim, agent, error, run.pending_steps)
         finally:
             if timer is not None:
                 timer.cancel()
+        return Ended()
+
+    async def _undo(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
+        """What the run did is undone, in a new attempt of the same claim: what is left of the old one can do nothing more."""
+        await calm()
+        run = Run(claim, self._read_event(claim.envelope), self._around)
+        run._task = asyncio.current_task()  # noqa: SLF001 as in _do
+        on_run(run)
+        by, note = claim.cancelled or ("", None)
+        self._log.info("cancelled; undoing what it did", run=claim.id, by=by, note=note)
+        try:
+            became = await run.undo(await self._store.effects_to_undo(claim))
+            reason = f"cancelled by {by}" + (f": {note}" if note else "") + became
+            outcome = replace(claim.committed or Outcome(), execution="cancelled")
+            await self._store.finish_cancelled(FinishCancelled(claim, self._around.app, reason, outcome))
+        except asyncio.CancelledError:
+            await calm()
+            if run.interrupted is not None:
+                return await self._settle_interrupted(run, claim, agent)
+            return await self._settle_failure(claim, agent, Transient("an undo was cancelled from inside"))
+        except ClaimLost:
+            raise
+        except Exception as error:
+            self._log.exception("undoing failed")
+            return await self._settle_failure(claim, agent, error)
         return Ended()
 
     async def _handle(self, run: Run, claim: Claim, agent: Handler) -> FinishRun | CommitRun | None:
@@ -204,7 +299,7 @@ class Executor:
         finally:
             unfinished = run.in_flight
             await run.end()
-        if run.interrupted is not None:
+        if run.interrupted is not None or run.to_stop is not None:
             return None
         if unfinished:
             message = (
@@ -298,11 +393,13 @@ class Executor:
 
     def _before_deadline(self, claim: Claim, agent: Handler, delay: Microseconds) -> Microseconds:
         """No wait goes on past the run's deadline: it comes back by then, to be told that it is over."""
-        if agent.options.deadline is None or claim.committed is not None:
+        if agent.options.deadline is None or claim.committed is not None or claim.cancelled is not None:
             return delay
         return max(0, min(delay, claim.started_at + agent.options.deadline - self._around.clock.now()))
 
     async def _settle_interrupted(self, run: Run, claim: Claim, agent: Handler) -> Ended:
+        if run.to_stop is not None and run.interrupted not in {"lost", "released"}:
+            raise run.to_stop
         match run.interrupted:
             case "waiting":
                 due = run.earliest_wait
@@ -337,7 +434,7 @@ class Executor:
             case "released":
                 steps = run.pending_steps
                 await self._store.leave(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))
-            case "lost" | None:
+            case "lost" | "cancelled" | None:
                 pass
         return Ended()
 
@@ -429,3 +526,12 @@ def refuse_without_key(claim: Claim, event: Event, agent: Handler) -> None:
             f"Its key would be {key!r} now: send the event again under a new id, and discard this run"
         )
         raise InvalidKey(message)
+
+
+async def calm() -> None:
+    """A cancellation of this task that is on its way arrives here, and is over."""
+    task = asyncio.current_task()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    while task is not None and task.cancelling():
+        task.uncancel()

@@ -23,6 +23,8 @@ async def release(run: Run) -> None:
     for effect in run.staged_effects():
         if effect.state in OVER:
             continue
+        if run.to_stop is not None:
+            raise run.to_stop
         action = run.outgoing.actions.get(effect.id) or find_action(effect.reference, run.app)
         if action is None:
             effect.state, effect.reason = "held", f"the action {effect.reference} is not there any more"

@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import contextvars
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from random import Random
 from typing import Any, Literal, ParamSpec, TypeVar, overload
@@ -23,14 +23,16 @@ from typing import Any, Literal, ParamSpec, TypeVar, overload
 from pydantic_core import from_json
 
 from wakeful.clock import Clock, Duration, Microseconds, seconds, to_datetime
-from wakeful.errors import ClaimLost, ConfigError, NotAnAction, Persistent, UnknownChannel, did_you_mean
+from wakeful.errors import CancelAsked, ClaimLost, ConfigError, NotAnAction, Persistent, UnknownChannel, did_you_mean
 from wakeful.execution import waiting
 from wakeful.execution.actions import Action, uses
 from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
+from wakeful.execution.compensation import compensate
 from wakeful.execution.effects import (
     EffectCall,
     abandoned,
+    is_closed,
     never_begun,
     open_effect,
     other_arguments,
@@ -55,7 +57,7 @@ from wakeful.values import digest_of_arguments, to_text
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Interruption = Literal["waiting", "deadline", "released", "lost", "held"]
+Interruption = Literal["waiting", "deadline", "released", "lost", "held", "cancelled"]
 
 # A call that has just ended may be on its way to the handler through tasks, gathers and groups, a turn of the event loop
 # for each: what it brings (the next call, or an error) comes before the run is put away.
@@ -107,6 +109,7 @@ class Run:
             else AgentState(self, state_model, claim.state, key=claim.key)
         )
         self._active = 0
+        self._resting = 0  # of those that are active: what waits a moment in place
         self._waits: list[Microseconds] = []
         self._task: asyncio.Task[Any] | None = None
         self._branches: set[asyncio.Task[Any]] = set()  # other tasks of the handler that are inside a call
@@ -115,6 +118,8 @@ class Run:
         self._random: Random | None = None
         self._log: RunLog | None = None
         self.interrupted: Interruption | None = None
+        self.to_stop: CancelAsked | None = None
+        self.asked: set[str] | None = None  # which steps, where somebody wants to know
 
     # facts
 
@@ -185,6 +190,8 @@ class Run:
         name = self._name_of(function, options)
         digested, text = self._identify(options, arguments, keywords, name)
         key, shown = self._next_key(name, digested)
+        if self.to_stop is not None:
+            await self._begin_nothing_more()
         self._enter()
         try:
             value, record = await Checkpoint(self, key, shown, text, options, function, arguments, keywords).reach()
@@ -237,6 +244,8 @@ class Run:
         name = f"emit {type}"
         digested, text = digest_of_arguments((type, data, subject, id), extensions, step=name)
         key, shown = self._next_key(name, digested)
+        if self.to_stop is not None:
+            await self._begin_nothing_more()
         self._enter()
         try:
             recorded = self.recorded(key)
@@ -270,6 +279,8 @@ class Run:
         `action` is declared with `@action`, which says what happens when nobody knows whether the call was done.
         """
         identifier, text = self._operation("run.act", action, arguments, keywords)
+        if self.to_stop is not None:
+            await self._begin_nothing_more()
         self._enter()
         try:
             effect = self.ledger.find(identifier)
@@ -279,6 +290,9 @@ class Run:
         except ClaimLost:
             self.interrupt("lost")
             raise
+        except CancelAsked as asked:
+            self.stop(asked)
+            raise asyncio.CancelledError from None
         except asyncio.CancelledError:
             if self.interrupted is None:  # the handler stopped waiting: it may ask again, or the end of its run will
                 self.may_ask_again(identifier)
@@ -309,7 +323,7 @@ class Run:
         identifier, text = self._operation("run.stage", action, arguments, keywords)
         action.read(text)  # what does not fit is refused here
         known = self.ledger.find(identifier)
-        if known is not None and known.state in {"confirmed", "undone"}:
+        if known is not None and known.state == "confirmed":
             return  # by an earlier run of this family
         if known is not None and not never_begun(known):
             if known.state == "abandoned":
@@ -367,6 +381,8 @@ class Run:
             return self._cut[base].pop(0), text  # the handler had stopped waiting for it, and asks for it again
         key, _ = self._next_key(f"act {action.name}", digested)
         identifier = digest(self._claim.root, key)
+        while is_closed(self.ledger.find(identifier)):
+            identifier = digest(identifier, "again")  # a new operation: the service has seen that one, and its undoing
         self._bases[identifier] = base
         self.ledger.asked.add(identifier)
         return identifier, text
@@ -410,6 +426,17 @@ class Run:
         finally:
             self._releasing = False
             self._active -= 1
+
+    async def undo(self, effects: Sequence[Effect]) -> str:
+        """Instead of the handler: settle what is open and undo what was done. What became of it, in words."""
+        self._enter()
+        try:
+            return await compensate(self, effects)
+        except ClaimLost:
+            self.interrupt("lost")
+            raise
+        finally:
+            self._exit()
 
     # waiting
 
@@ -470,6 +497,8 @@ class Run:
             raise ConfigError(message)
         digested, text = self._identify(options, arguments, {}, name)
         key, shown = self._next_key(name, digested)
+        if self.to_stop is not None:
+            await self._begin_nothing_more()
         self._enter()
         try:
             checkpoint = Checkpoint(self, key, shown, text, options, function, arguments, {})
@@ -597,6 +626,8 @@ class Run:
         """What is recorded under a key. The first call that is not recorded ends the part that is only read back."""
         if not self._recorded:
             return None
+        if self.asked is not None:
+            self.asked.add(key)
         step = self._recorded.get(key)
         if step is None:
             self._unread = 0
@@ -664,10 +695,16 @@ class Run:
         delay = moment - self._around.clock.now()
         if delay <= WAITS_IN_PLACE:
             if delay > 0:
-                await self._around.sleep(seconds(delay))
+                self._resting += 1
+                self._stop_if_quiet()
+                try:
+                    await self._around.sleep(seconds(delay))
+                finally:
+                    self._resting -= 1
             return
         self._waits.append(moment)
         self._active -= 1
+        self._stop_if_quiet()
         self._consider_leaving()
         try:
             await self._around.sleep(seconds(delay))
@@ -707,6 +744,10 @@ class Run:
         )
         judge = (lambda _: ALLOWED) if judged else around.judge
         return await around.store.open_effect(OpenEffect(self._claim, around.app, effect, lambda: judge(facts)))
+
+    async def open_held(self, effect: Effect) -> None:
+        """Store an effect that waits for a person from the start: nothing is asked of policy, because nothing is to happen."""
+        await self._around.store.open_effect(OpenEffect(self._claim, self._around.app, effect, lambda: ALLOWED))
 
     def object_to_changes(self) -> None:
         """At the end of the handler: staged effects whose arguments are not those of an earlier run of this family."""
@@ -776,6 +817,28 @@ class Run:
         self.hold_from_outside(reason)
         await asyncio.get_running_loop().create_future()  # the cancellation comes here
 
+    # stopping
+
+    @property
+    def stopping(self) -> bool:
+        """Is this the attempt that undoes what the run did?"""
+        return self._claim.cancelled is not None
+
+    def stop(self, asked: CancelAsked) -> None:
+        """Somebody wants this run to stop: what is under way comes to its end, and nothing more begins. Waits are cut short."""
+        if self.to_stop is None and not self.stopping:
+            self.to_stop = asked
+            self._stop_if_quiet()
+
+    def _stop_if_quiet(self) -> None:
+        if self.to_stop is not None and self._active <= self._resting:
+            self.interrupt("cancelled")
+
+    async def _begin_nothing_more(self) -> None:
+        """A call that would begin in a run that is to stop. The cancellation comes once everything else has ended."""
+        self._stop_if_quiet()
+        await asyncio.get_running_loop().create_future()
+
     # putting away
 
     def _consider_leaving(self) -> None:
@@ -799,8 +862,11 @@ class Run:
 
     async def end(self) -> None:
         """The handler has ended: what is settled now is interrupted no more, and branches that it left behind, which
-        would do things for a run that may soon be somebody else's, are cancelled.
+        would do things for a run that may soon be somebody else's, are cancelled. If the run is to stop, what they have under
+        way comes to its end first.
         """
+        if self.to_stop is not None and self.interrupted is None and self._branches:
+            await asyncio.wait(list(self._branches))
         self._over = True
         if self._branches:
             branches = list(self._branches)
@@ -859,7 +925,7 @@ class Run:
             raise Persistent(message)
 
     def _enter(self) -> None:
-        if self.interrupted is not None or self._over:
+        if self.interrupted is not None or self._over or self.to_stop is not None:
             raise asyncio.CancelledError
         if _inside_transaction.get():
             message = "run.* inside run.transaction: the function may only use its db. Do this before or after it"
@@ -873,6 +939,8 @@ class Run:
         self._active -= 1
         if self._branches:
             self._branches.discard(asyncio.current_task())
+        if self.to_stop is not None:
+            self._stop_if_quiet()
         if self._waits:
             self._consider_leaving()
 

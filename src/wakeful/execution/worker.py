@@ -16,9 +16,10 @@ from typing import Protocol
 import structlog
 
 from wakeful.clock import seconds
-from wakeful.errors import ClaimLost, StoreUnavailable
+from wakeful.errors import CancelAsked, ClaimLost, StoreUnavailable
 from wakeful.execution.executor import Ended, Executor, Handler
 from wakeful.execution.run import TURNS_BEFORE_LEAVING, Run
+from wakeful.execution.versions import version_of
 from wakeful.model import Claim
 from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Ready, Share
 
@@ -49,6 +50,8 @@ class ClaimingStore(Protocol):
     async def claim(self, request: ClaimRuns, *, now: bool) -> Claimed: ...
 
     async def forget(self, request: ForgetRuns) -> int: ...
+
+    async def cancelled_runs(self, app: str, process: str) -> list[tuple[str, str, str | None]]: ...
 
     def poke(self) -> None: ...
 
@@ -84,10 +87,14 @@ class Worker:
         self._left: dict[str, float] = {}  # agents of which something was left to other processes; since when
         self._left_timer: asyncio.TimerHandle | None = None
         self.peers: Mapping[str, int] = {}  # how many other processes have each agent
+        self._versions: dict[str, str] = {}  # of the agents' code; looked up when it starts, not when it is declared
         self._hot: dict[str, None] = dict.fromkeys(agents)
         self._hinted: set[str] = set()  # since the claim that is under way was put together: it may not have seen these
         self._running: dict[str, int] = dict.fromkeys(agents, 0)
         self._runs: dict[str, Run] = {}
+        self._to_stop: dict[str, CancelAsked] = {}  # runs of this process that somebody wants to stop
+        self._asking_who: asyncio.Task[None] | None = None
+        self._ask_again = False
         self._owned: set[str] = set()  # from the moment a claim comes back, before its run has begun
         self._tasks: set[asyncio.Task[Ended]] = set()
         self._alone = False
@@ -110,6 +117,7 @@ class Worker:
     async def start(self) -> None:
         if self._loop_task is None:
             self._stopping = False
+            self._versions = {name: version_of(one.function, one.options) for name, one in self._agents.items()}
             self._loop_task = asyncio.create_task(self._loop(), name="wakeful worker")
             self._look_anyway()
 
@@ -137,6 +145,8 @@ class Worker:
             for run in list(self._runs.values()):
                 run.interrupt("released")
             await asyncio.wait(list(self._tasks), timeout=LET_GO_WITHIN)
+        if self._asking_who is not None:
+            self._asking_who.cancel()
         with contextlib.suppress(StoreUnavailable, ClaimLost):
             await self._store.forget(ForgetRuns(self._process(), frozenset(self._owned)))
 
@@ -146,6 +156,8 @@ class Worker:
         self.drop_all()
         tasks = [*self._tasks, *([self._loop_task] if self._loop_task is not None else [])]
         self._loop_task = None
+        if self._asking_who is not None:
+            self._asking_who.cancel()
         self._cancel_timers()
         # An attempt that is told so while it commits wants to store that as its failure, and waits for that in vain.
         for _ in range(CANCELLED_TIMES):
@@ -220,6 +232,7 @@ class Worker:
     def _look_anyway(self) -> None:
         """The safety net under all hints."""
         self.look()
+        self.look_who_is_to_stop()
         self._anyway = asyncio.get_running_loop().call_later(LOOK_ANYWAY_EVERY, self._look_anyway)
 
     def _leave_to_others(self, left: frozenset[str]) -> None:
@@ -233,6 +246,38 @@ class Worker:
     def _look_at_left(self) -> None:
         self._left_timer = None
         self.look(Ready(self._app, frozenset(self._left)))
+
+    # stopping runs
+
+    def look_who_is_to_stop(self, asked: CancelAsked | None = None) -> None:
+        """Somebody may want runs of this process to stop: ask which, beside the one that is known. One question at a time, and
+        once more if it was asked before the answer came.
+        """
+        if asked is not None and (run := self._runs.get(asked.run)) is not None:
+            run.stop(asked)
+        if not self._owned or self._asking_who is not None:
+            self._ask_again = self._asking_who is not None
+            return
+        self._asking_who = asyncio.get_running_loop().create_task(self._stop_some(), name="wakeful who is to stop")
+        self._asking_who.add_done_callback(self._asked_who)
+
+    async def _stop_some(self) -> None:
+        try:
+            found = await self._store.cancelled_runs(self._app, self._process())
+        except StoreUnavailable:
+            return  # the safety net asks again
+        self._to_stop = {run: CancelAsked(run, by, note) for run, by, note in found}
+        for identifier, asked in self._to_stop.items():
+            if (run := self._runs.get(identifier)) is not None:
+                run.stop(asked)
+
+    def _asked_who(self, task: asyncio.Task[None]) -> None:
+        self._asking_who = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error("cannot see which runs are to stop; trying again", error=repr(error))
+        if self._ask_again:
+            self._ask_again = False
+            self.look_who_is_to_stop()
 
     # claiming
 
@@ -278,6 +323,7 @@ class Worker:
             serial=self._serial,
             keeps_by_key=self._keeps_by_key,
             limits=self._limits,
+            versions=self._versions,
         )
         return request
 
@@ -359,11 +405,14 @@ class Worker:
 
     def _enter(self, run: Run) -> None:
         self._runs[run.id] = run
+        if not run.stopping and (asked := self._to_stop.get(run.id)) is not None:
+            run.stop(asked)
 
     def _done(self, claim: Claim, task: asyncio.Task[Ended]) -> None:
         self._tasks.discard(task)
         self._runs.pop(claim.id, None)
         self._owned.discard(claim.id)
+        self._to_stop.pop(claim.id, None)
         self._running[claim.agent] -= 1
         self.finished += 1
         self.on_finished()

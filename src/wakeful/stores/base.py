@@ -365,7 +365,8 @@ class Wait:
 @dataclass(slots=True)
 class LeaveRun:
     """Give a run back: `ready` at once, `waiting` until `delay` has passed (None: until what it waits for comes), or `held`
-    until a person says something. `clear` names failed steps to forget; `waits` are the events that it waits for.
+    until a person says something: about an effect, unless it is `by_itself`. `clear` names failed steps to forget; `waits`
+    are the events that it waits for.
     """
 
     claim: Claim
@@ -381,6 +382,7 @@ class LeaveRun:
     waits: list[Wait] = field(default_factory=list)
     matches: Matches | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
+    by_itself: bool = False
 
     @property
     def process(self) -> str:
@@ -512,6 +514,76 @@ class Redone:
     run: str
     was: RunState
     refused: str | None = None
+
+
+@dataclass(slots=True)
+class CancelRun:
+    """A person, or the run that called it, wants a run to stop. One that never did anything outside is over at once; of any
+    other a worker undoes what it did. The runs that it called and that are not over are cancelled with it.
+    """
+
+    id: str
+    operator: str
+    note: str | None = None
+
+
+@dataclass(slots=True)
+class Cancelled:
+    """What became of it. `now`: `cancelled` at once; or `ready`, for a worker to undo what it did; or still `running`, until
+    its next step. `refused` says why nothing was changed.
+    """
+
+    run: str
+    was: RunState
+    now: RunState
+    refused: str | None = None
+
+
+@dataclass(slots=True)
+class FinishCancelled:
+    """A run that was to stop has undone what it did: it is over. Nothing that it had prepared leaves any more."""
+
+    claim: Claim
+    app: str
+    reason: str
+    outcome: Outcome
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(slots=True)
+class NoteChange:
+    """A run meets other code than it began with: a fact about that. With `version` it has gone over to that one; with
+    `restart` what it had recorded is dropped, in the same transition.
+    """
+
+    claim: Claim
+    fact: Step
+    version: str | None = None
+    restart: bool = False
+    alarm: Alarm | None = None
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(slots=True)
+class ForkRun:
+    """A further run of a family that is over, which keeps what was finished before the step of this `key` (for people:
+    `step`). `results` are kept instead of those of the steps with these keys; `edited` are the same by name, for the record.
+    """
+
+    id: str
+    key: str
+    step: str
+    operator: str
+    note: str | None = None
+    data: str | None = None
+    results: dict[str, str] = field(default_factory=dict)
+    edited: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -742,6 +814,27 @@ class Store(Protocol):
         """A person's change of an agent's state; the new version."""
         ...
 
+    # cancelling
+    async def cancel(self, request: CancelRun) -> Cancelled | None:
+        """Let a run stop; None when there is no such run."""
+        ...
+
+    async def finish_cancelled(self, request: FinishCancelled) -> None:
+        """End a run that was to stop. Refused with ClaimLost once somebody else owns it."""
+        ...
+
+    async def effects_to_undo(self, claim: Claim) -> list[Effect]:
+        """What a run that is to stop has to answer for, the latest first. A read, and nothing more."""
+        ...
+
+    async def cancelled_runs(self, app: str, process: str) -> list[tuple[str, str, str | None]]:
+        """Runs of this process that are to stop: the id, who wants it, and why. A read, and nothing more."""
+        ...
+
+    async def note_change(self, request: NoteChange) -> None:
+        """Write down that a run meets other code. Refused with ClaimLost once somebody else owns it."""
+        ...
+
     # redoing
     async def redo(self, request: RedoRun) -> Redone | None:
         """Let a run that was over go on; None when there is no such run."""
@@ -749,6 +842,10 @@ class Store(Protocol):
 
     async def redo_all(self, requests: Sequence[RedoRun]) -> list[Redone | None]:
         """Many at once: they share transactions, and each is refused by itself."""
+        ...
+
+    async def fork(self, request: ForkRun) -> Redone | None:
+        """A further run of a family, from a step on; None when there is no such run."""
         ...
 
     async def feed(self, request: FeedEvents) -> int:

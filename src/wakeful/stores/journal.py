@@ -22,16 +22,20 @@ from wakeful.stores.base import (
     AcceptEvents,
     AnswerApproval,
     BuryProcess,
+    CancelRun,
     ChangePause,
     Claimed,
     ClaimRuns,
     CloseRun,
     CommitRun,
     FeedEvents,
+    FinishCancelled,
     FinishRun,
     ForgetRuns,
+    ForkRun,
     LeaveRun,
     LookAgain,
+    NoteChange,
     OpenEffect,
     Ready,
     RedoDelivery,
@@ -61,15 +65,15 @@ MOST_CHARACTERS = 16_000_000
 
 PLAIN = frozenset({SaveSteps, FinishRun, AcceptEvents})  # whose batches may be one statement
 # The most frequent ones.
-MAKE_NOTHING_READY = frozenset({SaveSteps, ClaimRuns, OpenEffect, SaveEffect, WorkLane})
+MAKE_NOTHING_READY = frozenset({SaveSteps, ClaimRuns, NoteChange, OpenEffect, SaveEffect, WorkLane})
 # After these its agent has one run less.
-ENDS_A_RUN = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun})
+ENDS_A_RUN = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun, FinishCancelled})
 # What was done is stored even if its caller has given up meanwhile.
 WORTH_STORING = frozenset({SaveSteps, SaveEffect})
 # What may bring a run what it waited for: who it was is only known afterwards.
 MAY_WAKE = frozenset({AcceptEvents, FinishRun, CommitRun, CloseRun, LeaveRun, AnswerApproval, LookAgain})
 # What a person did, from wherever that was: anybody may have work now.
-BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery, ChangePause)
+BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery, ChangePause, CancelRun, ForkRun)
 
 # Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
 # it. Inert unless a test hands in a probe. One with a true `plain` is content with before and after, where a batch can
@@ -365,7 +369,7 @@ def makes_ready(request: Any) -> Ready | None:
         return Ready(None, frozenset({request.claim.agent}))
     if isinstance(request, FeedEvents):
         return Ready(request.app, frozenset({request.agent})) if request.runs else None
-    if isinstance(request, (BuryProcess, ForgetRuns, *BY_PEOPLE)):
+    if isinstance(request, (BuryProcess, FinishCancelled, ForgetRuns, *BY_PEOPLE)):
         return Ready()
     return None
 
@@ -486,6 +490,8 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
         if type(request) in MAY_WAKE and request.woken:
             apps |= {app for app, _ in request.woken}
             agents |= {agent for _, agent in request.woken}
+        if isinstance(request, FinishCancelled):
+            return ""  # runs that it called may have been asked to stop
         if isinstance(request, AcceptEvents):
             for arrival, receipt in zip(request.arrivals, result, strict=False):
                 if receipt.status != "duplicate":

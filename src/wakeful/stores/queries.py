@@ -62,6 +62,9 @@ def load_queries(dialect: Dialect) -> dict[str, Query]:
     found: dict[str, Query] = {}
     for file in files:
         for query in parse(folder.joinpath(file).read_text(encoding="utf-8"), dialect):
+            if query.name in found and not file.startswith("postgres"):
+                message = f"query {query.name} is there twice, the second time in {file}"
+                raise ValueError(message)
             found[query.name] = query
     return found
 

@@ -57,6 +57,7 @@ class Reader:
             return None
         summary = run_summary(row)
         _, event_key, output, error, outcome, owner, token, expires_at, envelope, event_seq = row[15:25]
+        cancel_at, cancel_by, cancel_note, version, data = row[25:30]
         steps = await self._database.fetch("list_steps", row[0])
         attempts = await self._database.fetch("list_attempts", row[0])
         decisions = await self._database.fetch("list_decisions", event_seq)
@@ -70,9 +71,15 @@ class Reader:
             "event": {**summary["event"], "key": event_key, "data": from_json(envelope).get("data")},
             "events": [member_summary(one) for one in members] or [{**summary["event"], "key": event_key}],
             **flow_summary(flow[0]),
+            "edited": None if data is None else {"data": from_json(data)},
             "owner": owner,
             "token": token,
             "expires_at": to_text(expires_at),
+            "version": None if version is None else version.lstrip("~"),
+            "cancel": None
+            if cancel_at is None
+            else {"by": cancel_by, "note": cancel_note, "asked_at": to_text(cancel_at)},
+            "change": change_summary(steps),
             "steps": [step_summary(step) for step in steps if step[1] != "fact"],
             "history": [attempt_summary(attempt) for attempt in attempts],
             "remedies": [remedy_summary(one) for one in remedies],
@@ -468,6 +475,22 @@ def flow_summary(row: Row) -> dict[str, Any]:
     }
 
 
+def change_summary(steps: list[Row]) -> dict[str, Any] | None:
+    """What is noted of a run that met other code than it began with."""
+    notes = {
+        step[9]: from_json(step[5]) for step in steps if step[1] == "fact" and step[9] in {"version", "not asked for"}
+    }
+    if not notes:
+        return None
+    either = {**notes.get("version", {}), **notes.get("not asked for", {})}
+    return {
+        "was": either["was"],
+        "now": either["now"],
+        "restarted": either.get("restarted", False),
+        "not_asked_for": either.get("steps", []),
+    }
+
+
 def step_summary(row: Row) -> dict[str, Any]:
     name, state, tries, attempt, arguments, result, error, started, finished, key = row
     return {
@@ -498,7 +521,7 @@ def effect_summary(row: Row) -> dict[str, Any]:
     (identifier, action, safety, effect_state, reason, arguments, result, error, tries, attempt, opened, settled) = row[
         :12
     ]
-    by, note, run, agent = row[12:]
+    by, note, run, agent, undoes = row[12:]
     return {
         "id": identifier,
         "action": action,
@@ -516,6 +539,7 @@ def effect_summary(row: Row) -> dict[str, Any]:
         "note": note,
         "run": run,
         "agent": agent,
+        "undoes": undoes,
     }
 
 

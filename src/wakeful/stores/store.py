@@ -16,7 +16,7 @@ import structlog
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds
-from wakeful.errors import ConfigError, StoreUnavailable
+from wakeful.errors import CancelAsked, ConfigError, StoreUnavailable
 from wakeful.model import Claim, Decision, Effect, Receipt, Step
 from wakeful.stores.base import (
     AcceptEvents,
@@ -24,6 +24,8 @@ from wakeful.stores.base import (
     Answered,
     AskPerson,
     BuryProcess,
+    Cancelled,
+    CancelRun,
     ChangePause,
     ChangeState,
     Claimed,
@@ -32,11 +34,14 @@ from wakeful.stores.base import (
     CommitRun,
     EndWait,
     FeedEvents,
+    FinishCancelled,
     FinishRun,
     ForgetRuns,
+    ForkRun,
     Lane,
     LeaveRun,
     LookAgain,
+    NoteChange,
     OpenEffect,
     Paused,
     RaiseAlarm,
@@ -62,6 +67,7 @@ from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Migration
 from wakeful.stores.queries import Dialect
+from wakeful.stores.verbs.effects import effect_of
 
 R = TypeVar("R")
 
@@ -121,6 +127,7 @@ class DatabaseStore:
         self._probe: Probe = probe or (lambda _point, _requests: None)
         self._deliveries_wait: Callable[[], None] = lambda: None
         self._waits_registered: Callable[[int], None] = lambda _: None
+        self._to_stop: Callable[[CancelAsked | None], None] = lambda _: None
         self.log = structlog.get_logger("wakeful").bind(part="store")
 
     @property
@@ -145,6 +152,10 @@ class DatabaseStore:
     def hear_waits(self, registered: Callable[[int], None]) -> None:
         """Call this whenever a run has registered what it waits for."""
         self._waits_registered = registered
+
+    def hear_cancels(self, to_stop: Callable[[CancelAsked | None], None]) -> None:
+        """Call this whenever runs may have been asked to stop; with the one of which that is known."""
+        self._to_stop = to_stop
 
     def hear_trouble(self, unavailable: Callable[[StoreUnavailable], None]) -> None:
         """Call this whenever a transaction could not be stored."""
@@ -246,17 +257,19 @@ class DatabaseStore:
 
     async def _find_step(self, claim: Claim, key: str) -> Step | None:
         """What is recorded under a key. Asks until the store answers: without an answer nothing may be done again."""
+        rows = await self._fetch_at_last("load_steps", claim.seq)
+        return next((step for row in rows if (step := Step(*row[1:])).key == key and step.state == "done"), None)
+
+    async def _fetch_at_last(self, name: str, *parameters: Any) -> list[Row]:
         wait = FIRST_WAIT
         while True:
             try:
-                rows = await self.database.fetch("load_steps", claim.seq)
+                return await self.database.fetch(name, *parameters)
             except StoreUnavailable:
                 if self.journal.closed:
                     raise
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)
-                continue
-            return next((step for row in rows if (step := Step(*row[1:])).key == key and step.state == "done"), None)
 
     async def end_wait(self, request: EndWait) -> Step:
         return await self._persist(request)  # type: ignore[no-any-return]
@@ -305,11 +318,35 @@ class DatabaseStore:
     async def change_state(self, request: ChangeState) -> int:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
 
+    async def cancel(self, request: CancelRun) -> Cancelled | None:
+        cancelled: Cancelled | None = await self.journal.submit(request)
+        if cancelled is not None and cancelled.refused is None:
+            self._to_stop(CancelAsked(cancelled.run, request.operator, request.note))
+        return cancelled
+
+    async def finish_cancelled(self, request: FinishCancelled) -> None:
+        await self._persist(request)
+        self._to_stop(None)  # the runs that it called may run here
+
+    async def note_change(self, request: NoteChange) -> None:
+        await self._persist(request)
+
+    async def effects_to_undo(self, claim: Claim) -> list[Effect]:
+        rows = await self._fetch_at_last("effects_to_undo", claim.root, claim.seq)
+        return [effect_of(row) for row in rows]
+
+    async def cancelled_runs(self, app: str, process: str) -> list[tuple[str, str, str | None]]:
+        rows = await self.database.fetch("cancelled_runs", app, process)
+        return [(row[0], row[1], row[2]) for row in rows]
+
     async def redo(self, request: RedoRun) -> Redone | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
 
     async def redo_all(self, requests: Sequence[RedoRun]) -> list[Redone | None]:
         return list(await asyncio.gather(*map(self.journal.submit, requests)))
+
+    async def fork(self, request: ForkRun) -> Redone | None:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
 
     async def feed(self, request: FeedEvents) -> int:
         return await self.journal.submit(request)  # type: ignore[no-any-return]

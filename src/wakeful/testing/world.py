@@ -322,7 +322,9 @@ class World:
         self, runtime: Runtime, time: VirtualTime, declared: Any, function: Callable[..., Any]
     ) -> Callable[..., Any]:
         """What is called for a step, an action or its find. The latest fake counts; deeds of actions are counted."""
-        fake = next((one for one in reversed(self._fakes) if one.stands_for(declared)), None)
+        written = getattr(declared, "declared", declared)  # of an undo: what the user wrote
+        fakes = (one for one in reversed(self._fakes) if one.stands_for(declared) or one.stands_for(written))
+        fake = next(fakes, None)
         if fake is None and self._probe is None and not isinstance(declared, Action):
             return function
 

@@ -78,10 +78,11 @@ where (event_seq, agent) = (select event_seq, agent from wakeful_run where seq =
   and run_id = (select id from wakeful_run where seq = :run_seq)
 
 -- ask_to_stop(now, seq, asked_by, note) --
--- One that has started stops by itself. If it waits for time it is woken for that.
+-- One that has started stops by itself. If it waits, for whatever it is, a worker takes it to undo what it did.
 update wakeful_run
 set cancel_at = {now}, cancel_by = :asked_by, cancel_note = :note,
-    due_at = case when state = 'waiting' then {now} else due_at end
+    due_at = case when state in ('waiting', 'held', 'parked') then {now} else due_at end, parked_for = null,
+    state = case when state in ('waiting', 'held', 'parked') then 'ready' else state end
 where seq = :seq and state in ('ready', 'running', 'waiting', 'held', 'parked') and cancel_at is null
 
 -- join_run(now, seq, many, most, latest, expires, priority) --

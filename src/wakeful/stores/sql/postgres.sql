@@ -81,7 +81,7 @@ set state = 'done', reason = null, owner = null, due_at = null, output = given.o
 from unnest(
   cast(:seq as bigint[]), cast(:token as bigint[]), cast(:output as text[]), cast(:outcome as text[])
 ) as given (seq, token, output, outcome)
-where run.seq = any(array[given.seq]) and run.token = given.token and run.owner is not null
+where run.seq = any(array[given.seq]) and run.token = given.token and run.owner is not null and run.cancel_at is null
   and (select count(*) from fence) = 1
 
 -- insert_event(now, key, app, source, id, type, subject, state, reason, content, envelope) bulk --
@@ -173,18 +173,20 @@ set state = 'done', reason = null, owner = null, due_at = null, output = given.o
 from unnest(
   cast(:seq as bigint[]), cast(:token as bigint[]), cast(:output as text[]), cast(:outcome as text[])
 ) as given (seq, token, output, outcome)
-where run.seq = any(array[given.seq]) and run.token = given.token and run.owner is not null
+where run.seq = any(array[given.seq]) and run.token = given.token and run.owner is not null and run.cancel_at is null
 
--- finish_run(now, seq, token, state, reason, output, error, outcome, failed) bulk --
+-- finish_run(now, seq, token, state, reason, output, error, outcome, failed, stopping) bulk --
 -- differs: as save_step.
 update wakeful_run run
 set state = given.state, reason = given.reason, owner = null, due_at = null, output = coalesce(given.output, run.output),
     error = given.error, outcome = given.outcome, attempts = attempts + given.failed, finished_at = {now}
 from unnest(
   cast(:seq as bigint[]), cast(:token as bigint[]), cast(:state as text[]), cast(:reason as text[]),
-  cast(:output as text[]), cast(:error as text[]), cast(:outcome as text[]), cast(:failed as bigint[])
-) as given (seq, token, state, reason, output, error, outcome, failed)
+  cast(:output as text[]), cast(:error as text[]), cast(:outcome as text[]), cast(:failed as bigint[]),
+  cast(:stopping as bigint[])
+) as given (seq, token, state, reason, output, error, outcome, failed, stopping)
 where run.seq = any(array[given.seq]) and run.token = given.token and run.owner is not null
+  and (run.cancel_at is null or given.stopping = 1)
 returning run.seq
 
 -- list_dead(agent) --
@@ -206,7 +208,10 @@ order by delivery.seq + 0 desc
 
 -- find_run_to_redo(id) bulk --
 -- differs: as save_step. In one order for everybody, so that two people who replay the same never wait in a circle.
-select seq, id, root, state, error, app, agent, reason, outcome is not null and committed_at is null, key, gathered
+select seq, id, root, state, error, app, agent, reason,
+  (outcome is not null and committed_at is null)
+    or not exists (select 1 from wakeful_effect effect where effect.root = wakeful_run.root and effect.state || '' = 'held'),
+  key, gathered
 from wakeful_run where id = any(cast(:id as text[])) order by seq for update
 
 -- replay_run(now, seq, reason, data) bulk --
@@ -214,6 +219,10 @@ from wakeful_run where id = any(cast(:id as text[])) order by seq for update
 update wakeful_run run
 set state = 'ready', reason = given.reason, due_at = {now}, token = token + 1, attempts = 0, crashes = 0,
     started_at = null, finished_at = null, error = null, data = coalesce(given.data, run.data), state_change = null,
+    version = '~' || ltrim(run.version, '~'),
+    cancel_at = case when run.state = 'cancelled' then null else run.cancel_at end,
+    cancel_by = case when run.state = 'cancelled' then null else run.cancel_by end,
+    cancel_note = case when run.state = 'cancelled' then null else run.cancel_note end,
     output = case when run.committed_at is null or given.data is not null then null else run.output end,
     outcome = case when run.committed_at is null or given.data is not null then null else run.outcome end,
     committed_at = case when given.data is not null then null else run.committed_at end
@@ -310,19 +319,22 @@ set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, 
 where wakeful_step.state <> 'done'
 returning run_seq, key
 
--- insert_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position) bulk --
+-- insert_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, undoes) bulk --
 -- differs: as save_step.
 insert into wakeful_effect
-  (id, root, run_seq, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, opened_at)
+  (id, root, run_seq, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, opened_at,
+  undoes)
 select given.id, given.root, given.run_seq, given.app, given.agent, given.action, given.reference, given.safety, given.state,
-  given.reason, given.arguments, given.tries, given.attempt, given.position, {now}
+  given.reason, given.arguments, given.tries, given.attempt, given.position, {now}, given.undoes
 from unnest(
   cast(:id as text[]), cast(:root as text[]), cast(:run_seq as bigint[]), cast(:token as bigint[]), cast(:app as text[]),
   cast(:agent as text[]), cast(:action as text[]), cast(:reference as text[]), cast(:safety as text[]),
   cast(:state as text[]), cast(:reason as text[]), cast(:arguments as text[]), cast(:tries as bigint[]),
-  cast(:attempt as bigint[]), cast(:position as bigint[])
-) as given (id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position)
+  cast(:attempt as bigint[]), cast(:position as bigint[]), cast(:undoes as text[])
+) as given (id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position,
+  undoes)
 join wakeful_run run on run.seq = any(array[given.run_seq]) and run.token = given.token and run.owner is not null
+  and (run.cancel_at is null or given.undoes is not null)
 on conflict (id) do nothing
 returning id, opened_at
 
@@ -444,7 +456,7 @@ where id = :id
   and (state || '' = 'held' or (state || '' in ('intent', 'unknown') and exists (
     select 1 from wakeful_run run
     where run.seq = wakeful_effect.run_seq and run.state || '' in ('dead', 'denied', 'cancelled'))))
-returning root
+returning root, undoes
 
 -- family_at_work(root, seq) --
 -- differs: `state || ''` keeps the planner from walking along an index of all runs in these states.

@@ -133,36 +133,37 @@ delete from wakeful_step where run_seq = :run_seq and key = :key and state in ('
 and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
 
 -- finish_well(now, seq, token, output, outcome) --
--- As finish_run, for a run that is done: it has no error and no reason.
+-- As finish_run, for a run that is done: it has no error and no reason. One that is to stop is not: whoever asked was first.
 update wakeful_run
 set state = 'done', reason = null, owner = null, due_at = null, output = :output, error = null, outcome = :outcome,
     finished_at = {now}
-where seq = :seq and token = :token and state = 'running'
+where seq = :seq and token = :token and state = 'running' and cancel_at is null
 
--- finish_run(now, seq, token, state, reason, output, error, outcome, failed) --
+-- finish_run(now, seq, token, state, reason, output, error, outcome, failed, stopping) --
+-- `stopping`: its owner knows that it is to stop.
 update wakeful_run
 set state = :state, reason = :reason, owner = null, due_at = null, output = coalesce(:output, output), error = :error,
     outcome = :outcome, attempts = attempts + :failed, finished_at = {now}
-where seq = :seq and token = :token and state = 'running'
+where seq = :seq and token = :token and state = 'running' and (cancel_at is null or :stopping = 1)
 returning seq
 
 -- commit_run(now, seq, token, output, outcome) --
 -- What it returned is out. It stays running, to release what it staged.
 update wakeful_run set output = :output, outcome = :outcome, committed_at = {now}
-where seq = :seq and token = :token and state = 'running'
+where seq = :seq and token = :token and state = 'running' and cancel_at is null
 returning seq
 
 -- hold_output(seq, token, output, outcome, reason, state_change) --
 update wakeful_run
 set state = 'held', reason = :reason, owner = null, due_at = null, output = :output, outcome = :outcome,
     state_change = :state_change
-where seq = :seq and token = :token and state = 'running'
+where seq = :seq and token = :token and state = 'running' and cancel_at is null
 returning seq
 
 -- close_run(now, seq, token, outcome) --
 update wakeful_run
 set state = 'done', reason = null, owner = null, due_at = null, error = null, outcome = :outcome, finished_at = {now}
-where seq = :seq and token = :token and state = 'running'
+where seq = :seq and token = :token and state = 'running' and cancel_at is null
 returning seq
 
 -- find_held_output(id) --
@@ -207,7 +208,7 @@ where id = :id and staged = 1 and state in ('staged', 'retrying')
 -- Its turn has come: from staged to an intent, or held.
 update wakeful_effect set state = :state, reason = :reason, tries = :tries, attempt = :attempt, opened_at = {now}
 where id = :id and (state = 'staged' or (state = 'abandoned' and settled_by is null))
-  and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
+  and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running' and cancel_at is null)
 returning id, opened_at
 
 -- release_deliveries(now, run_seq) --
@@ -311,7 +312,7 @@ update wakeful_state
 set value = :value, version = version + 1, changed_at = {now},
     changed_by = (select id from wakeful_run where seq = :run_seq)
 where app = :app and agent = :agent and key = :key and version = :version
-  and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
+  and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running' and cancel_at is null)
 returning agent
 
 -- release_state(now, app, agent, key, version, value, run) --
@@ -329,21 +330,25 @@ set value = excluded.value, version = wakeful_state.version + 1, changed_by = ex
     changed_at = excluded.changed_at
 returning version
 
--- leave_run(now, seq, token, state, reason, delay, error, failed) --
--- Give a run back: to be claimed again at once, or after a delay.
+-- leave_run(now, seq, token, state, reason, delay, error, failed, stopping) --
+-- Give a run back: to be claimed again at once, or after a delay. One that is to stop does not go to wait before its owner
+-- knows that (`stopping`).
 update wakeful_run
 set state = :state, reason = :reason, owner = null, due_at = {now} + :delay, error = :error,
     attempts = attempts + :failed
-where seq = :seq and token = :token and state = 'running'
+where seq = :seq and token = :token and state = 'running' and (cancel_at is null or :stopping = 1)
 returning seq
 
--- insert_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position) --
--- The intent, before the call. Fenced by the run's token; no row comes back when it is known, or the claim is lost.
+-- insert_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, undoes) --
+-- The intent, before the call. Fenced by the run's token; no row comes back when it is known, or the claim is lost, or the
+-- run is to stop: then it begins nothing more but what undoes the rest.
 insert into wakeful_effect
-  (id, root, run_seq, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, opened_at)
+  (id, root, run_seq, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, opened_at,
+  undoes)
 select :id, :root, seq, :app, :agent, :action, :reference, :safety, :state, :reason, :arguments, :tries, :attempt,
-  :position, {now}
+  :position, {now}, :undoes
 from wakeful_run where seq = :run_seq and token = :token and state = 'running'
+  and (cancel_at is null or cast(:undoes as text) is not null)
 on conflict (id) do nothing
 returning id, opened_at
 
@@ -363,14 +368,14 @@ returning id
 
 -- load_effects(root) --
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
-  settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful
+  settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes
 from wakeful_effect where root = :root order by position, seq
 
 -- find_effect(id) --
 select effect.root, effect.id, effect.action, effect.reference, effect.safety, effect.state, effect.arguments,
   effect.reason, effect.result, effect.error, effect.tries, effect.attempt, effect.position, effect.opened_at,
   effect.settled_by, effect.note, effect.staged, coalesce(effect.called_at, effect.opened_at), coalesce(effect.due_at, 0),
-  effect.doubtful, run.id
+  effect.doubtful, effect.undoes, run.id
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
 
 -- settle_effect(now, id, state, result, operator, note) --
@@ -381,7 +386,7 @@ set state = :state, result = coalesce(:result, result), settled_by = :operator, 
 where id = :id
   and (state = 'held' or (state in ('intent', 'unknown') and exists (
     select 1 from wakeful_run run where run.seq = wakeful_effect.run_seq and run.state in ('dead', 'denied', 'cancelled'))))
-returning root
+returning root, undoes
 
 -- release_held_runs(now, root) --
 -- The time for which it was held does not count for its deadline. What is held of a family goes on once no effect of it is held any more. A held output has
@@ -397,15 +402,23 @@ where seq in (
 returning app, agent, id, seq
 
 -- find_run_to_redo(id) --
-select seq, id, root, state, error, app, agent, reason, outcome is not null and committed_at is null, key, gathered
+select seq, id, root, state, error, app, agent, reason,
+  (outcome is not null and committed_at is null)
+    or not exists (select 1 from wakeful_effect effect where effect.root = wakeful_run.root and effect.state = 'held'),
+  key, gathered
 from wakeful_run where id = :id {for_update}
 
 -- replay_run(now, seq, reason, data) --
 -- As if it had never been tried, but for what is finished. The token rises, so that it is no first start. One that was
--- committed stays so, and only releases what is left, unless other data is given: then it is all done anew.
+-- committed stays so, and only releases what is left, unless other data is given: then it is all done anew. One that was
+-- cancelled is not any more; one that died while it was being undone goes on with that. `~` before its version: it may go
+-- on with whatever code it meets.
 update wakeful_run
 set state = 'ready', reason = :reason, due_at = {now}, token = token + 1, attempts = 0, crashes = 0, started_at = null,
-    finished_at = null, error = null, data = coalesce(:data, data), state_change = null,
+    finished_at = null, error = null, data = coalesce(:data, data), state_change = null, version = '~' || ltrim(version, '~'),
+    cancel_at = case when state = 'cancelled' then null else cancel_at end,
+    cancel_by = case when state = 'cancelled' then null else cancel_by end,
+    cancel_note = case when state = 'cancelled' then null else cancel_note end,
     output = case when committed_at is null or cast(:data as text) is not null then null else output end,
     outcome = case when committed_at is null or cast(:data as text) is not null then null else outcome end,
     committed_at = case when cast(:data as text) is not null then null else committed_at end
@@ -469,7 +482,7 @@ returning event_seq
 update wakeful_event set state = 'accepted', reason = null where seq = :seq and state = 'unmatched'
 
 -- token_of_run(seq) --
-select seq, token, state, committed_at from wakeful_run where seq = :seq
+select seq, token, state, committed_at, cancel_by, cancel_note from wakeful_run where seq = :seq
 
 -- insert_attempt(now, run_seq, token, process, outcome, error, started_at) --
 insert into wakeful_attempt (run_seq, token, process, outcome, error, started_at, ended_at)

@@ -16,7 +16,8 @@ limit :most
 -- By id, or by the beginning of one: ids between `id` and `upper`.
 select run.seq, run.id, run.agent, run.state, run.attempts, run.crashes, run.reason, run.created_at, run.started_at,
   run.finished_at, run.due_at, run.app, event.source, event.id, event.type,
-  run.root, event.key, run.output, run.error, run.outcome, run.owner, run.token, run.expires_at, event.envelope, run.event_seq
+  run.root, event.key, run.output, run.error, run.outcome, run.owner, run.token, run.expires_at, event.envelope, run.event_seq,
+  run.cancel_at, run.cancel_by, run.cancel_note, run.version, run.data
 from wakeful_run run join wakeful_event event on event.seq = run.event_seq
 where run.id >= :id and run.id < :upper
 order by run.id
@@ -62,14 +63,14 @@ select distinct agent from wakeful_admission
 -- list_effects(root) --
 -- What a run did to the outside world; its replays and forks included.
 select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
-  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent
+  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where effect.root = :root order by effect.position, effect.seq
 
 -- page_of_effects(state, after, most) --
 -- Newest first; `after` is the seq of the last one seen.
 select effect.seq, effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
-  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent
+  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where (cast(:state as text) is null or effect.state = :state) and (cast(:after as bigint) is null or effect.seq < :after)
 order by effect.seq desc limit :most
@@ -77,7 +78,7 @@ order by effect.seq desc limit :most
 -- find_effects(id, upper) --
 -- By id, or by the beginning of one.
 select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
-  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent
+  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where effect.id >= :id and effect.id < :upper order by effect.id limit 2
 

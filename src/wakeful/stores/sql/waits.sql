@@ -143,10 +143,6 @@ where id = :id and state = 'answered'
 -- expire_approval(run_seq, key) --
 update wakeful_approval set state = 'expired' where run_seq = :run_seq and key = :key and state = 'open'
 
--- withdraw_approvals(run_seq) --
--- Of a run that is over.
-update wakeful_approval set state = 'withdrawn' where run_seq = :run_seq and state = 'open'
-
 -- page_of_approvals(state, after, most) --
 -- Newest first; `after` is the seq of the last one seen.
 select approval.seq, approval.id, approval.app, approval.agent, run.id, approval.question, approval.asked_of,

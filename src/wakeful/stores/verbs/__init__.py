@@ -15,6 +15,7 @@ from wakeful.stores.base import (
     AnswerApproval,
     AskPerson,
     BuryProcess,
+    CancelRun,
     ChangePause,
     ChangeState,
     ClaimRuns,
@@ -22,10 +23,13 @@ from wakeful.stores.base import (
     CommitRun,
     EndWait,
     FeedEvents,
+    FinishCancelled,
     FinishRun,
     ForgetRuns,
+    ForkRun,
     LeaveRun,
     LookAgain,
+    NoteChange,
     OpenEffect,
     RaiseAlarm,
     RecordOperation,
@@ -43,10 +47,13 @@ from wakeful.stores.base import (
     WorkLane,
 )
 from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
+from wakeful.stores.verbs.change import note_changes
 from wakeful.stores.verbs.claim import claim_runs, forget_runs
 from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
 from wakeful.stores.verbs.feed import feed_events
+from wakeful.stores.verbs.fork import fork_runs
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
 from wakeful.stores.verbs.pauses import change_pauses
 from wakeful.stores.verbs.people import raise_alarms, record_operations
@@ -65,6 +72,7 @@ VERBS: dict[type, Verb] = {
     TransactStep: transact_steps,
     SaveTransacted: save_transacted,
     SaveSteps: save_steps,
+    NoteChange: note_changes,
     OpenEffect: open_effects,
     SaveEffect: save_effects,
     SettleEffect: settle_effects,
@@ -75,8 +83,11 @@ VERBS: dict[type, Verb] = {
     CommitRun: commit_runs,
     CloseRun: close_runs,
     FinishRun: finish_runs,
+    FinishCancelled: finish_cancelled,
+    CancelRun: cancel_runs,
     ReleaseRun: release_runs,
     RedoRun: redo_runs,
+    ForkRun: fork_runs,
     FeedEvents: feed_events,
     RedoDelivery: redo_deliveries,
     WorkLane: work_lanes,

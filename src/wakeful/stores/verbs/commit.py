@@ -7,25 +7,34 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from wakeful.errors import ClaimLost, StateChanged
+from wakeful.errors import CancelAsked, ClaimLost, StateChanged
 from wakeful.model import Claim
 from wakeful.stores.base import CloseRun, CommitRun, Count, Redone, ReleaseRun, StateChange, Transaction, held_alarm
 from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 from wakeful.stores.verbs.refusal import refused
 
-Refusal = ClaimLost | StateChanged | None
+Refusal = ClaimLost | CancelAsked | StateChanged | None
 Place = tuple[int, int]
 
 
 def commit_runs(now: int | None, requests: Sequence[CommitRun]) -> Transaction[list[Refusal]]:
-    """1. Compare and set the states; who loses there stores nothing. 2. The deliveries and staged effects, each fenced by
-    its run's token. 3. The runs themselves: done, or still running, or held. Who has lost its claim wrote nothing in any
-    of these, because a running run with its token was asked for every time.
+    """1. Compare and set the states; who loses there stores nothing. 2. Lock the runs: from here on nobody can ask one to
+    stop, and one that was asked stores nothing. 3. The deliveries and staged effects, each fenced by its run's token.
+    4. The runs themselves: done, or still running, or held. Who has lost its claim wrote nothing in any of these, because a
+    running run with its token was asked for every time.
     """
     results: dict[Place, Refusal] = {}
-    yield from _save_states(now, requests, results)
+    saved = yield from _save_states(now, requests, results)
     going = sorted((one for one in requests if _place(one.claim) not in results), key=lambda one: one.claim.seq)
+    locked = {row[0] for row in (yield "lock_to_commit", [(one.claim.seq, one.claim.token) for one in going])}
+    if len(locked) < len(going):
+        refusals = yield from refused([one.claim for one in going], [(seq,) for seq in locked])
+        for place, refusal in refusals.items():
+            if place in saved:
+                raise refusal  # asked to stop in between: nothing of this transaction stands, and each goes by itself
+            results[place] = refusal
+        going = [one for one in going if one.claim.seq in locked]
     deliveries = [_delivery_row(now, one, delivery) for one in going for delivery in one.deliveries]
     if deliveries:
         again = [
@@ -53,18 +62,26 @@ def commit_runs(now: int | None, requests: Sequence[CommitRun]) -> Transaction[l
     return [results.get(_place(one.claim)) for one in requests]
 
 
-def _save_states(now: int | None, requests: Sequence[CommitRun], results: dict[Place, Refusal]) -> Transaction[None]:
+def _save_states(
+    now: int | None, requests: Sequence[CommitRun], results: dict[Place, Refusal]
+) -> Transaction[set[Place]]:
+    """Whose state was saved."""
+    saved: set[Place] = set()
     for request in requests:
         change = request.state
         if change is None or request.then == "held":
             continue
         claim = request.claim
         row = (now, change.app, change.agent, change.key, change.version, change.value, claim.seq, claim.token)
-        if not (yield "save_state", [row]):
-            found = yield "token_of_run", [(claim.seq,)]
-            # One that is committed already is a repetition, after an answer was lost: it saved its state then.
-            if found and tuple(found[0][1:4]) == (claim.token, "running", None):
-                results[_place(claim)] = changed(change)
+        if (yield "save_state", [row]):
+            saved.add(_place(claim))
+            continue
+        found = yield "token_of_run", [(claim.seq,)]
+        # One that is committed already is a repetition, after an answer was lost: it saved its state then. And one that is
+        # to stop saves none.
+        if found and tuple(found[0][1:5]) == (claim.token, "running", None, None):
+            results[_place(claim)] = changed(change)
+    return saved
 
 
 def _move_runs(now: int | None, going: Sequence[CommitRun], results: dict[Place, Refusal]) -> Transaction[None]:
@@ -93,7 +110,7 @@ def _move_runs(now: int | None, going: Sequence[CommitRun], results: dict[Place,
             yield "insert_attempt", attempts
 
 
-def close_runs(now: int | None, requests: Sequence[CloseRun]) -> Transaction[list[ClaimLost | None]]:
+def close_runs(now: int | None, requests: Sequence[CloseRun]) -> Transaction[list[ClaimLost | CancelAsked | None]]:
     ordered = sorted(requests, key=lambda request: request.claim.seq)
     rows = [(now, one.claim.seq, one.claim.token, to_json(one.outcome).decode()) for one in ordered]
     closed = yield "close_run", rows

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.errors import ClaimLost
+from wakeful.errors import CancelAsked, ClaimLost
 from wakeful.model import Decision, Effect
 from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction, held_alarm
 from wakeful.stores.verbs.people import resolve_alarms
-from wakeful.stores.verbs.refusal import lost
+from wakeful.stores.verbs.refusal import lost, refusal_of
 
-Opened = Effect | Decision | ClaimLost
+Opened = Effect | Decision | ClaimLost | CancelAsked
 
 
 def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction[list[Opened]]:
@@ -47,7 +47,9 @@ def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction
             found = yield "find_effect", [(effect.id,)]
             owned = yield "token_of_run", [(requests[number].claim.seq,)]
             results[number] = (
-                effect_of(found[0]) if found and _owns(requests[number], owned) else lost(requests[number].claim)
+                effect_of(found[0])
+                if found and _owns(requests[number], owned) and not _may_not_begin(found[0], owned)
+                else refusal_of(requests[number].claim, owned)
             )
     return [result for result in results if result is not None]
 
@@ -64,6 +66,13 @@ def save_effects(now: int | None, requests: Sequence[SaveEffect]) -> Transaction
             owned = yield "token_of_run", [(request.claim.seq,)]
             refused = None if _owns(request, owned) else lost(request.claim)
         results.append(refused)
+    undone = sorted(
+        (now, one.effect.id, one.effect.undoes)
+        for one in requests
+        if one.effect.undoes is not None and one.effect.state == "confirmed"
+    )
+    if undone:
+        yield "mark_undone", undone
     return results
 
 
@@ -73,6 +82,8 @@ def settle_effects(now: int | None, requests: Sequence[SettleEffect]) -> Transac
     for one in requests:
         settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.operator, one.note)]
         if settled:
+            if one.state == "confirmed" and settled[0][1] is not None:
+                yield "mark_undone", [(now, one.id, settled[0][1])]
             released = yield "release_held_runs", [(now, settled[0][0])]
             yield from resolve_alarms(now, [held_alarm(*row[:3]) for row in released])
         found = yield "find_effect", [(one.id,)]
@@ -101,14 +112,19 @@ def effect_row(now: int | None, request: SaveEffect) -> tuple[object, ...]:
 def effect_of(row: Sequence[object]) -> Effect:
     """An effect out of a row of `find_effect` or `load_effects`."""
     effect = Effect(*row[1:16])  # type: ignore[arg-type]  # columns of a row have no types
-    staged, called_at, due_at, doubtful = row[16:20]
-    effect.staged, effect.doubtful = bool(staged), bool(doubtful)
+    staged, called_at, due_at, doubtful, undoes = row[16:21]
+    effect.staged, effect.doubtful, effect.undoes = bool(staged), bool(doubtful), undoes  # type: ignore[assignment]
     effect.called_at, effect.due_at = called_at, due_at  # type: ignore[assignment]
     return effect
 
 
 def _owns(request: OpenEffect | SaveEffect, rows: Sequence[Sequence[object]]) -> bool:
     return bool(rows) and rows[0][1] == request.claim.token and rows[0][2] == "running"
+
+
+def _may_not_begin(effect: Sequence[object], rows: Sequence[Sequence[object]]) -> bool:
+    """Is it one that was staged and has not begun, of a run that is to stop?"""
+    return effect[5] == "staged" and rows[0][4] is not None
 
 
 def _staged_row(now: int | None, request: OpenEffect) -> tuple[object, ...]:
@@ -135,4 +151,5 @@ def _new_row(now: int | None, request: OpenEffect) -> tuple[object, ...]:
         effect.tries,
         effect.attempt,
         effect.position,
+        effect.undoes,
     )

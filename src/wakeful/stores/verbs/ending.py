@@ -29,7 +29,7 @@ def runs_ended(now: int | None, ended: Sequence[Ended]) -> Transaction[Woken]:
     woken: Woken = []
     waited = [one.claim for one in ended if one.claim.steps]
     if waited:
-        yield from close_waits(waited)
+        yield from close_waits(now, waited)
     called = [one for one in ended if one.claim.parent is not None]
     if called:
         woken += yield from tell_parents(

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from pydantic_core import to_json
 
-from wakeful.errors import ClaimLost
+from wakeful.errors import CancelAsked, ClaimLost
 from wakeful.model import VERIFIED, WENT_WELL, Claim, Step
 from wakeful.stores.base import Call, Count, FinishRun, LeaveRun, SaveSteps, SaveTransacted, Transaction, TransactStep
 from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.people import open_alarms
-from wakeful.stores.verbs.refusal import lost, refused
+from wakeful.stores.verbs.refusal import Refusal, knows, lost, refused
 from wakeful.stores.verbs.waits import register_waits, store_waiting_steps
 
-Nothing = ClaimLost | None
+Nothing = ClaimLost | CancelAsked | None
 
 # How nearly every run ends, as it is stored.
 WELL = {outcome: to_json(outcome).decode() for outcome in (WENT_WELL, VERIFIED)}
@@ -96,7 +96,7 @@ def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[l
     return [gone.get((request.claim.seq, request.claim.token)) for request in requests]
 
 
-def _finish_well(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[tuple[int, int], ClaimLost]]:
+def _finish_well(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[tuple[int, int], Refusal]]:
     """How nearly every run ends: nothing but its output is stored, and nothing needs to come back."""
     rows = [(now, one.claim.seq, one.claim.token, one.output, WELL[one.outcome]) for one in requests]
     rows.sort(key=lambda row: row[1])
@@ -105,7 +105,7 @@ def _finish_well(now: int | None, requests: Sequence[FinishRun]) -> Transaction[
     return (yield from refused([request.claim for request in requests], []))
 
 
-def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[tuple[int, int], ClaimLost]]:
+def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[tuple[int, int], Refusal]]:
     ordered = sorted(requests, key=lambda request: request.claim.seq)
     finished = yield (
         "finish_run",
@@ -120,6 +120,7 @@ def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transac
                 request.error,
                 to_json(request.outcome).decode(),
                 int(request.failed),
+                knows(request.claim),
             )
             for request in ordered
         ],
@@ -179,6 +180,7 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
                 request.delay,
                 request.error,
                 int(request.failed),
+                int(request.outcome == "released") or knows(request.claim),  # whoever takes it next learns of it
             )
             for request in ordered
         ],
@@ -193,7 +195,7 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
         yield "insert_attempt", attempts
     just_now = {row[0] for row in left}
     yield from register_waits(now, [one for one in requests if one.claim.seq in just_now])
-    held = [(now, request.claim.root) for request in requests if request.state == "held"]
+    held = [(now, request.claim.root) for request in requests if request.state == "held" and not request.by_itself]
     if (
         held
     ):  # a person may have settled it already, in the moment since it was stored as held: then nobody need hear of it

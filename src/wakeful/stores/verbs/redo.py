@@ -123,10 +123,10 @@ def _replay(now: int | None, asked: Asked) -> Transaction[None]:
         remedies.append((now, run.seq, "replay", one.operator, one.note, one.data, error))
     yield "insert_remedy", remedies
     yield "replay_run", [(now, run.seq, _reason("replayed", one), one.data) for one, run in ordered]
-    yield from _queue([(run, run.seq) for _, run in ordered])
+    yield from queue([(run, run.seq) for _, run in ordered])
 
 
-def _queue(runs: Sequence[tuple[Found, int]]) -> Transaction[None]:
+def queue(runs: Sequence[tuple[Found, int]]) -> Transaction[None]:
     """Those with a key wait for their turn: at the place they kept, as a dead letter may, or at the end."""
     keyed = [(run, seq) for run, seq in runs if run.key is not None]
     if not keyed:
@@ -164,7 +164,7 @@ def _begin_again(now: int | None, asked: Asked) -> Transaction[list[str]]:
     gathered = [(run.seq, made[name]) for name, (_, run) in zip(names, asked, strict=True) if run.gathered > 1]
     if gathered:
         yield "copy_members", gathered
-    yield from _queue([(run, made[name]) for name, (_, run) in zip(names, asked, strict=True)])
+    yield from queue([(run, made[name]) for name, (_, run) in zip(names, asked, strict=True)])
     return names
 
 

@@ -1,19 +1,34 @@
-"""What a write is told whose run has another owner."""
+"""What a write is told whose run has another owner, or is to stop."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.errors import ClaimLost
+from wakeful.errors import CancelAsked, ClaimLost
 from wakeful.model import Claim
 from wakeful.stores.base import Row, Transaction
+
+Refusal = ClaimLost | CancelAsked
 
 
 def lost(claim: Claim) -> ClaimLost:
     return ClaimLost(f"run {claim.id} is no longer owned by this process (token {claim.token}): nothing was written")
 
 
-def refused(claims: Sequence[Claim], written: Sequence[Row]) -> Transaction[dict[tuple[int, int], ClaimLost]]:
+def refusal_of(claim: Claim, rows: Sequence[Row]) -> Refusal:
+    """Why a write was refused, by what `token_of_run` says of its run."""
+    for _, token, state, _, by, note in rows:
+        if (token, state) == (claim.token, "running") and by is not None and claim.cancelled is None:
+            return CancelAsked(claim.id, by, note)
+    return lost(claim)
+
+
+def knows(claim: Claim) -> int:
+    """Does the owner of a run know that it is to stop? For a query."""
+    return int(claim.cancelled is not None)
+
+
+def refused(claims: Sequence[Claim], written: Sequence[Row]) -> Transaction[dict[tuple[int, int], Refusal]]:
     """Whose write was refused. A run that nobody runs any more but that still has our token was moved by ourselves:
     the answer to that COMMIT was lost, and this is its repetition.
     """
@@ -22,9 +37,9 @@ def refused(claims: Sequence[Claim], written: Sequence[Row]) -> Transaction[dict
     kept = {row[0] for row in written}
     missing = [claim for claim in claims if claim.seq not in kept]
     rows = yield "token_of_run", [(claim.seq,) for claim in missing]
-    found = {row[0]: (row[1], row[2]) for row in rows}
+    found = {row[0]: row for row in rows}
     return {
-        (claim.seq, claim.token): lost(claim)
+        (claim.seq, claim.token): refusal_of(claim, [found[claim.seq]] if claim.seq in found else [])
         for claim in missing
-        if found.get(claim.seq, (None, None))[0] != claim.token or found[claim.seq][1] == "running"
+        if claim.seq not in found or found[claim.seq][1] != claim.token or found[claim.seq][2] == "running"
     }

@@ -153,12 +153,12 @@ def tell_parents(
     return woken
 
 
-def close_waits(claims: Sequence[Claim]) -> Transaction[None]:
+def close_waits(now: int | None, claims: Sequence[Claim]) -> Transaction[None]:
     """Runs that are over wait for nothing any more. Those that never waited have nothing to close."""
-    rows = [(claim.seq,) for claim in claims if any(step.state == "waiting" for step in claim.steps)]
-    if rows:
-        yield "close_waits", rows
-        yield "withdraw_approvals", rows
+    seqs = [claim.seq for claim in claims if any(step.state == "waiting" for step in claim.steps)]
+    if seqs:
+        yield "close_waits", [(seq,) for seq in seqs]
+        yield "withdraw_approvals", [(now, seq, "its run is over") for seq in seqs]
 
 
 def end_waits(now: int | None, requests: Sequence[EndWait]) -> Transaction[list[Step | ClaimLost]]:

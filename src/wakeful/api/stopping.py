@@ -1,0 +1,63 @@
+"""Runs that are to stop, and runs that begin in the middle of another."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from wakeful.api.change import read_change
+from wakeful.api.parameters import is_plain
+from wakeful.api.ports import Agents, Reader, Store
+from wakeful.api.problem import Problem
+from wakeful.api.redo import edited_data
+from wakeful.api.reply import JsonResponse, found
+from wakeful.api.security import ApiSettings
+from wakeful.errors import InvalidData
+from wakeful.operations.cancelling import cancel_run
+from wakeful.operations.forking import fork_run, plan_fork
+from wakeful.stores.base import CancelRun
+
+
+def stopping_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSettings) -> list[Route]:
+    async def cancel(request: Request) -> Response:
+        change = await read_change(request, settings, ("note",))
+        identifier = request.path_params["id"]
+        run = await reader.run(identifier) if is_plain(identifier) else None
+        asked = None if run is None else CancelRun(run["id"], change.operator, change.fields.text("note"))
+        cancelled = None if asked is None else await cancel_run(store, asked)
+        if cancelled is None:
+            return found(None, "run")
+        if cancelled.refused is not None:
+            title = "This run cannot be cancelled"
+            raise Problem(409, f"run {cancelled.run} {cancelled.refused}", kind="over", title=title)
+        return JsonResponse({"run": cancelled.run, "was": cancelled.was, "state": cancelled.now})
+
+    async def fork(request: Request) -> Response:
+        change = await read_change(request, settings, ("from", "data", "steps", "note"))
+        step, note = change.fields.text("from"), change.fields.text("note")
+        if step is None:
+            raise change.fields.refusal("from", "is missing: the first step that is done anew, like fetch#2")
+        identifier = request.path_params["id"]
+        run = await reader.run(identifier) if is_plain(identifier) else None
+        if run is None:
+            return found(None, "run")
+        plan = plan_fork(run, step)
+        edited_data(change.fields, run, agents)
+        try:
+            edit = {name: change.fields.given[name] for name in ("data", "steps") if name in change.fields.given}
+            asked = plan.request(edit, operator=change.operator, note=note)
+        except InvalidData as error:
+            title = "The edit does not fit"
+            raise Problem(422, str(error), kind="data-does-not-fit", title=title, field="steps") from None
+        forked = await fork_run(store, asked)
+        if forked is None:
+            return found(None, "run")
+        if forked.refused is not None:
+            raise Problem(409, f"run {run['id']} {forked.refused}", kind="not-over", title="This run cannot be forked")
+        return JsonResponse({"run": forked.run, "was": forked.was, "kept": [one["name"] for one in plan.kept]})
+
+    return [
+        Route("/v1/runs/{id}/cancel", cancel, methods=["POST"], name="cancel_run"),
+        Route("/v1/runs/{id}/fork", fork, methods=["POST"], name="fork_run"),
+    ]

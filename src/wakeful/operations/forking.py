@@ -1,0 +1,112 @@
+"""Forking: a new run of the same family that keeps what was finished before a step. The command line and the HTTP API share
+this.
+
+    {"data": …, "steps": {"fetch": …}}     what a fork keeps, and what may be written instead
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from wakeful.errors import InvalidData, NotFound, did_you_mean
+from wakeful.stores.base import ForkRun, RecordOperation, Redone
+from wakeful.values import to_text
+
+Shown = dict[str, Any]
+
+KNOWN = ("data", "steps")
+
+
+class Forking(Protocol):
+    """Where it is done."""
+
+    async def fork(self, request: ForkRun, /) -> Redone | None: ...
+
+    async def record_operation(self, request: RecordOperation, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A run and the step from which on it would be done anew."""
+
+    run: Shown
+    step: Shown
+    kept: list[Shown]
+
+    def shown(self) -> Shown:
+        """What it keeps, ready to be edited."""
+        data = self.run["event"]["data"] if self.run["edited"] is None else self.run["edited"]["data"]
+        steps = {one["name"]: one["result"] for one in self.kept if one["state"] == "done"}
+        return copy.deepcopy({"data": data, "steps": steps})
+
+    def request(self, edit: Any, *, operator: str, note: str | None) -> ForkRun:
+        """With what somebody wrote instead of what it keeps. What is as it was is not edited."""
+        before = self.shown()
+        given = read_edit(edit, self)
+        data = given.get("data", before["data"])
+        edited = {name: value for name, value in given.get("steps", {}).items() if value != before["steps"].get(name)}
+        keys = {one["name"]: one["key"] for one in self.kept}
+        return ForkRun(
+            self.run["id"],
+            self.step["key"],
+            self.step["name"],
+            operator,
+            note,
+            None if data == before["data"] else to_text(data, what="the edited data"),
+            {keys[name]: to_text(value, what=f"the edited result of {name}") for name, value in edited.items()},
+            edited,
+        )
+
+
+def plan_fork(run: Shown, step: str) -> Fork:
+    """Raises NotFound for a step that the run does not have."""
+    steps = run["steps"]
+    names = [one["name"] for one in steps]
+    if step not in names:
+        words = f'run {run["id"]} has no step "{step}".'
+        if not names:
+            message = f"{words} It has none at all: `wakeful replay {run['id']} --again` does it from the beginning"
+            raise NotFound(message)
+        guess = did_you_mean(step, names)
+        listed = "" if guess.startswith(" Known") else f" Its steps, in order: {', '.join(names)}."
+        message = f"{words}{guess}{listed}"
+        raise NotFound(message)
+    place = names.index(step)
+    kept = [one for one in steps[:place] if one["state"] in {"done", "failed"}]
+    return Fork(run, steps[place], kept)
+
+
+def read_edit(edit: Any, fork: Fork) -> Shown:
+    """What somebody wrote, checked: only what a fork keeps can be edited."""
+    if edit is None:
+        return {}
+    if not isinstance(edit, Mapping):
+        message = f'an edit is an object like {{"data": …, "steps": {{"fetch": …}}}}, not {type(edit).__name__}'
+        raise InvalidData(message)
+    for name in edit:
+        if name not in KNOWN:
+            message = f'an edit has "data" and "steps", and no "{name}".{did_you_mean(name, KNOWN)}'
+            raise InvalidData(message)
+    steps = edit.get("steps", {})
+    if not isinstance(steps, Mapping):
+        message = f'"steps" is an object of results by the names of steps, not {type(steps).__name__}'
+        raise InvalidData(message)
+    names = [one["name"] for one in fork.kept]
+    for name in steps:
+        if name not in names:
+            known = did_you_mean(name, names) or " It keeps none."
+            message = f'"steps": a fork from {fork.step["name"]} does not keep a step "{name}".{known}'
+            raise InvalidData(message)
+    return dict(edit)
+
+
+async def fork_run(store: Forking, request: ForkRun) -> Redone | None:
+    """Make the new run, and note who did so. None when there is no such run."""
+    forked = await store.fork(request)
+    if forked is not None and forked.refused is None:
+        detail = f"{forked.run} from {request.step}" + (f": {request.note}" if request.note else "")
+        await store.record_operation(RecordOperation(request.operator, "fork", None, request.id, detail))
+    return forked

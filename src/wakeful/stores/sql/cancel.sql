@@ -1,0 +1,84 @@
+-- Runs that are to stop before they are done: asked for, undone, ended.
+
+-- find_run_to_cancel(id) --
+select seq, id, root, app, agent, state, reason, outcome, committed_at, cancel_by from wakeful_run where id = :id {for_update}
+
+-- done_outside(root, run_seq) --
+-- Is there anything that a worker must settle or undo? What was held before it was ever called is not. What a run of the
+-- family did that went well stays done.
+select 1 from wakeful_effect effect
+where effect.root = :root and effect.undoes is null
+  and (effect.state in ('confirmed', 'intent', 'unknown')
+    or (effect.state = 'held' and (effect.tries > 0 or effect.doubtful = 1)))
+  and (effect.run_seq = :run_seq
+    or not exists (select 1 from wakeful_run run where run.seq = effect.run_seq and run.state = 'done'))
+limit 1
+
+-- effects_to_undo(root, run_seq) --
+-- What a run has to answer for, the latest first: its own effects, and those of runs of its family that did not go well.
+select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
+  settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes
+from wakeful_effect effect
+where effect.root = :root
+  and (effect.run_seq = :run_seq
+    or not exists (select 1 from wakeful_run run where run.seq = effect.run_seq and run.state = 'done'))
+order by coalesce(settled_at, 0) desc, seq desc
+
+-- stop_to_undo(now, seq, operator, note, reason) --
+-- A worker takes it, to settle and undo what it did. What it would have put out is dropped.
+update wakeful_run
+set state = 'ready', reason = :reason, due_at = {now}, parked_for = null, gathering_since = null, state_change = null,
+    output = case when committed_at is null then null else output end,
+    outcome = case when committed_at is null then null else outcome end,
+    cancel_at = {now}, cancel_by = :operator, cancel_note = :note
+where seq = :seq
+
+-- cancel_now(now, seq, operator, note, reason, outcome) --
+update wakeful_run
+set state = 'cancelled', reason = :reason, due_at = null, finished_at = {now}, parked_for = null, gathering_since = null,
+    state_change = null, outcome = :outcome, cancel_at = {now}, cancel_by = :operator, cancel_note = :note
+where seq = :seq
+
+-- lanes_of_runs(seq) --
+-- The keys that runs keep.
+select app, agent, key from wakeful_run where seq = :seq and key is not null and place is not null
+
+-- parent_of_run(seq) --
+-- Who called it, and waits for its end.
+select parent_seq, parent_key from wakeful_run where seq = :seq and parent_seq is not null
+
+-- let_go_of_place(seq) --
+update wakeful_run set place = null where seq = :seq and place is not null
+
+-- withdraw_approvals(now, run_seq, note) --
+update wakeful_approval set state = 'withdrawn', note = :note, answered_at = {now} where run_seq = :run_seq and state = 'open'
+
+-- give_up_retrying(now, root, run_seq, error) --
+-- Certainly not done, and not tried again.
+update wakeful_effect set state = 'failed', error = :error, due_at = null, settled_at = {now}
+where root = :root and run_seq = :run_seq and state = 'retrying' and undoes is null
+
+-- withdraw_held(now, root, run_seq, reason) --
+-- Held before it was ever called: nobody need say anything about it any more.
+update wakeful_effect set state = 'abandoned', reason = :reason, settled_at = {now}
+where root = :root and run_seq = :run_seq and state = 'held' and tries = 0 and doubtful = 0 and undoes is null
+
+-- mark_undone(now, id, undone) --
+-- Together with the effect that undid it.
+update wakeful_effect set state = 'undone', reason = 'undone by ' || cast(:id as text), settled_at = {now}
+where id = :undone and state = 'confirmed'
+  and exists (select 1 from wakeful_effect undo where undo.id = :id and undo.state = 'confirmed')
+
+-- children_at_work(parent_seq) --
+-- Runs that it called and that are not over.
+select id from wakeful_run
+where parent_seq = :parent_seq and state in ('ready', 'running', 'waiting', 'held', 'parked') order by seq
+
+-- cancelled_runs(app, process) --
+-- Runs of a process that somebody wants to stop.
+select id, cancel_by, cancel_note from wakeful_run
+where app = :app and owner = :process and state = 'running' and cancel_at is not null
+
+-- lock_to_commit(seq, token) --
+-- Whoever wants it to stop waits from here on, or was first.
+select seq from wakeful_run where seq = :seq and token = :token and state = 'running' and cancel_at is null {for_update}

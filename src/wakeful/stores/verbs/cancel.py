@@ -1,0 +1,165 @@
+"""cancel: a run stops before it is done. What it prepared is dropped at the end; what it did, a worker undoes before that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pydantic_core import from_json, to_json
+
+from wakeful.model import FINAL_RUN_STATES, Outcome, RunState
+from wakeful.stores.base import Cancelled, CancelRun, Count, FinishCancelled, Transaction, held_alarm
+from wakeful.stores.verbs.people import resolve_alarms
+from wakeful.stores.verbs.refusal import Refusal, refused
+from wakeful.stores.verbs.waits import answer_of, wake
+
+NOT_DONE = to_json({"type": "Cancelled", "message": "not done before its run was cancelled"}).decode()
+
+
+class Found(NamedTuple):
+    """A run as it is before it is asked to stop."""
+
+    seq: int
+    id: str
+    root: str
+    app: str
+    agent: str
+    state: RunState
+    reason: str | None
+    outcome: str | None
+    committed_at: int | None
+    cancel_by: str | None
+
+
+class Ending(NamedTuple):
+    """A run that is over now, for good or until a person replays it."""
+
+    seq: int
+    id: str
+    root: str
+    app: str
+    agent: str
+    reason: str
+
+
+def cancel_runs(now: int | None, requests: Sequence[CancelRun]) -> Transaction[list[Cancelled | None]]:
+    results: list[Cancelled | None] = []
+    for request in requests:
+        cancelled = yield from _cancel(now, request)
+        results.append(cancelled)
+    return results
+
+
+def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | None]:
+    """1. What is it now? 2. If it runs, its owner is asked. If it did something outside, a worker is. Else it is over.
+    3. The same for the runs that it called.
+    """
+    rows = yield "find_run_to_cancel", [(request.id,)]
+    if not rows:
+        return None
+    run = Found(*rows[0])
+    if (why := _refusal(run)) is not None:
+        return Cancelled(run.id, run.state, run.state, why)
+    held_for = to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else None
+    yield "insert_remedy", [(now, run.seq, "cancel", request.operator, request.note, None, held_for)]
+    reason = said(request.operator, request.note)
+    if run.state == "running":
+        yield "ask_to_stop", [(now, run.seq, request.operator, request.note)]
+        then: RunState = "running"
+    elif (yield "done_outside", [(run.root, run.seq)]):
+        yield "stop_to_undo", [(now, run.seq, request.operator, request.note, f"{reason}; what it did is undone first")]
+        yield from resolve_alarms(now, [held_alarm(run.app, run.agent, run.id)])
+        then = "ready"
+    else:
+        yield "cancel_now", [(now, run.seq, request.operator, request.note, reason, _outcome_of(run))]
+        yield from _wind_up(now, [Ending(run.seq, run.id, run.root, run.app, run.agent, reason)])
+        yield from _tell_caller(now, run.seq, run.id, reason)
+        then = "cancelled"
+    yield from _cancel_children(now, run.seq, run.id, request.operator)
+    return Cancelled(run.id, run.state, then)
+
+
+def finish_cancelled(now: int | None, requests: Sequence[FinishCancelled]) -> Transaction[list[Refusal | None]]:
+    ordered = sorted(requests, key=lambda one: one.claim.seq)
+    rows = [
+        (now, one.claim.seq, one.claim.token, "cancelled", one.reason, None, None, to_json(one.outcome).decode(), 0, 1)
+        for one in ordered
+    ]
+    finished = yield "finish_run", rows
+    gone = yield from refused([one.claim for one in ordered], finished)
+    over = {row[0] for row in finished}
+    ended = [one for one in ordered if one.claim.seq in over]
+    attempts = [
+        (now, one.claim.seq, one.claim.token, one.claim.process, "cancelled", None, one.claim.claimed_at)
+        for one in ended
+    ]
+    if attempts:
+        yield "insert_attempt", attempts
+    endings = [
+        Ending(one.claim.seq, one.claim.id, one.claim.root, one.app, one.claim.agent, one.reason) for one in ended
+    ]
+    yield from _wind_up(now, endings)
+    for one in ended:
+        yield from _tell_caller(now, one.claim.seq, one.claim.id, one.reason)
+        by = one.claim.cancelled[0] if one.claim.cancelled is not None else "its caller"
+        yield from _cancel_children(now, one.claim.seq, one.claim.id, by)
+    return [gone.get((one.claim.seq, one.claim.token)) for one in requests]
+
+
+def let_go_of_keys(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
+    """Those behind them may go. The keys are locked before anybody looks who is next."""
+    lanes = sorted({tuple(row) for row in (yield "lanes_of_runs", [(run.seq,) for run in runs])})
+    if lanes:
+        yield Count("lock_keys", [(*lane, 0, 1) for lane in lanes])
+        yield "let_go_of_place", [(run.seq,) for run in runs]
+        yield "promote", [(now, *lane) for lane in lanes]
+
+
+def said(operator: str, note: str | None) -> str:
+    return f"cancelled by {operator}" + (f": {note}" if note else "")
+
+
+def _wind_up(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
+    """Nothing of them happens any more, and nobody need say anything to them."""
+    if not runs:
+        return
+    yield "discard_deliveries", [(now, run.seq, run.reason) for run in runs]
+    yield "abandon_staged", [(now, run.root, run.seq, run.reason) for run in runs]
+    yield "withdraw_held", [(now, run.root, run.seq, run.reason) for run in runs]
+    yield "give_up_retrying", [(now, run.root, run.seq, NOT_DONE) for run in runs]
+    yield "withdraw_approvals", [(now, run.seq, run.reason) for run in runs]
+    yield "close_waits", [(run.seq,) for run in runs]
+    yield from resolve_alarms(now, [held_alarm(run.app, run.agent, run.id) for run in runs])
+    yield from let_go_of_keys(now, runs)
+
+
+def _tell_caller(now: int | None, seq: int, identifier: str, reason: str) -> Transaction[None]:
+    """A run that called it, and waits for its end."""
+    for parent, key in (yield "parent_of_run", [(seq,)]):
+        if (yield "answer_step", [(now, parent, key, *answer_of(identifier, "cancelled", None, None, reason))]):
+            yield from wake(now, parent, f"run {identifier}, which it called, is cancelled")
+
+
+def _cancel_children(now: int | None, seq: int, identifier: str, operator: str) -> Transaction[None]:
+    for (child,) in (yield "children_at_work", [(seq,)]):
+        yield from _cancel(now, CancelRun(child, operator, f"run {identifier}, which called it, was cancelled"))
+
+
+def _refusal(run: Found) -> str | None:
+    if run.state == "dead":
+        return f"is dead: `wakeful dead discard {run.id}` gives it up for good, `wakeful replay {run.id}` lets it go on"
+    if run.state in FINAL_RUN_STATES:
+        return f"is {run.state}: only what is not over can be cancelled"
+    if run.cancel_by is not None:
+        return f"is being cancelled already, by {run.cancel_by}: `wakeful why {run.id}` tells how far that is"
+    return None
+
+
+def _outcome_of(run: Found) -> str:
+    """What was committed stays; an output that was held is dropped."""
+    told = (
+        Outcome("cancelled") if run.outcome is None else Outcome(**{**from_json(run.outcome), "execution": "cancelled"})
+    )
+    if run.committed_at is None:
+        told = Outcome("cancelled", told.verification)
+    return to_json(told).decode()

@@ -1,0 +1,32 @@
+"""What is noted of runs that meet other code than they began with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.stores.base import Count, NoteChange, Transaction
+from wakeful.stores.verbs.people import open_alarms
+from wakeful.stores.verbs.progress import step_row
+from wakeful.stores.verbs.refusal import Refusal, lost
+
+
+def note_changes(now: int | None, requests: Sequence[NoteChange]) -> Transaction[list[Refusal | None]]:
+    """1. The new version, if there is one. 2. What the old one recorded, if it starts from the top. 3. The fact. All fenced by
+    the run's token; the same again is the same write.
+    """
+    results: list[Refusal | None] = []
+    for request in sorted(requests, key=lambda one: one.claim.seq):
+        claim = request.claim
+        if request.version is not None:
+            yield "note_version", [(claim.seq, claim.token, request.version)]
+        if request.restart:
+            yield "drop_steps", [(claim.seq, claim.token)]
+            yield "drop_waits", [(claim.seq, claim.token)]
+        saved = yield Count("save_step", [step_row(claim, request.fact)])
+        if saved and request.alarm is not None:
+            yield from open_alarms(now, [request.alarm])
+        results.append(None if saved else lost(claim))
+    by_claim = dict(
+        zip((one.claim.seq for one in sorted(requests, key=lambda one: one.claim.seq)), results, strict=True)
+    )
+    return [by_claim[one.claim.seq] for one in requests]

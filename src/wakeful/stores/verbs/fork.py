@@ -1,0 +1,62 @@
+"""fork: a further run of a family that keeps what was finished before a step, and does the rest anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic_core import from_json, to_json
+
+from wakeful.model import FINAL_RUN_STATES
+from wakeful.stores.base import ForkRun, Redone, Transaction
+from wakeful.stores.verbs.redo import Found, queue
+
+
+def fork_runs(now: int | None, requests: Sequence[ForkRun]) -> Transaction[list[Redone | None]]:
+    results: list[Redone | None] = []
+    for request in requests:
+        forked = yield from _fork(now, request)
+        results.append(forked)
+    return results
+
+
+def _fork(now: int | None, request: ForkRun) -> Transaction[Redone | None]:
+    """1. What is it now? The first of its family is locked too: that gives out the numbers. 2. The new run, with the steps
+    that it keeps and their edited results. 3. Who did it, and from where.
+    """
+    root = request.id.partition(".")[0]
+    rows = yield "find_run_to_redo", [(one,) for one in sorted({root, request.id})]
+    found = {row[1]: Found(*row) for row in rows}
+    run = found.get(request.id)
+    if run is None:
+        return None
+    place = yield "step_position", [(run.seq, request.key)]
+    at_work = yield "family_at_work", [(run.root, run.seq)]
+    if run.state not in FINAL_RUN_STATES:
+        return Redone(run.id, run.state, f"is {run.state}: only what is over can be forked")
+    if at_work:
+        words = f"shares its effects with run {at_work[0][1]}, which is not over yet: wait for that one, or settle it"
+        return Redone(run.id, run.state, words)
+    if not place:
+        return Redone(run.id, run.state, f"has no step {request.step} any more")
+    number = (yield "count_family", [(run.root,)])[0][1] + 1
+    name = f"{run.root}.{number}"
+    reason = f"forked from run {run.id} at {request.step} by {request.operator}" + (
+        f": {request.note}" if request.note else ""
+    )
+    (made,) = yield "insert_again", [(now, name, run.seq, reason, request.data)]
+    yield "begin_in_the_middle", [(made[1],)]
+    yield "copy_steps", [(made[1], run.seq, place[0][0])]
+    yield "copy_waits", [(made[1], run.seq)]
+    if run.gathered > 1:
+        yield "copy_members", [(run.seq, made[1])]
+    yield from queue([(run, made[1])])
+    if request.results:
+        yield "edit_step", [(made[1], key, result) for key, result in sorted(request.results.items())]
+    about: dict[str, object] = {"run": run.id, "step": request.step}
+    if request.data is not None:
+        about["data"] = from_json(request.data)
+    if request.results:
+        about["steps"] = request.edited
+    told = to_json(about).decode()
+    yield "insert_remedy", [(now, made[1], "fork", request.operator, request.note, told, None)]
+    return Redone(name, run.state)

@@ -1,0 +1,89 @@
+"""`wakeful cancel`: runs that stop, and what is told of them."""
+
+import pytest
+
+APP = """
+from pathlib import Path
+
+from wakeful import App, Operation, Persistent, Run, action, on
+
+app = App("desk")
+
+
+def unbook(op: Operation, what: str) -> None:
+    with Path("log").open("a") as out:
+        out.write(f"unbook {what}\\n")
+
+
+@action(safety="idempotent", undo=unbook)
+async def book(op: Operation, what: str) -> None:
+    with Path("log").open("a") as out:
+        out.write(f"book {what}\\n")
+
+
+@action
+async def charge(op: Operation) -> None:
+    raise TimeoutError("no answer")
+
+
+@app.agent(on("ticket.created"))
+async def review(run: Run) -> None:
+    await run.act(book, "room")
+    await run.act(charge)
+"""
+
+
+@pytest.fixture
+def ready(wakeful, folder) -> str:
+    """A run that nobody has taken yet; its id."""
+    (folder / "app.py").write_text(APP)
+    answer = wakeful("emit", "app.py", "ticket.created", "--id", "1", "--json").json
+    return str(answer["events"][0]["runs"][0])
+
+
+def test_one_that_did_nothing_is_over_at_once(wakeful, ready):
+    answer = wakeful("cancel", ready[:8], "--note", "not wanted", "--as", "ada").out
+    assert answer == f"run {ready}: cancelled; was ready\n"
+    run = wakeful("trace", ready, "--json").json
+    assert (run["state"], run["reason"]) == ("cancelled", "cancelled by ada: not wanted")
+    assert "cancelled by ada: not wanted" in wakeful("trace", ready).out
+    assert "It was cancelled at" in wakeful("why", ready).out
+    assert "cancelled" in wakeful("runs").out
+
+
+def test_what_it_did_is_undone_once_it_is_known_what_that_is(wakeful, ready, folder):
+    wakeful("once", "app.py", code=None)
+    run = wakeful("trace", ready, "--json").json
+    assert run["state"] == "held"
+    answer = wakeful("cancel", ready, "--as", "ada").out
+    assert answer == f"run {ready}: to be cancelled: a worker undoes what it did first; was held\n"
+    assert "It is to be cancelled: ada asked for that at" in wakeful("why", ready).out
+    wakeful("once", "app.py", code=None)
+    (held,) = [one["id"] for one in wakeful("effects", "--state", "held", "--json").json["effects"]]
+    assert f"wakeful effects confirm {held}" in wakeful("why", ready).out
+    wakeful("effects", "repeat", held, "--note", "it was not done")
+    wakeful("once", "app.py")
+    assert (folder / "log").read_text() == "book room\nunbook room\n"
+    run = wakeful("trace", ready, "--json").json
+    assert (run["state"], run["reason"]) == ("cancelled", "cancelled by ada; undone: book")
+    assert "undone again: book" in wakeful("why", ready).out
+    assert "undo book" in wakeful("trace", ready).out
+
+
+def test_each_is_cancelled_or_refused_by_itself(wakeful, ready):
+    other = wakeful("emit", "app.py", "ticket.created", "--id", "2", "--json").json["events"][0]["runs"][0]
+    wakeful("cancel", other)
+    answer = wakeful("cancel", ready, other, code=1)
+    assert answer.out == f"run {ready}: cancelled; was ready\n"
+    assert answer.err == f"wakeful: run {other} is cancelled: only what is not over can be cancelled\n"
+
+
+def test_nothing_is_done_if_one_of_them_is_not_there(wakeful, ready):
+    assert 'there is no run "nothing"' in wakeful("cancel", ready, "nothing", code=1).err
+    assert wakeful("trace", ready, "--json").json["state"] == "ready"
+
+
+def test_as_json(wakeful, ready):
+    assert wakeful("cancel", ready, "--json").json == {
+        "runs": [{"run": ready, "was": "ready", "state": "cancelled", "refused": None}]
+    }
