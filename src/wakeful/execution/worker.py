@@ -82,6 +82,7 @@ class Worker:
         }
         self._serial = frozenset(name for name, by_key in keeping.items() if not by_key)
         self._keeps_by_key = frozenset(name for name, by_key in keeping.items() if by_key)
+        self._replacing = frozenset(name for name, agent in agents.items() if agent.options.overlap == "replace")
         self._limits = {name: limit for name, limit in limits_of(agents).items() if limit is not None}
         self._has_priorities = any(agent.options.priority is not None for agent in agents.values())
         self._left: dict[str, float] = {}  # agents of which something was left to other processes; since when
@@ -207,6 +208,8 @@ class Worker:
             if agent in self._agents:
                 self._hot[agent] = None
                 self._hinted.add(agent)
+        if self._owned and not self._replacing.isdisjoint(ready.agents):
+            self.look_who_is_to_stop()  # a newer event may have taken the place of a run
 
     def look(self, ready: Ready | None = None) -> None:
         """Take a hint and look now."""

@@ -26,25 +26,22 @@ where seq = :seq and place is not null
     select 1 from wakeful_key kept
     where kept.app = wakeful_run.app and kept.agent = wakeful_run.agent and kept.key = wakeful_run.key and kept.blocks = 1)))
 
--- promote(now, app, agent, key) --
--- The first of a key may go, unless they still gather. Derived from the rows alone: doing it again changes nothing. Where
--- several may go at once, each is due a microsecond after the one before it, so that they start in order.
-with first as materialized (
-  select seq, row_number() over (order by place desc) - 1 as behind
-  from (
-    select seq, place from wakeful_run
-    where app = :app and agent = :agent and key = :key and place is not null
-    order by place
-    limit coalesce((select max(most, 1) from wakeful_key where app = :app and agent = :agent and key = :key), 1)
-  ) as placed
-)
+-- next_of_key(app, agent, key) --
+-- The first of a key, as many as may have it at once. Derived from the rows alone.
+select app, agent, key, seq, state, due_at from wakeful_run
+where app = :app and agent = :agent and key = :key and place is not null
+order by place
+limit coalesce((select max(most, 1) from wakeful_key where app = :app and agent = :agent and key = :key), 1)
+
+-- promote(now, seq, behind) --
+-- One of the first of its key may go, unless it still gathers. Doing it again changes nothing. Where several may go at once,
+-- each is due a microsecond after the one before it, so that they start in order.
 update wakeful_run
 set due_at = case
     when gathers_until > {now} then gathers_until
-    else {now} - coalesce((priority + 10) * 60000000, 0) - first.behind
+    else {now} - coalesce((priority + 10) * 60000000, 0) - :behind
   end
-from first
-where wakeful_run.seq = first.seq and state = 'ready' and due_at is null
+where seq = :seq and state = 'ready' and due_at is null
 returning id, app, agent
 
 -- queue_again(seq, place) --

@@ -32,29 +32,29 @@ where run.seq = any(array[given.seq]) and run.place + 0 is not null
     select 1 from wakeful_key kept
     where kept.app = run.app and kept.agent = run.agent and kept.key = run.key and kept.blocks = 1)))
 
--- promote(now, app, agent, key) bulk --
+-- next_of_key(app, agent, key) bulk --
+-- differs: as save_step.
+select next.app, next.agent, next.key, next.seq, next.state, next.due_at
+from unnest(cast(:app as text[]), cast(:agent as text[]), cast(:key as text[])) as given (app, agent, key)
+cross join lateral (
+  select app, agent, key, seq, state, due_at from wakeful_run
+  where app = given.app and agent = given.agent and key = given.key and place is not null
+  order by place
+  limit coalesce((
+    select greatest(most, 1) from wakeful_key kept
+    where kept.app = given.app and kept.agent = given.agent and kept.key = given.key
+  ), 1)
+) next
+
+-- promote(now, seq, behind) bulk --
 -- differs: as save_step.
 update wakeful_run run
 set due_at = case
     when gathers_until > {now} then gathers_until
-    else {now} - coalesce((priority + 10) * 60000000, 0) - next.behind
+    else {now} - coalesce((priority + 10) * 60000000, 0) - given.behind
   end
-from unnest(cast(:app as text[]), cast(:agent as text[]), cast(:key as text[])) as given (app, agent, key)
-cross join lateral (
-  select first.seq, first.behind from (
-    select placed.seq, placed.state, placed.due_at, row_number() over (order by placed.place desc) - 1 as behind from (
-      select seq, place, state, due_at from wakeful_run
-      where app = given.app and agent = given.agent and key = given.key and place is not null
-      order by place
-      limit coalesce((
-        select greatest(most, 1) from wakeful_key kept
-        where kept.app = given.app and kept.agent = given.agent and kept.key = given.key
-      ), 1)
-    ) placed
-  ) first
-  where first.state = 'ready' and first.due_at is null
-) next
-where run.seq = any(array[next.seq]) and run.state || '' = 'ready' and run.due_at is null
+from unnest(cast(:seq as bigint[]), cast(:behind as bigint[])) as given (seq, behind)
+where run.seq = any(array[given.seq]) and run.state || '' = 'ready' and run.due_at is null
 returning run.id, run.app, run.agent
 
 -- open_of_key(app, agent, key) --

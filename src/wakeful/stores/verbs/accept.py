@@ -58,6 +58,8 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
                 receipts.append(receipt)
         results[number] = receipts
     decided = yield from _insert_consequences(now, fresh)
+    for number in pending:
+        requests[number].woken = _asked_to_stop(requests[number])
     for seq, runs in decided.items():
         receipt_of[seq].runs = runs
     yield from _bring_to_waits(now, fresh, [(requests[number], results[number]) for number in pending])
@@ -151,9 +153,20 @@ def _bring_to_waits(
             if arrival.key in seqs and receipt.status != "duplicate"
         }
         events = [(seq, one.type, one.subject, one.envelope) for seq, (one, _) in mine.items()]
-        request.woken, taken = yield from bring_events(now, request.app, events, request.matches)
+        woken, taken = yield from bring_events(now, request.app, events, request.matches)
+        request.woken += woken
         for seq in taken:
             mine[seq][1].status = "accepted"
+
+
+def _asked_to_stop(request: AcceptEvents) -> list[tuple[str, str]]:
+    """Agents whose runs may have been asked to stop, to make room for a new one: their owners must look."""
+    return [
+        (request.app, admission.agent)
+        for arrival in request.arrivals
+        for admission in arrival.admissions
+        if admission.flow is not None and admission.flow.overlap == "replace"
+    ]
 
 
 def _adopt_children(stored: list[tuple[AcceptEvents, Result | None]]) -> Transaction[None]:

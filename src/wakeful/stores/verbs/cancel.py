@@ -9,6 +9,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.model import FINAL_RUN_STATES, Outcome, RunState
 from wakeful.stores.base import Cancelled, CancelRun, Count, FinishCancelled, Transaction, held_alarm
+from wakeful.stores.verbs.keys import promote
 from wakeful.stores.verbs.people import resolve_alarms
 from wakeful.stores.verbs.refusal import Refusal, refused
 from wakeful.stores.verbs.waits import answer_of, wake
@@ -108,11 +109,11 @@ def finish_cancelled(now: int | None, requests: Sequence[FinishCancelled]) -> Tr
 
 def let_go_of_keys(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
     """Those behind them may go. The keys are locked before anybody looks who is next."""
-    lanes = sorted({tuple(row) for row in (yield "lanes_of_runs", [(run.seq,) for run in runs])})
+    lanes = sorted({(row[0], row[1], row[2]) for row in (yield "lanes_of_runs", [(run.seq,) for run in runs])})
     if lanes:
         yield Count("lock_keys", [(*lane, 0, 1) for lane in lanes])
         yield "let_go_of_place", [(run.seq,) for run in runs]
-        yield "promote", [(now, *lane) for lane in lanes]
+        yield from promote(now, lanes)
 
 
 def said(operator: str, note: str | None) -> str:

@@ -88,9 +88,21 @@ def pass_on(now: int | None, lanes: Lanes) -> Transaction[Sequence[Row]]:
     if lanes.ending:
         yield Count("let_go", [(seq,) for seq in sorted(lanes.ending)])
     ordered = sorted(set(lanes.settings) - lanes.unordered)
-    if not ordered:
-        return []
-    return (yield "promote", [(now, *lane) for lane in ordered])  # type: ignore[no-any-return]
+    return (yield from promote(now, ordered)) if ordered else []
+
+
+def promote(now: int | None, lanes: Sequence[Lane]) -> Transaction[Sequence[Row]]:
+    """The first ones of these keys, which are locked, become due: (id, app, agent) of these."""
+    first: dict[Lane, list[Row]] = {}
+    for row in (yield "next_of_key", lanes):
+        first.setdefault((row[0], row[1], row[2]), []).append(row[3:])
+    may_go = [
+        (now, seq, len(rows) - number)
+        for rows in first.values()
+        for number, (seq, state, due_at) in enumerate(rows, start=1)
+        if state == "ready" and due_at is None
+    ]
+    return (yield "promote", sorted(may_go, key=lambda row: row[1])) if may_go else []
 
 
 def take_places(counts: dict[Lane, int]) -> Transaction[dict[Lane, int]]:
