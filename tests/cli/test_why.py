@@ -303,22 +303,10 @@ AHEAD = {"count": 1, "run": "r0", "state": "running"}
     ],
 )  # fmt: skip
 async def test_order_and_what_gathers(changes, words):
-<<<<<<< HEAD
-    told = await why(Fake(event(), run(**changes)), "r1")
-    assert told is not None
-    assert words in "\n".join(told["story"])
-=======
     assert words in await story(event(), run(**changes))
->>>>>>> keys
 
 
 async def test_an_event_that_came_too_many():
     skipped = {"agent": "f", "state": "skipped", "run": None, "reason": 'overlap="skip": run r0 was not over'}
-<<<<<<< HEAD
-    told = await why(Fake(event(admissions=[skipped])), "e1")
-    assert told is not None
-    assert 'still busy with an earlier event (overlap="skip": run r0 was not over)' in "\n".join(told["story"])
-=======
     told = await story(event(admissions=[skipped]))
     assert 'still busy with an earlier event (overlap="skip": run r0 was not over)' in told
->>>>>>> keys
