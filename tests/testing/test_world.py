@@ -79,6 +79,21 @@ async def test_back_offs_of_runs_and_steps_are_skipped(app: App, store_url: str,
     assert begun < clock.now() < begun + 9 * duration("1h")
 
 
+async def test_the_wait_for_a_rate_is_skipped(app: App, store_url: str, clock: VirtualClock):
+    starts = []
+
+    @app.agent(on("go"), rate="2/10s")
+    async def agent(run: Run) -> None:
+        starts.append(clock.now())
+
+    async with World(app, store=store_url, clock=clock) as world:
+        began = clock.now()
+        for number in range(5):
+            await world.emit("go", number)
+        await world.drain()
+        assert [(moment - began) // SECOND for moment in sorted(starts)] == [0, 0, 10, 10, 20]
+
+
 async def test_waits_in_place_are_skipped_too(app: App, store_url: str, clock: VirtualClock):
     seen = []
 
