@@ -71,10 +71,13 @@ class Condition:
         self._true = Match(matched=True, reason=f'where "{expression}" was true')
         self._false = Match(matched=False, reason=f'where "{expression}" was false')
 
-    def matches(self, event: Event) -> Match:
-        """Evaluate against an event; never raises for what an event holds."""
+    def matches(self, event: Event, values: Any = None) -> Match:
+        """Evaluate against an event; never raises for what an event holds. `values` is what the expression may name besides."""
         try:
-            result = self._program.eval(data=self._bindings(event))
+            bindings = self._bindings(event)
+            if values is not None:
+                bindings["values"] = values
+            result = self._program.eval(data=bindings)
             answer = result.value()
         except Exception as error:  # the library's own failure must not stop intake
             return Match(matched=False, reason=f'where "{self.expression}" failed: {error}: counts as no match')
@@ -116,8 +119,10 @@ class Condition:
         return f'where "{self.expression}" could not be evaluated ({text}): counts as no match'
 
 
-def compile_condition(expression: str, *, where: str) -> Condition:
-    """Compile an expression; ConfigError says in one line what is wrong with it. `where` names the place it stands at."""
+def compile_condition(expression: str, *, where: str, values: bool = False) -> Condition:
+    """Compile an expression; ConfigError says in one line what is wrong with it. `where` names the place it stands at;
+    `values`: whether it may name values that are handed in beside the event.
+    """
     if not isinstance(expression, str) or not expression.strip():
         raise ConfigError(f'{where}: the condition is empty; write a CEL expression like "data.severity >= 3"')
     tokens = _tokens(expression)
@@ -126,7 +131,7 @@ def compile_condition(expression: str, *, where: str) -> Condition:
     if complaint is not None:
         raise ConfigError(f'{where}: "{_on_one_line(expression)}" {complaint}')
     try:
-        program = _environment().compile(expression)
+        program = _environment(values=values).compile(expression)
     except RuntimeError as error:
         raise ConfigError(f'{where}: "{_on_one_line(expression)}" {_reworded(str(error), expression)}') from None
     kind = program.return_type().name()
@@ -143,14 +148,15 @@ def _on_one_line(expression: str) -> str:
     return line if len(line) <= SHOWN_LIMIT else line[:SHOWN_LIMIT] + "…"
 
 
-@lru_cache(maxsize=1)
-def _environment() -> Any:
+@lru_cache(maxsize=2)
+def _environment(*, values: bool = False) -> Any:
     # Imported here because it takes 50 ms and most programs that import Wakeful have no condition.
     from cel_expr_python import cel
     from cel_expr_python.ext import ext_strings
 
     variables = {"data": cel.Type.DYN, "event": cel.Type.DYN}
     variables |= {f"event.{name}": cel.Type.TIMESTAMP for name in _TIMES}
+    variables |= {"values": cel.Type.DYN} if values else {}
     return cel.NewEnv(variables=variables, extensions=[ext_strings.ExtStrings()])
 
 

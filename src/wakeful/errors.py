@@ -25,6 +25,8 @@ WakefulError
     │   ├── TooManyCrashes      the run took its process with it too often
     │   ├── NotAnAction         run.act of something without @action
     │   ├── EffectAbandoned     a person decided that an effect shall not happen
+    │   ├── TimedOut            what a run waited for did not come in time
+    │   ├── ChildFailed         a run that was called with run.call did not end well
     │   ├── UnknownChannel      run.send to a channel that nobody declared
     │   ├── InvalidState        what is stored as an agent's state does not fit its model
     │   └── StepFailed          a stored error whose own class cannot be found any more
@@ -158,6 +160,14 @@ class StepFailed(Persistent):
 
 class EffectAbandoned(Persistent):
     """A person decided that an effect is not to happen any more."""
+
+
+class TimedOut(Persistent):
+    """What a run waited for (an event, a person's answer, another run) did not come in time."""
+
+
+class ChildFailed(Persistent):
+    """A run that was called with `run.call` is dead, denied or cancelled."""
 
 
 class UnknownChannel(Persistent):

@@ -320,6 +320,7 @@ class Claim:
     parent: tuple[int, str] | None = None  # the run that called it, and the step of that run
     cancelled: tuple[str, str | None] | None = None  # who wants it to stop, and why
     events: list[str] = field(default_factory=list)
+    output: str | None = None  # of one that is committed, and was called by another run
     steps: list[Step] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 

@@ -27,6 +27,7 @@ from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.worker import Worker
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
+from wakeful.intake.matching import fits
 from wakeful.intake.route import Router
 from wakeful.model import Decision, Event
 from wakeful.output.channels.base import Channel
@@ -37,6 +38,7 @@ from wakeful.settings import sqlite_path, store_url
 from wakeful.stores.base import Alarm, RaiseAlarm, Ready
 from wakeful.stores.journal import Probe
 from wakeful.stores.reading import Reader
+from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import Database, DatabaseStore
 
 if TYPE_CHECKING:
@@ -103,9 +105,15 @@ class Runtime:
             time_for_calls=self.membership.time_for_calls,
             judge=lambda facts: decide(facts, app.rules),
             owners={agent.name: agent.options.owner for agent in app.agents.values()},
+            agents={agent.name: agent.function for agent in app.agents.values()},
+            matches=fits,
             channels=app.channels,
             sent=self._sent,
         )
+        self.settler: WaitSettler | None = None
+        if self.database.dialect == "postgres":
+            self.settler = WaitSettler(app.name, self.database, self.store.look_again, fits)
+            self.store.hear_waits(self.settler.registered)
         self.courier = Courier(
             app.name,
             app.channels if channels is None else channels,  # those of a test stand in for the app's own
@@ -152,6 +160,8 @@ class Runtime:
         await self.worker.start()
         await self.courier.start()
         await self.reaper.start()
+        if self.settler is not None:
+            await self.settler.start()
         await self._note_agents_not_loaded()
         await self._note_channels_not_declared()
         self._hear_others()
@@ -167,6 +177,8 @@ class Runtime:
             self._working = False
             self.worker.claim_nothing_more()
             await self.reaper.stop()
+            if self.settler is not None:
+                await self.settler.stop()
             ends = time.monotonic() + (self.grace if grace is None else grace)
             try:
                 await self.worker.stop(max(0.0, ends - time.monotonic()))
@@ -189,6 +201,8 @@ class Runtime:
         self._working = False
         self.store.journal.die()
         await self.reaper.stop()
+        if self.settler is not None:
+            await self.settler.stop()
         await self.worker.die()
         await self.courier.die()
         for task in list(self._background):

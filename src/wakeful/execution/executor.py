@@ -147,9 +147,9 @@ class Executor:
                 await self._commit(ending)
                 if ending.then != "running":
                     return Ended()
-                claim.committed = ending.outcome
+                claim.committed, claim.output = ending.outcome, ending.output
             await run.release()
-            await self._store.close_run(CloseRun(claim, replace(claim.committed, execution="ok")))
+            await self._store.close_run(CloseRun(claim, replace(claim.committed, execution="ok"), claim.output))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             while task is not None and task.cancelling():
@@ -205,6 +205,7 @@ class Executor:
 
     async def _verify(self, run: Run, claim: Claim, agent: Handler, output: Any) -> FinishRun | CommitRun:
         """Nothing unchecked goes out: what does not pass is held as it is, with all that would have left with it."""
+        await run.save_passed()
         verdict = await check_output(output, agent.returns, agent.options.checks)
         text = self._output_text(verdict, agent)
         if agent.options.deliver is not None and output is not None:
@@ -297,7 +298,16 @@ class Executor:
                 delay = self._before_deadline(claim, agent, max(0, (due or 0) - self._around.clock.now()))
                 steps = run.pending_steps
                 await self._store.leave(
-                    LeaveRun(claim, "waiting", "waited", delay=delay, reason=run.waits_for, steps=steps)
+                    LeaveRun(
+                        claim,
+                        "waiting",
+                        "waited",
+                        delay=delay,
+                        reason=run.waits_for,
+                        steps=steps,
+                        waits=run.awaited,
+                        matches=self._around.matches,
+                    )
                 )
                 return Ended(delay)
             case "deadline":

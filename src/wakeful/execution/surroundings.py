@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from wakeful.clock import Clock
 from wakeful.model import Claim, Decision, Effect, Event, Receipt, Step
 from wakeful.policy.decide import EffectFacts, decide
-from wakeful.stores.base import OpenEffect, SaveEffect, SaveSteps
+from wakeful.stores.base import AskPerson, EndWait, Matches, OpenEffect, SaveEffect, SaveSteps
 
 
 class RunStore(Protocol):
@@ -23,6 +23,10 @@ class RunStore(Protocol):
     async def open_effect(self, request: OpenEffect) -> Effect | Decision: ...
 
     async def save_effect(self, request: SaveEffect) -> None: ...
+
+    async def end_wait(self, request: EndWait) -> Step: ...
+
+    async def ask(self, request: AskPerson) -> None: ...
 
     async def transact_step(
         self, claim: Claim, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]
@@ -36,7 +40,14 @@ class RunDoor(Protocol):
     """The one door, by which a run's own events come in again."""
 
     async def accept(
-        self, events: list[Event], *, claim: Claim | None = None, step: Step | None = None
+        self,
+        events: list[Event],
+        *,
+        agent: str | None = None,
+        claim: Claim | None = None,
+        step: Step | None = None,
+        written: Callable[[Receipt], str] | None = None,
+        adopts: bool = False,
     ) -> list[Receipt]: ...
 
 
@@ -65,6 +76,8 @@ class Surroundings:
     time_for_calls: Callable[[], float] = lambda: math.inf
     judge: Callable[[EffectFacts], Decision] = decide
     owners: Mapping[str, str | None] = field(default_factory=dict)
+    agents: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # those of the app, and their functions
+    matches: Matches | None = None
     channels: Collection[str] = ()
     sent: Callable[[Collection[str]], None] = lambda _: None  # deliveries to these channels were committed
     # What is called in the place of a step's function, an action or its find. For tests; identities stay the same.

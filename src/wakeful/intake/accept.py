@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from wakeful.clock import Clock, from_datetime, to_text
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.intake.cloudevents import content_digest, to_envelope
+from wakeful.intake.matching import fits
 from wakeful.intake.route import Router
 from wakeful.model import Admission, Arrival, Claim, Decision, Event, EventState, Receipt, Step, event_key, run_id
 from wakeful.policy.decide import DEFAULT_RULES, AdmissionFacts, Rule, decide
@@ -59,13 +60,17 @@ class Door:
         within: Any = None,
         claim: Claim | None = None,
         step: Step | None = None,
+        written: Callable[[Receipt], str] | None = None,
+        adopts: bool = False,
     ) -> list[Receipt]:
         """Store events and what becomes of them; answers after the commit.
 
         `agent` addresses one agent instead of routing. `within` is a caller's own transaction (PostgreSQL). `claim`
-        and `step` are a run's checkpoint that is stored together with the events it emits.
+        and `step` are a run's checkpoint that is stored together with the events it emits; `written` says what that
+        checkpoint holds, `adopts` that it waits for the end of the run that is made.
         """
-        request = AcceptEvents(self._app, [self.arrive(event, agent) for event in events], idempotency, claim, step)
+        arrivals = [self.arrive(event, agent) for event in events]
+        request = AcceptEvents(self._app, arrivals, idempotency, claim, step, written, adopts, fits)
         if within is not None:
             receipts = await self._store.accept_within(within, request)
         else:

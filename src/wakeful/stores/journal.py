@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.stores.base import (
     AcceptEvents,
+    AnswerApproval,
     BuryProcess,
     Claimed,
     ClaimRuns,
@@ -28,6 +29,7 @@ from wakeful.stores.base import (
     FinishRun,
     ForgetRuns,
     LeaveRun,
+    LookAgain,
     OpenEffect,
     Ready,
     RedoDelivery,
@@ -57,6 +59,8 @@ PLAIN = frozenset({SaveSteps, FinishRun, AcceptEvents})  # whose batches may be 
 MAKE_NOTHING_READY = frozenset({SaveSteps, FinishRun, ClaimRuns, OpenEffect, SaveEffect, CommitRun, CloseRun, WorkLane})
 # What was done is stored even if its caller has given up meanwhile.
 WORTH_STORING = frozenset({SaveSteps, SaveEffect})
+# What may bring a run what it waited for: who it was is only known afterwards.
+MAY_WAKE = frozenset({AcceptEvents, FinishRun, CommitRun, CloseRun, LeaveRun, AnswerApproval, LookAgain})
 # What a person did, from wherever that was: anybody may have work now.
 BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery)
 
@@ -242,6 +246,18 @@ class Journal:
                     waiting.future.set_result(None)
                 else:
                     settle(waiting, result)
+            self._tell_woken(batch)
+
+    def _tell_woken(self, batch: list[Waiting]) -> None:
+        agents: dict[str, set[str]] = {}
+        for waiting in batch:
+            if type(waiting.request) in MAY_WAKE and waiting.request.woken:
+                for app, agent in waiting.request.woken:
+                    agents.setdefault(app, set()).add(agent)
+        for app, names in agents.items():
+            self.on_ready(Ready(app, frozenset(names)))
+        if agents:
+            self.poke()
 
     async def _clear_doubt(self, requests: list[Any]) -> None:
         """After an answer was lost, wait until that transaction is over, however it ends. Only then what we read is the
@@ -335,7 +351,7 @@ def makes_ready(request: Any) -> Ready | None:
             if admission.run_id is not None
         )
         return Ready(request.app, agents) if agents else None
-    if isinstance(request, LeaveRun) and request.delay == 0 and request.state != "held":
+    if isinstance(request, LeaveRun) and request.delay == 0 and request.state in {"ready", "waiting"}:
         return Ready(None, frozenset({request.claim.agent}))
     if isinstance(request, FeedEvents):
         return Ready(request.app, frozenset({request.agent})) if request.runs else None
@@ -399,6 +415,9 @@ def unclaimed(requests: list[Any], results: list[Any]) -> str | None:
     for request, result in zip(requests, results, strict=True):
         if isinstance(result, Exception):
             continue
+        if type(request) in MAY_WAKE and request.woken:
+            apps |= {app for app, _ in request.woken}
+            agents |= {agent for _, agent in request.woken}
         if isinstance(request, AcceptEvents):
             for arrival, receipt in zip(request.arrivals, result, strict=False):
                 if receipt.status != "duplicate":
@@ -408,7 +427,7 @@ def unclaimed(requests: list[Any], results: list[Any]) -> str | None:
                     agents |= left
                     apps |= {request.app} if left else set()
         elif isinstance(request, LeaveRun):
-            if request.delay == 0 and request.state != "held" and request.claim.id not in taken:
+            if request.delay == 0 and request.state in {"ready", "waiting"} and request.claim.id not in taken:
                 return ""
         elif isinstance(request, (BuryProcess, RetireProcess)):
             if result or result.lanes:

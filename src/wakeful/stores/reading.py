@@ -194,6 +194,23 @@ class Reader:
             {"app": app, "channel": channel, "count": count, "oldest": oldest} for app, channel, count, oldest in rows
         ]
 
+    async def approvals(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> dict[str, Any]:
+        """A page of questions to people, newest first."""
+        most = min(limit, LONGEST_PAGE)
+        rows = await self._database.fetch("page_of_approvals", state, _cursor(after), most + 1)
+        return {"approvals": [approval_summary(row[1:]) for row in rows[:most]], "next": _next(rows, most)}
+
+    async def approval(self, identifier: str) -> dict[str, Any] | None:
+        """One question, by its id or the beginning of it."""
+        upper = identifier + (LAST_CHARACTER if len(identifier) >= SHORTEST_PREFIX else "\x01")
+        rows = await self._database.fetch("find_approvals", identifier, upper)
+        exact = next((row for row in rows if row[1] == identifier), None)
+        if exact is None and len(rows) > 1:
+            message = f"{identifier} is the beginning of more than one question's id: give more of it"
+            raise NotFound(message)
+        found = exact or (rows[0] if rows else None)
+        return None if found is None else approval_summary(found[1:])
+
     async def states(self, agent: str | None = None) -> list[dict[str, Any]]:
         """What agents keep from run to run, and the run that has it now."""
         rows = await self._database.fetch("list_states", agent)
@@ -378,9 +395,16 @@ def step_summary(row: Row) -> dict[str, Any]:
         "started_at": to_text(started),
         "finished_at": to_text(finished),
         "duration": (finished - started) / 1_000_000,
-        "due_at": to_text(int(result)) if state == "retrying" and result else None,
+        "due_at": to_text(_until(state, result)),
+        "waits_for": _json(result) if state == "waiting" else None,
         "key": key,
     }
+
+
+def _until(state: str, result: str | None) -> int | None:
+    if result is None or state not in {"retrying", "waiting"}:
+        return None
+    return int(result) if state == "retrying" else from_json(result).get("until")
 
 
 def effect_summary(row: Row) -> dict[str, Any]:
@@ -424,6 +448,26 @@ def delivery_summary(row: Row) -> dict[str, Any]:
         "settled_at": to_text(settled),
         "run": run,
         "agent": agent,
+    }
+
+
+def approval_summary(row: Row) -> dict[str, Any]:
+    (identifier, app, agent, run, question, to, schema, state, answer, by, note, asked, due, answered) = row
+    return {
+        "id": identifier,
+        "app": app,
+        "agent": agent,
+        "run": run,
+        "question": question,
+        "to": to,
+        "schema": _json(schema),
+        "state": state,
+        "answer": _json(answer),
+        "answered_by": by,
+        "note": note,
+        "asked_at": to_text(asked),
+        "due_at": to_text(due),
+        "answered_at": to_text(answered),
     }
 
 

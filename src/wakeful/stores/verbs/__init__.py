@@ -12,15 +12,19 @@ from typing import Any
 
 from wakeful.stores.base import (
     AcceptEvents,
+    AnswerApproval,
+    AskPerson,
     BuryProcess,
     ChangeState,
     ClaimRuns,
     CloseRun,
     CommitRun,
+    EndWait,
     FeedEvents,
     FinishRun,
     ForgetRuns,
     LeaveRun,
+    LookAgain,
     OpenEffect,
     RaiseAlarm,
     RecordOperation,
@@ -48,6 +52,7 @@ from wakeful.stores.verbs.processes import bury_processes, register_processes, r
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
 from wakeful.stores.verbs.redo import redo_runs
 from wakeful.stores.verbs.state import change_states
+from wakeful.stores.verbs.waits import answer_approvals, ask_people, end_waits, look_again
 
 Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 
@@ -60,6 +65,8 @@ VERBS: dict[type, Verb] = {
     OpenEffect: open_effects,
     SaveEffect: save_effects,
     SettleEffect: settle_effects,
+    EndWait: end_waits,
+    AskPerson: ask_people,
     LeaveRun: leave_runs,
     ChangeState: change_states,
     CommitRun: commit_runs,
@@ -71,6 +78,8 @@ VERBS: dict[type, Verb] = {
     RedoDelivery: redo_deliveries,
     WorkLane: work_lanes,
     AcceptEvents: accept_events,
+    AnswerApproval: answer_approvals,
+    LookAgain: look_again,
     RaiseAlarm: raise_alarms,
     RecordOperation: record_operations,
     ForgetRuns: forget_runs,

@@ -11,9 +11,12 @@ from wakeful.errors import ClaimLost, IdempotencyConflict
 from wakeful.model import Arrival, Receipt
 from wakeful.stores.base import AcceptEvents, SaveSteps, Transaction
 from wakeful.stores.verbs.progress import save_steps
+from wakeful.stores.verbs.waits import bring_events
 
 Result = list[Receipt] | Exception
 
+# What a run may wait for: not what came too late.
+BRINGS = frozenset({"accepted", "unmatched"})
 CONTENT = ("type", "subject", "datacontenttype", "dataschema", "data")
 
 
@@ -52,9 +55,11 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
                 receipts.append(receipt)
         results[number] = receipts
     yield from _insert_consequences(now, fresh)
+    yield from _bring_to_waits(now, fresh, [(requests[number], results[number]) for number in pending])
     if known:
         yield from _count_duplicates(now, known)
         yield from _correct_checkpoints(now, requests, results)
+    yield from _adopt_children([(requests[number], results[number]) for number in pending])
     yield from _write_answers([(requests[number], results[number]) for number in pending])
     for number, first in repeats.items():
         results[number] = results[first]
@@ -102,6 +107,37 @@ def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]])
         yield "insert_run", runs
     if decisions:
         yield "insert_decision", decisions
+
+
+def _bring_to_waits(
+    now: int | None, fresh: list[tuple[str, int, Arrival]], stored: list[tuple[AcceptEvents, Result | None]]
+) -> Transaction[None]:
+    """Runs that wait for one of these events go on. An event that nobody takes but somebody waits for is accepted."""
+    seqs = {arrival.key: seq for _, seq, arrival in fresh if arrival.state in BRINGS}
+    if not seqs or not (yield "any_wait", [()]):
+        return
+    for request, receipts in stored:
+        mine = {
+            seqs[arrival.key]: (arrival, receipt)
+            for arrival, receipt in zip(request.arrivals, receipts if isinstance(receipts, list) else [], strict=False)
+            if arrival.key in seqs and receipt.status != "duplicate"
+        }
+        events = [(seq, one.type, one.subject, one.envelope) for seq, (one, _) in mine.items()]
+        request.woken, taken = yield from bring_events(now, request.app, events, request.matches)
+        for seq in taken:
+            mine[seq][1].status = "accepted"
+
+
+def _adopt_children(stored: list[tuple[AcceptEvents, Result | None]]) -> Transaction[None]:
+    """A run that called another hears of its end, also if the other was there already."""
+    rows = [
+        (receipts[0].runs[0], request.claim.seq, request.step.key)
+        for request, receipts in stored
+        if request.adopts and request.claim is not None and request.step is not None
+        if isinstance(receipts, list) and receipts[0].runs
+    ]
+    if rows:
+        yield "adopt_run", rows
 
 
 def _count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> Transaction[None]:
@@ -153,7 +189,7 @@ def _save_checkpoints(
     inside = []
     for number, request in enumerate(requests):
         if results[number] is None and request.claim is not None and request.step is not None:
-            request.step.result = _written(_receipt(request.arrivals[0]))
+            request.step.result = _written(request, _receipt(request.arrivals[0]))
             inside.append((number, SaveSteps(request.claim, [request.step])))
     if not inside:
         return
@@ -170,7 +206,7 @@ def _correct_checkpoints(
     corrected = []
     for request, receipts in zip(requests, results, strict=True):
         if request.claim is not None and request.step is not None and isinstance(receipts, list):
-            written = _written(receipts[0])
+            written = _written(request, receipts[0])
             if request.step.result != written:
                 request.step.result = written
                 corrected.append(SaveSteps(request.claim, [request.step]))
@@ -178,8 +214,8 @@ def _correct_checkpoints(
         yield from save_steps(now, corrected)
 
 
-def _written(receipt: Receipt) -> str:
-    return to_json(receipt.to_json()).decode()
+def _written(request: AcceptEvents, receipt: Receipt) -> str:
+    return to_json(receipt.to_json()).decode() if request.written is None else request.written(receipt)
 
 
 def _take_keys(

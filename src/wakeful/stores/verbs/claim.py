@@ -81,7 +81,7 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
 
 def _claim_of(row: Sequence[object], process: str) -> Claim:
     seq, identifier, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at = row[:11]
-    envelope, data, committed, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note = row[11:]
+    envelope, data, committed, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note, output = row[11:]
     return Claim(
         seq,  # type: ignore[arg-type]  # columns of a row have no types
         identifier,  # type: ignore[arg-type]
@@ -104,6 +104,7 @@ def _claim_of(row: Sequence[object], process: str) -> Claim:
         version=version,  # type: ignore[arg-type]
         parent=None if parent_seq is None else (parent_seq, parent_key),  # type: ignore[arg-type]
         cancelled=None if cancel_by is None else (cancel_by, cancel_note),  # type: ignore[arg-type]
+        output=output,  # type: ignore[arg-type]
     )
 
 

@@ -19,9 +19,14 @@ create index wakeful_run_child on wakeful_run (parent_seq) where parent_seq is n
 drop index wakeful_run_owner;
 create index wakeful_run_running on wakeful_run (app, agent, owner) where state = 'running';
 
--- What a run waits for may have come before it asked.
-create index wakeful_event_type on wakeful_event (app, type, seq);
-create index wakeful_event_subject on wakeful_event (app, subject, type, seq) where subject is not null;
+-- What a run waits for may have come before it asked, but not before it was made. `seq` does not tell: an event whose number
+-- was given first may be committed last. So each event has the transaction that wrote it, and each run what it could see.
+alter table wakeful_event add column written_in xid8;
+alter table wakeful_event alter column written_in set default pg_current_xact_id();
+alter table wakeful_run add column made_in pg_snapshot;
+alter table wakeful_run alter column made_in set default pg_current_snapshot();
+create index wakeful_event_type on wakeful_event (app, type, written_in);
+create index wakeful_event_subject on wakeful_event (app, subject, type, written_in) where subject is not null;
 
 -- One row per key: locked by whoever accepts or ends a run of it.
 create table wakeful_key (
@@ -50,7 +55,6 @@ create table wakeful_wait (
   subject text not null default '',       -- '': any
   condition text,                         -- CEL
   variables text,                         -- JSON: the values that the condition names
-  after_seq bigint not null,             -- events before this one came before the run
   event_seq bigint,
   settled bigint not null default 1,     -- 0: an event that was being accepted at the same time may have missed it
   registered_at bigint not null,

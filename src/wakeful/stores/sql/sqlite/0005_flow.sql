@@ -50,7 +50,6 @@ create table wakeful_wait (
   subject text not null default '',       -- '': any
   condition text,                         -- CEL
   variables text,                         -- JSON: the values that the condition names
-  after_seq integer not null,             -- events before this one came before the run
   event_seq integer,
   settled integer not null default 1,     -- 0: an event that was being accepted at the same time may have missed it
   registered_at integer not null,
