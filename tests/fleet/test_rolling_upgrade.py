@@ -69,7 +69,7 @@ async def test_old_and_new_workers_side_by_side(fleet: Fleet):
             for worker in (first, second):
                 await worker.stops()
                 assert "Traceback" not in worker.log
-    assert await fleet.place.alarms() == []
+    assert not [key for key, _, _ in await fleet.place.alarms() if key.startswith(("dead/", "held/"))]
     runs = {run.cause: run for run in await fleet.place.runs()}
     assert {(run.attempts, run.crashes) for run in runs.values()} == {(0, 0)}
     for event, run in runs.items():
