@@ -59,7 +59,7 @@ class Fleet(Places):
     def soak(self) -> Iterator[Figure]:
         if self.server is None:
             return
-        for one in asyncio.run(soak.measure(self.postgres(), self.plan.soak)):
+        for one in asyncio.run(soak.measure(self.postgres(), self.plan.soak, history=self.plan.finished)):
             growth = one.second_half / one.first_half if one.first_half else None
             yield Figure(
                 f"dead rows of {one.table} in a soak", f"{one.most:,} at most", f"{one.live:,} live in the end", growth,
