@@ -19,6 +19,7 @@ WakefulError
     │   └── StepTimeout    a step's own time limit ran out
     ├── Persistent         will not work again: dead at once
     │   ├── InvalidData         the event's data does not fit the handler's model
+    │   ├── InvalidKey          key= or priority= cannot be told for the event
     │   ├── NotSerialisable     an argument or result that is not JSON, or is too large
     │   ├── UnfinishedCalls     the handler returned while a run.* call was in flight
     │   ├── DeadlineExceeded    the run's deadline passed
@@ -136,6 +137,10 @@ class Persistent(Failure):
 
 class InvalidData(Persistent):
     """The event's data does not fit the model of the handler; the handler did not start."""
+
+
+class InvalidKey(Persistent):
+    """What `key=` or `priority=` says of an event is no key or priority; the handler did not start."""
 
 
 class NotSerialisable(Persistent):

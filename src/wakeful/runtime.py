@@ -27,6 +27,7 @@ from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.worker import Worker
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
+from wakeful.intake.flow import flows_of
 from wakeful.intake.matching import fits
 from wakeful.intake.route import Router
 from wakeful.model import Decision, Event
@@ -91,6 +92,7 @@ class Runtime:
             self.store,
             clock,
             owners={agent.name: agent.options.owner for agent in app.agents.values()},
+            flows=flows_of(app.agents),
             rules=app.rules,
             on_conflict=self._note_conflict,
             on_broken_rule=self._note_broken_rule,

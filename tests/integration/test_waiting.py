@@ -243,6 +243,26 @@ class TestWaitingForEvents:
             run = (await runtime.reader.run(run["id"])) or {}
         assert (run["state"], run["output"]) == ("done", "just in time")
 
+    async def test_a_wait_that_the_handler_gave_up_takes_nothing(self, app: App):
+        """On resume it is not asked for any more: what it would have taken is there for the next one."""
+        impatient = [False]
+
+        @app.agent(on("go"))
+        async def order(run: Run) -> Any:
+            if not impatient[0]:
+                await asyncio.gather(run.wait_for("paid", where="data > 1"), run.sleep("1h"))
+            await run.sleep("2h")
+            return (await run.wait_for("paid")).data
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+            impatient[0] = True
+            await pass_time(runtime, "1h")
+            await app.emit("paid", 7)
+            await pass_time(runtime, "2h")
+            run = (await runtime.reader.run(run["id"])) or {}
+        assert (run["state"], run["output"]) == ("done", 7)
+
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [

@@ -69,11 +69,19 @@ class Run:
     """One agent handling one event. Handed to the handler as its first argument."""
 
     def __init__(
-        self, claim: Claim, event: Event, surroundings: Surroundings, *, state_model: type[Any] | None = None
+        self,
+        claim: Claim,
+        event: Event,
+        surroundings: Surroundings,
+        *,
+        state_model: type[Any] | None = None,
+        events: list[Event] | None = None,
     ) -> None:
         self.id = claim.id
         self.agent = claim.agent
         self.event = event
+        self.events = [event] if events is None else events  # with batch=: all that it is over, in order
+        self.key = claim.key or None
         self.attempt = claim.attempts + 1
         self.scheduled_for: datetime | None = None
         self._claim = claim
@@ -94,7 +102,9 @@ class Run:
         self.held_for: str | None = None
         self.outgoing = Outgoing()
         self._state = (
-            None if state_model is None or claim.committed is not None else AgentState(self, state_model, claim.state)
+            None
+            if state_model is None or claim.committed is not None
+            else AgentState(self, state_model, claim.state, key=claim.key)
         )
         self._active = 0
         self._waits: list[Microseconds] = []

@@ -6,12 +6,13 @@ decided here is stored in one transaction with the event itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from wakeful.clock import Clock, from_datetime, to_text
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.intake.cloudevents import content_digest, to_envelope
+from wakeful.intake.flow import FlowPlan
 from wakeful.intake.matching import fits
 from wakeful.intake.route import Router
 from wakeful.model import Admission, Arrival, Claim, Decision, Event, EventState, Receipt, Step, event_key, run_id
@@ -38,6 +39,7 @@ class Door:
         clock: Clock,
         *,
         owners: dict[str, str | None],
+        flows: Mapping[str, FlowPlan] | None = None,
         rules: Sequence[Rule] = DEFAULT_RULES,
         on_conflict: Callable[[Event], None] = lambda _: None,
         on_broken_rule: Callable[[Decision], None] = lambda _: None,
@@ -47,6 +49,7 @@ class Door:
         self._store = store
         self._clock = clock
         self._owners = owners
+        self._flows = flows or {}
         self._rules = rules
         self._on_conflict = on_conflict
         self._on_broken_rule = on_broken_rule
@@ -99,7 +102,9 @@ class Door:
                 decision = decide(AdmissionFacts(self._app, name, self._owners.get(name), event, now), self._rules)
                 if decision.answer == "allow":
                     run = run_id(self._app, name, event.source, event.id)
-                    admissions.append(Admission(name, "started", run_id=run))
+                    plan = self._flows.get(name)
+                    flow = None if plan is None else plan.flow(event)
+                    admissions.append(Admission(name, "started", run_id=run, flow=flow))
                 else:
                     if decision.broken:
                         self._on_broken_rule(decision)

@@ -21,6 +21,7 @@ from wakeful.model import (
     Decision,
     Delivery,
     Effect,
+    Flow,
     Outcome,
     Receipt,
     RunState,
@@ -107,6 +108,7 @@ class ClaimRuns:
     solo: Callable[[], bool]
     wanted: list[tuple[str, int]] = field(default_factory=list)
     serial: frozenset[str] = frozenset()  # agents with a state: one run at a time, wherever it runs
+    keeps_by_key: frozenset[str] = frozenset()  # agents with a state for each key: the key has one run at a time
     versions: Mapping[str, str] = field(default_factory=dict)  # of the agents' code, noted with a run's first start
 
 
@@ -508,7 +510,7 @@ class StoredEvent:
 @dataclass(slots=True)
 class FeedEvents:
     """Hand stored events to an agent that did not get them. `runs` is (the event's seq, the run's id); `denied` are those
-    that policy does not allow.
+    that policy does not allow; `flows` says of an event's run which key and priority it has, where the agent has any.
     """
 
     app: str
@@ -516,6 +518,7 @@ class FeedEvents:
     reason: str
     runs: list[tuple[int, str]]
     denied: list[tuple[int, Decision]] = field(default_factory=list)
+    flows: dict[int, Flow] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

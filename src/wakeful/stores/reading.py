@@ -61,10 +61,14 @@ class Reader:
         decisions = await self._database.fetch("list_decisions", event_seq)
         remedies = await self._database.fetch("list_remedies", row[0])
         deliveries = [delivery_summary(one) for one in await self._database.fetch("list_deliveries", row[15])]
+        flow = await self._database.fetch("flow_of_run", row[0])
+        members = await self._database.fetch("list_members", row[0])
         return {
             **summary,
             "root": row[15],
             "event": {**summary["event"], "key": event_key, "data": from_json(envelope).get("data")},
+            "events": [member_summary(one) for one in members] or [{**summary["event"], "key": event_key}],
+            **flow_summary(flow[0]),
             "owner": owner,
             "token": token,
             "expires_at": to_text(expires_at),
@@ -120,6 +124,10 @@ class Reader:
     async def known_agents(self) -> list[str]:
         """The agents that ever had to do with an event here."""
         return sorted(row[0] for row in await self._database.fetch("known_agents"))
+
+    async def keyed_agents(self) -> list[str]:
+        """The agents whose runs go in order of a key."""
+        return sorted(row[0] for row in await self._database.fetch("keyed_agents"))
 
     async def effects(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> dict[str, Any]:
         """A page of effects, newest first."""
@@ -378,6 +386,24 @@ def run_summary(row: Row) -> dict[str, Any]:
         "finished_at": to_text(row[9]),
         "due_at": to_text(row[10]) if state in {"ready", "waiting"} else None,
         "app": row[11],
+    }
+
+
+def member_summary(row: Row) -> dict[str, Any]:
+    """One event of a run that is over many."""
+    source, identifier, kind, key, envelope = row
+    return {"source": source, "id": identifier, "type": kind, "key": key, "data": from_json(envelope).get("data")}
+
+
+def flow_summary(row: Row) -> dict[str, Any]:
+    """How a run stands to others: its key, whom it waits for, and who waits for it."""
+    key, priority, _, until, _, ahead, first, first_state, behind = row
+    return {
+        "key": key or None,
+        "priority": priority,
+        "gathers_until": to_text(until),
+        "ahead": {"count": ahead, "run": first, "state": first_state} if ahead else None,
+        "behind": behind,
     }
 
 

@@ -206,7 +206,7 @@ order by delivery.seq + 0 desc
 
 -- find_run_to_redo(id) bulk --
 -- differs: as save_step. In one order for everybody, so that two people who replay the same never wait in a circle.
-select seq, id, root, state, error, app, agent, reason, outcome is not null and committed_at is null
+select seq, id, root, state, error, app, agent, reason, outcome is not null and committed_at is null, key, gathered
 from wakeful_run where id = any(cast(:id as text[])) order by seq for update
 
 -- replay_run(now, seq, reason, data) bulk --

@@ -22,11 +22,12 @@ order by run_seq, registered_at, key
 
 -- awaited_about(app, type, subject, skip, run_seq) --
 -- differs: by the transaction that wrote it, an event that the run could not see when it was made. Numbers start anew where a
--- database was restored from a dump: then only what comes from now on is found, as it comes.
+-- database was restored from a dump: then only what comes from now on is found, as it comes. `app || ''` keeps the planner
+-- from walking along all events of a type.
 select event.seq, event.envelope from wakeful_run run
 cross join lateral (
   select event.seq, event.envelope, event.written_in from wakeful_event event
-  where event.app = :app and event.subject = :subject and event.type = :type
+  where event.subject = :subject and event.app || '' = :app and event.type || '' = :type
     and event.written_in >= pg_snapshot_xmin(run.made_in)
     and not pg_visible_in_snapshot(event.written_in, run.made_in)
     and event.state in ('accepted', 'unmatched')
@@ -50,6 +51,27 @@ where run.seq = :run_seq and event.seq <> run.event_seq
   and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = event.seq)
   and not exists (select 1 from wakeful_batch own where own.run_seq = :run_seq and own.event_seq = event.seq)
 order by event.written_in, event.seq limit 100 offset :skip
+
+-- waits_of_run(run_seq) --
+-- differs: `coalesce` keeps the planner from walking along the index of everything that is waited for.
+select key, app, type, subject, condition, variables from wakeful_wait
+where run_seq = :run_seq and coalesce(event_seq, 0) = 0
+order by registered_at, key
+
+-- close_wait(run_seq, key) --
+-- differs: as waits_of_run.
+delete from wakeful_wait where run_seq = :run_seq and key = :key and coalesce(event_seq, 0) = 0
+
+-- close_waits(run_seq) --
+-- differs: as waits_of_run.
+delete from wakeful_wait where run_seq = :run_seq and coalesce(event_seq, 0) = 0
+
+-- take_event(run_seq, key, event_seq) --
+-- differs: as waits_of_run.
+update wakeful_wait set event_seq = :event_seq, settled = 1
+where run_seq = :run_seq and key = :key and coalesce(event_seq, 0) = 0
+  and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = :event_seq)
+returning run_seq
 
 -- wake_run(now, seq, reason) --
 -- differs: `state || ''` keeps the planner from walking along an index of all runs in this state.

@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import ClaimLost, IdempotencyConflict
 from wakeful.model import Arrival, Receipt
 from wakeful.stores.base import AcceptEvents, SaveSteps, Transaction
+from wakeful.stores.verbs.admit import Entry, admit
 from wakeful.stores.verbs.progress import save_steps
 from wakeful.stores.verbs.waits import bring_events
 
@@ -41,6 +42,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     new = {row[0]: row[1] for row in inserted}
 
     fresh: list[tuple[str, int, Arrival]] = []
+    receipt_of: dict[int, Receipt] = {}
     known: list[tuple[Arrival, Receipt]] = []
     for number in pending:
         receipts: list[Receipt] = []
@@ -49,15 +51,19 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
             if seq is not None:
                 fresh.append((requests[number].app, seq, arrival))
                 receipts.append(_receipt(arrival))
+                receipt_of[seq] = receipts[-1]
             else:
                 receipt = Receipt(arrival.source, arrival.id, "duplicate", [])
                 known.append((arrival, receipt))
                 receipts.append(receipt)
         results[number] = receipts
-    yield from _insert_consequences(now, fresh)
+    decided = yield from _insert_consequences(now, fresh)
+    for seq, runs in decided.items():
+        receipt_of[seq].runs = runs
     yield from _bring_to_waits(now, fresh, [(requests[number], results[number]) for number in pending])
     if known:
         yield from _count_duplicates(now, known)
+    if known or decided:
         yield from _correct_checkpoints(now, requests, results)
     yield from _adopt_children([(requests[number], results[number]) for number in pending])
     yield from _write_answers([(requests[number], results[number]) for number in pending])
@@ -87,13 +93,21 @@ def _receipt(arrival: Arrival) -> Receipt:
     return Receipt(arrival.source, arrival.id, arrival.state, runs)
 
 
-def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]]) -> Transaction[None]:
+def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]]) -> Transaction[dict[int, list[str]]]:
+    """Admissions and runs. Where an agent has order or limits, what becomes of an event is decided now: the runs of those."""
     admissions: list[tuple[object, ...]] = []
     runs: list[tuple[object, ...]] = []
     decisions: list[tuple[object, ...]] = []
+    entries: list[Entry] = []
     for app, seq, arrival in fresh:
         for admission in arrival.admissions:
-            run = admission.run_id
+            run, flow = admission.run_id, admission.flow
+            if flow is not None:
+                expires_at = arrival.expires_at
+                entries.append(
+                    Entry(app, admission.agent, seq, run, flow, arrival.id, expires_at, reason=admission.reason)
+                )
+                continue
             admissions.append((seq, admission.agent, admission.state, run, admission.reason))
             if run is not None:
                 runs.append((now, run, run, app, admission.agent, seq, arrival.expires_at))
@@ -107,6 +121,20 @@ def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]])
         yield "insert_run", runs
     if decisions:
         yield "insert_decision", decisions
+    if not entries:
+        return {}
+    yield from admit(now, entries)
+    became = {(one.event_seq, one.agent): one.run for one in entries}
+    concerned = {one.event_seq for one in entries}
+    return {
+        seq: [
+            run
+            for one in arrival.admissions
+            if (run := became.get((seq, one.agent), one.run_id if one.flow is None else None)) is not None
+        ]
+        for _, seq, arrival in fresh
+        if seq in concerned
+    }
 
 
 def _bring_to_waits(

@@ -40,6 +40,16 @@ def register_waits(now: int | None, requests: Sequence[LeaveRun]) -> Transaction
         for one in waiting
         for wait in one.waits
     ]
+    given_up = [
+        (one.claim.seq, step.key)
+        for one in waiting
+        for step in one.claim.steps
+        if step.state == "waiting" and step.key not in {asked.key for asked in one.steps}
+    ]
+    if (
+        given_up
+    ):  # the handler does not wait for these any longer, or not yet again: then it will find what came meanwhile
+        yield "close_wait", given_up
     if rows:
         yield "insert_wait", rows
     for request in waiting:

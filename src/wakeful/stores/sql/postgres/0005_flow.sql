@@ -2,8 +2,9 @@
 
 alter table wakeful_run add column key text; -- runs of one key go one at a time, in order; null: it has none
 alter table wakeful_run add column place bigint; -- its place in the order of its key, as long as it keeps the key
-alter table wakeful_run add column priority bigint not null default 0;
+alter table wakeful_run add column priority bigint; -- null: nothing in its app has one
 alter table wakeful_run add column gathering_since bigint; -- it waits for more events, or for a newer one; since when
+alter table wakeful_run add column gathers_until bigint;
 alter table wakeful_run add column gathered bigint not null default 1; -- how many events it is over
 alter table wakeful_run add column version text; -- of its agent's code, when it began
 alter table wakeful_run add column parent_seq bigint; -- the run that called it, and waits for its output
@@ -13,6 +14,7 @@ alter table wakeful_run add column cancel_at bigint; -- a person, or its caller,
 alter table wakeful_run add column cancel_by text;
 alter table wakeful_run add column cancel_note text;
 create index wakeful_run_key on wakeful_run (app, agent, key, place) where place is not null;
+create index wakeful_run_gathering on wakeful_run (app, agent, coalesce(key, ''), (seq + 0)) where state || '' = 'ready' and gathering_since is not null;
 create index wakeful_run_parked on wakeful_run (app, parked_for, seq) where state = 'parked';
 create index wakeful_run_child on wakeful_run (parent_seq) where parent_seq is not null;
 -- By agent, so that those of a limited one can be counted; there are never many, so those of a process are found as well.
@@ -26,7 +28,7 @@ alter table wakeful_event alter column written_in set default pg_current_xact_id
 alter table wakeful_run add column made_in pg_snapshot;
 alter table wakeful_run alter column made_in set default pg_current_snapshot();
 create index wakeful_event_type on wakeful_event (app, type, written_in);
-create index wakeful_event_subject on wakeful_event (app, subject, type, written_in) where subject is not null;
+create index wakeful_event_subject on wakeful_event (subject, app, type, written_in) where subject is not null;
 
 -- One row per key: locked by whoever accepts or ends a run of it.
 create table wakeful_key (
@@ -35,6 +37,7 @@ create table wakeful_key (
   key text not null,
   counter bigint not null,               -- the last place that was given
   most bigint not null default 1,        -- how many runs may have it at once
+  blocks bigint not null default 1,      -- a dead letter keeps its place until a person acts
   primary key (app, agent, key)
 );
 
