@@ -52,8 +52,10 @@ class Nowhere(Channel):
     async def deliver(self, messages: Sequence[Message]) -> None: ...
 
 
-def make_app(store: str, in_flight: int, *, outgoing: bool = False) -> App:
-    """An app with the one agent of the workload; with `outgoing` it has an effect and sends its output as well."""
+def make_app(store: str, in_flight: int, *, outgoing: bool = False, keys: int = 0) -> App:
+    """An app with the one agent of the workload; with `outgoing` it has an effect and sends its output as well, with `keys`
+    its runs go by key.
+    """
     app = App("bench", store=store, in_flight=in_flight, channels={"ops": Nowhere(), "stuck": Nowhere()})
     if outgoing:
 
@@ -67,7 +69,7 @@ def make_app(store: str, in_flight: int, *, outgoing: bool = False) -> App:
 
         return app
 
-    @app.agent(on("bench.ticket.created"))
+    @app.agent(on("bench.ticket.created"), key="data.key" if keys else None)
     async def floor(run: Run, data: dict[str, Any]) -> dict[str, object]:
         found = await run.step(fetch, data["number"])
         verdict = await run.step(judge, found)
@@ -85,12 +87,13 @@ async def measure(
     outgoing: bool = False,
     waiting: int = 0,
     draining: bool = False,
+    keys: int = 0,
 ) -> dict[str, float]:
     """Finished runs per second, and how many transitions a transaction carried. With `outgoing` a run counts when its
     message has been delivered too. So many `waiting` deliveries are in the outbox, for a channel in trouble; with `draining`
     that is over, and they go out meanwhile.
     """
-    app = make_app(store, in_flight, outgoing=outgoing)
+    app = make_app(store, in_flight, outgoing=outgoing, keys=keys)
     async with app.running(migrate=True) as runtime:
         spare_the_collector()  # as `wakeful worker` does
         number = 0
@@ -100,8 +103,9 @@ async def measure(
         async def emit() -> None:
             nonlocal number
             number += 1
+            data = {**PAYLOAD, "key": f"customer-{number % keys}"} if keys else PAYLOAD
             await app.emit(
-                "bench.ticket.created", PAYLOAD, source="/bench", id=f"event-{number:012d}", subject="ticket/42"
+                "bench.ticket.created", data, source="/bench", id=f"event-{number:012d}", subject="ticket/42"
             )
 
         async def refill() -> None:
@@ -165,6 +169,7 @@ def main() -> None:
     parser.add_argument("--outgoing", action="store_true")
     parser.add_argument("--waiting", type=int, default=0)
     parser.add_argument("--draining", action="store_true")
+    parser.add_argument("--keys", type=int, default=0)
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     import uvloop
@@ -178,6 +183,7 @@ def main() -> None:
             outgoing=options.outgoing,
             waiting=options.waiting,
             draining=options.draining,
+            keys=options.keys,
         )
     )
     print(json.dumps(figures))

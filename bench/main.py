@@ -15,69 +15,24 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from bench import engine_claim, engine_dispatch, engine_intake, engine_recovery, floor_postgres, floor_sqlite
+from bench import engine_claim, engine_dispatch, engine_intake, floor_postgres, floor_sqlite
+from bench.fleet import Fleet
+from bench.flow import Flow
+from bench.plan import FULL, SMOKE, Figure, Plan
 from bench.workload import Keys
-from wakeful.clock import SECOND
 from wakeful.testing.postgres_server import PostgresServer
 
 IN_FLIGHT = 64
 
 
-@dataclass(slots=True)
-class Figure:
-    """One line of the table."""
-
-    name: str
-    measured: str
-    floor: str
-    ratio: float | None
-    bar: str
-    aim: str
-    met: bool | None
-    note: str = ""
-
-
-@dataclass(slots=True)
-class Plan:
-    """How much to measure."""
-
-    seconds: float
-    turns: int
-    samples: int
-    finished: int
-    sleeping: int
-    letters: int
-    lease: int
-
-
-# Many short turns: a machine that others share is fast and slow by the second.
-FULL = Plan(seconds=2, turns=7, samples=200, finished=1_000_000, sleeping=100_000, letters=10_000, lease=15 * SECOND)
-SMOKE = Plan(seconds=0.3, turns=1, samples=10, finished=2_000, sleeping=500, letters=300, lease=1 * SECOND)
-
-
-class Bench:
+class Bench(Flow, Fleet):
     """The measurements, by name."""
-
-    def __init__(self, plan: Plan, folder: Path, server: PostgresServer | None) -> None:
-        self.plan = plan
-        self.folder = folder
-        self.server = server
-        self._files = 0
-        self._engine_postgres: float | None = None
-
-    def sqlite(self) -> str:
-        self._files += 1
-        return f"sqlite:///{self.folder}/bench-{self._files}.db"
-
-    def postgres(self) -> str:
-        assert self.server is not None
-        return self.server.dsn(asyncio.run(self.server.create_database()))
 
     # 3-step durable runs
 
@@ -101,8 +56,6 @@ class Bench:
             digest.append(floor("digest"))
             spread.append(self._engine(store(), "--spread"))
         mine, ceiling, same = statistics.median(engine), statistics.median(growing), statistics.median(digest)
-        if name == "PostgreSQL":
-            self._engine_postgres = mine
         yield Figure(
             f"3-step runs, {name}", f"{mine:,.0f} runs/s", f"{same:,.0f} runs/s", mine / same, "25 %", "40 %",
             mine / same >= 0.25,
@@ -132,7 +85,7 @@ class Bench:
 
     def backlog(self) -> Iterator[Figure]:
         waiting = self.plan.sleeping
-        for name, store, _ in self._both(None, None):
+        for name, store, _ in self._both():
             empty, full = [], []
             for _ in range(self.plan.turns):
                 empty.append(self._engine(store(), "--outgoing"))
@@ -145,8 +98,11 @@ class Bench:
 
     def replay(self) -> Iterator[Figure]:
         letters = self.plan.letters
-        for name, store, _ in self._both(None, None):
-            turns = [self._replay(store(), letters) for _ in range(min(3, self.plan.turns))]
+        for name, store, _ in self._both():
+            turns = [
+                self._measured("engine_replay", "--store", store(), "--letters", str(letters))
+                for _ in range(min(3, self.plan.turns))
+            ]
             new = statistics.median(turn["new_per_second"] for turn in turns)
             mine = statistics.median(turn["replayed_per_second"] for turn in turns)
             yield Figure(
@@ -154,23 +110,9 @@ class Bench:
                 mine / new >= 0.8, f"{letters:,} letters against as many new events",
             )  # fmt: skip
 
-    @staticmethod
-    def _replay(store: str, letters: int) -> dict[str, float]:
-        command = [sys.executable, "-m", "bench.engine_replay", "--store", store, "--letters", str(letters)]
-        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
-        found: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
-        return found
-
-    def _both(self, sqlite: Any, postgres: Any) -> list[tuple[str, Callable[[], str], Any]]:
-        """Each store there is, with something that goes with it."""
-        stores: list[tuple[str, Callable[[], str], Any]] = [("SQLite", self.sqlite, sqlite)]
-        return stores + ([("PostgreSQL", self.postgres, postgres)] if self.server else [])
-
     def _engine(self, store: str, *options: str) -> float:
-        command = [sys.executable, "-m", "bench.engine_runs", "--store", store, "--seconds", str(self.plan.seconds)]
-        command += options
-        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
-        return float(json.loads(answer.stdout.splitlines()[-1])["runs_per_second"])
+        seconds = str(self.plan.seconds)
+        return self._measured("engine_runs", "--store", store, "--seconds", seconds, *options)["runs_per_second"]
 
     def runs_dbos(self) -> Iterator[Figure]:
         engine: list[float] = []
@@ -217,7 +159,7 @@ class Bench:
             f"from sending: p50 {latency.sent_p50:.2f} ms, p99 {latency.sent_p99:.2f} ms",
         )  # fmt: skip
 
-    # intake, claims, recovery
+    # intake, claims
 
     def intake(self) -> Iterator[Figure]:
         stores = [("SQLite", self.sqlite)] + ([("PostgreSQL", self.postgres)] if self.server else [])
@@ -248,20 +190,6 @@ class Bench:
                 "≤ 120 %", "", full / empty <= 1.2, f"{plan.finished:,} done and {plan.sleeping:,} sleeping runs",
             )  # fmt: skip
 
-    def recovery(self) -> Iterator[Figure]:
-        took = asyncio.run(engine_recovery.measure(self.sqlite(), stand_by=False))
-        yield Figure(
-            "resume after kill -9, SQLite", f"{took:.2f} s", "–", None, "at once", "", took < 1, "after its restart"
-        )
-        if self.server is not None:
-            lease = self.plan.lease
-            took = asyncio.run(engine_recovery.measure(self.postgres(), stand_by=True, lease=lease))
-            limit = lease / SECOND + 1
-            yield Figure(
-                "resume after kill -9, PostgreSQL", f"{took:.2f} s", f"lease {lease / SECOND:g} s", None,
-                f"≤ {limit:g} s", "", took <= limit, "in a worker that stood by",
-            )  # fmt: skip
-
 
 NAMES = (
     "runs_sqlite",
@@ -274,8 +202,13 @@ NAMES = (
     "intake",
     "claim",
     "recovery",
+    "workers",
+    "drain",
+    "keys",
+    "sleepers",
+    "waits",
+    "soak",
 )
-NEED_POSTGRES = {"runs_postgres", "runs_dbos"}
 
 
 def run(only: list[str], plan: Plan, *, say: Callable[[str], None]) -> list[Figure]:
@@ -315,13 +248,15 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--smoke", action="store_true", help="a very short run of everything, to see that it works")
     parser.add_argument("--only", action="append", choices=NAMES, help="measure only this; may be repeated")
-    parser.add_argument("--seconds", type=float, help="how long each turn of a throughput measurement takes")
+    parser.add_argument(
+        "--seconds", type=float, help="how long each turn of a throughput measurement, and a soak, takes"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     plan = SMOKE if options.smoke else FULL
     if options.seconds:
-        plan.seconds = options.seconds
+        plan.seconds = plan.soak = options.seconds
     figures = run(options.only or list(NAMES), plan, say=lambda text: print(text, file=sys.stderr, flush=True))
     if options.json:
         print(json.dumps([asdict(figure) for figure in figures], ensure_ascii=False, indent=2))

@@ -25,6 +25,9 @@ from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Ready, Sh
 
 AFTER_AN_ERROR = 0.25
 LOOK_ANYWAY_EVERY = 5.0
+SOONEST_LOOK = (
+    0.001  # what is to come sooner than in half of that, uvloop makes no timer of, and nobody can ask it when
+)
 GIVING_BACK_TAKES = 1.0
 SOLO_PATIENCE = 5.0
 CANCELLED_TIMES = 3
@@ -226,7 +229,7 @@ class Worker:
             if self._next_look.when() <= loop.time() + delay:
                 return
             self._next_look.cancel()
-        self._next_look = loop.call_later(delay, self._look_due)
+        self._next_look = loop.call_later(max(delay, SOONEST_LOOK), self._look_due)
 
     def _look_due(self) -> None:
         self._next_look = None

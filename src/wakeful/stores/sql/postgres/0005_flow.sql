@@ -169,3 +169,9 @@ alter table wakeful_step add constraint wakeful_step_state_check
 alter table wakeful_remedy drop constraint wakeful_remedy_verb_check;
 alter table wakeful_remedy add constraint wakeful_remedy_verb_check
   check (verb in ('replay', 'again', 'discard', 'release', 'redeliver', 'drop', 'fork', 'cancel', 'answer', 'resume'));
+
+-- These keep their history and change only at its end. By its defaults autovacuum comes when a fifth of a table is dead: the
+-- longer the history, the more dead rows a claim would read past, in the index of what is due.
+alter table wakeful_run set (autovacuum_vacuum_scale_factor = 0.02);
+alter table wakeful_effect set (autovacuum_vacuum_scale_factor = 0.02);
+alter table wakeful_delivery set (autovacuum_vacuum_scale_factor = 0.02);
