@@ -19,7 +19,7 @@ def event(**changes):
     return {
         "key": "k1", "app": "ops", "source": "/web", "id": "e1", "type": "a", "subject": None, "state": "accepted",
         "reason": None, "duplicates": 0, "accepted_at": AT_NOON, "envelope": {}, "conflicts": [], "decisions": [],
-        "same_id": 0, "admissions": [{"agent": "f", "state": "started", "run": "r1", "reason": None}], **changes,
+        "waited": [], "same_id": 0, "admissions": [{"agent": "f", "state": "started", "run": "r1", "reason": None}], **changes,
     }  # fmt: skip
 
 
@@ -28,7 +28,8 @@ def run(**changes):
         "id": "r1", "agent": "f", "state": "done", "attempts": 1, "crashes": 0, "reason": None, "app": "ops",
         "event": {"source": "/web", "id": "e1", "type": "a", "key": "k1", "data": None}, "created_at": AT_NOON,
         "started_at": AT_NOON, "finished_at": AT_ONE, "due_at": None, "owner": None, "steps": [], "history": [],
-        "remedies": [], "effects": [], "deliveries": [], "outcome": None, "outdated": False, "error": None, **changes,
+        "remedies": [], "effects": [], "deliveries": [], "outcome": None, "outdated": False, "error": None,
+        "parent": None, "children": [], **changes,
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.model import Decision, Event, Receipt
-from wakeful.operations import feeding, keeping, redelivery, redo
+from wakeful.operations import answering, feeding, keeping, redelivery, redo
 from wakeful.stores.base import StoredEvent
 
 Shown = dict[str, Any]
@@ -29,7 +29,7 @@ class Door(Protocol):
         ...
 
 
-class Reader(redo.Reading, redelivery.Reading, feeding.Reading, Protocol):
+class Reader(redo.Reading, redelivery.Reading, feeding.Reading, answering.Reading, Protocol):
     """What is stored, as JSON-ready objects.
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
@@ -105,7 +105,15 @@ class Reader(redo.Reading, redelivery.Reading, feeding.Reading, Protocol):
         ...
 
 
-class Store(redo.Redoing, redo.Releasing, redelivery.Redelivering, keeping.Keeping, feeding.Feeder, Protocol):
+class Store(
+    redo.Redoing,
+    redo.Releasing,
+    redelivery.Redelivering,
+    keeping.Keeping,
+    feeding.Feeder,
+    answering.Answering,
+    Protocol,
+):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
 
 
