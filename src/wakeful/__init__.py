@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wakeful.app import App
     from wakeful.clock import SystemClock, VirtualClock
-    from wakeful.errors import ConfigError, Denied, Failure, NotSent, Persistent, RateLimited, Transient, WakefulError
+    from wakeful.errors import (
+        ChildFailed,
+        ConfigError,
+        Denied,
+        Failure,
+        NotSent,
+        Persistent,
+        RateLimited,
+        TimedOut,
+        Transient,
+        WakefulError,
+    )
     from wakeful.execution.actions import Operation, action
     from wakeful.execution.fanout import Outcome
     from wakeful.execution.options import Backoff, step
@@ -23,6 +34,7 @@ __version__ = "0.1.0"
 __all__ = [
     "App",
     "Backoff",
+    "ChildFailed",
     "ConfigError",
     "Denied",
     "Event",
@@ -35,6 +47,7 @@ __all__ = [
     "Receipt",
     "Run",
     "SystemClock",
+    "TimedOut",
     "Transient",
     "VirtualClock",
     "WakefulError",
@@ -49,12 +62,14 @@ _HOMES = {
     "wakeful.app": ("App",),
     "wakeful.clock": ("SystemClock", "VirtualClock"),
     "wakeful.errors": (
+        "ChildFailed",
         "ConfigError",
         "Denied",
         "Failure",
         "NotSent",
         "Persistent",
         "RateLimited",
+        "TimedOut",
         "Transient",
         "WakefulError",
     ),

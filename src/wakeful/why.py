@@ -26,6 +26,7 @@ DID = {
     "redeliver": "had a message of it tried again",
     "drop": "discarded a message of it",
     "cancel": "cancelled it",
+    "answer": "answered its question",
 }
 
 
@@ -191,6 +192,7 @@ def tell_event(event: Shown) -> list[str]:
         "the other is kept as a conflict. Its sender should use a new id for a new fact."
         for conflict in event["conflicts"]
     ]
+    story += [f"Run {one['run']} of agent {one['agent']} waited for it, and took it." for one in event["waited"]]
     if event["state"] == "expired":
         story.append(f"Nothing ran, because {event['reason']}.")
     elif event["state"] == "quarantined":
@@ -230,6 +232,8 @@ def tell_run(
 ) -> list[str]:
     story = [f"Agent {run['agent']} took it as run {run['id']}" + (f" ({because})." if because else ".")]
     story += tell_events(run)
+    if run["parent"] is not None:
+        story.append(f"It was called by run {run['parent']}: `wakeful why {run['parent']}` tells that one's story.")
     story += tell_history(run)
     story += tell_change(run)
     story += tell_steps(run)
@@ -267,7 +271,7 @@ def tell_remedy(remedy: Shown) -> str:
     if remedy["verb"] == "fork":
         return tell_fork(remedy)
     did = DID[remedy["verb"]]
-    edited = " with edited data" if remedy["data"] is not None else ""
+    edited = " with edited data" if remedy["data"] is not None and remedy["verb"] != "answer" else ""
     why_so = f": {remedy['note'].rstrip('.')}" if remedy["note"] else ""
     return f"{remedy['operator']} {did}{edited} at {at(remedy['done_at'])}{why_so}."
 
@@ -347,6 +351,8 @@ def tell_steps(run: Shown) -> list[str]:
                 f"Step {step['name']} failed {number(step['tries'], 'time')}, with {failure(step['error'])}; "
                 f"it is tried again at {at(step['due_at'])}."
             )
+        elif step["state"] == "failed" and step["tries"] == 0:
+            told.append(f"Its wait {step['name']} ended without what it waited for: {failure(step['error'])}.")
         elif step["state"] == "failed":
             told.append(
                 f"Step {step['name']} failed for good after {number(step['tries'], 'try')}: {failure(step['error'])}."
@@ -494,6 +500,8 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
             return [f"It waits for more events, or for a newer one, {until}.", *who_takes_it(alive)]
         case "ready":
             return [f"It is ready to run{because}.", *who_takes_it(alive)]
+        case "waiting" if run["error"] is None and (waits := tell_waits(run, present)):
+            return [*waits, *([] if alive else who_takes_it(alive))]
         case "waiting":
             due = moment(run["due_at"])
             if due is not None and due > present:
@@ -560,6 +568,40 @@ def tell_stopping(run: Shown, present: Microseconds, alive: list[Shown]) -> list
         left = readable(due - present)
         return [asked, f"Undoing what it did goes on at {at(run['due_at'])}, {left} from now ({run['reason']})."]
     return [asked, "What it did is undone first, the latest first.", *who_takes_it(alive)]
+
+
+def tell_waits(run: Shown, present: Microseconds) -> list[str]:
+    """What it waits for: since when, until when, and who can bring it."""
+    return [tell_wait(step, run["children"], present) for step in run["steps"] if step["state"] == "waiting"]
+
+
+def tell_wait(step: Shown, children: list[Shown], present: Microseconds) -> str:
+    awaited, since = step["waits_for"], f"Since {at(step['started_at'])} it"
+    until = moment(step["due_at"]) or present
+    left = f"{readable(until - present)} from now" if until > present else "and that time has come"
+    if "event" in awaited:
+        event = awaited["event"]
+        about = f" about {event['subject']}" if event["subject"] else ""
+        where = f" where {event['where']}" if event["where"] else ""
+        option = f" --subject {event['subject']}" if event["subject"] else ""
+        return (
+            f"{since} waits for an event {event['type']}{about}{where}, until {at(step['due_at'])} at the latest, {left}; "
+            f"then the wait ends with TimedOut. `wakeful emit APP {event['type']}{option}` brings one."
+        )
+    if "child" in awaited:
+        state = next((f" and which is {one['state']}" for one in children if one["id"] == awaited["child"]), "")
+        return (
+            f"{since} waits for run {awaited['child']} of agent {awaited['agent']}, which it called{state}, until "
+            f"{at(step['due_at'])} at the latest, {left}. `wakeful why {awaited['child']}` tells what that one is doing."
+        )
+    if "question" in awaited:
+        return (
+            f"{since} asks {awaited['to'] or 'people'}: {awaited['question'].rstrip('.')} It waits for an answer until "
+            f"{at(step['due_at'])} at the latest, {left}; then the wait ends with TimedOut. Answer it with "
+            f"`wakeful approvals answer {awaited['approval']} ANSWER`; `wakeful approvals show {awaited['approval']}` "
+            "shows what is expected."
+        )
+    return f"{since} sleeps, until {at(step['due_at'])}, {left}. It goes on by itself then."
 
 
 def tell_turn(run: Shown, turn: str) -> str:

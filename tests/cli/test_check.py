@@ -142,3 +142,136 @@ def test_secrets_that_are_missing_here_are_named(wakeful, folder, monkeypatch):
     monkeypatch.setenv("HOOK_SECRET", "x")
     monkeypatch.setenv("HOOK_TOKEN", "y")
     assert wakeful("check", "app.py", "--json").json["notes"] == []
+
+
+FORESEEN = """
+from wakeful import App, Run, on
+
+app = App("foreseen")
+
+
+async def helper(run):
+    await run.sleep("soon")
+
+
+def move(db, other):
+    other.emit("x")
+
+
+@app.agent(on("a"))
+async def first(run: Run) -> None:
+    await run.call("secnd")
+    await run.call(second)
+    await run.call(helper)
+    await run.wait_for("paid.*")
+    await run.wait_for("paid", where="data.amount >", timeout="1x")
+    await helper(run)
+    await run.transaction(move, run)
+    await run.transaction(lambda db: run.uuid())
+
+    def inner(db):
+        run.log.info("fine")
+        return run.now()
+
+    await run.transaction(inner)
+
+
+@app.agent()
+async def second(context: Run) -> None:
+    await context.call("first")
+    async with context.lock("till"):
+        await context.sleep("1s")
+        await context.sleep("1h")
+        await context.ask("sure?")
+"""
+LINES = {
+    17: "agent first: run.call('secnd'): there is no such agent. Did you mean \"second\"?",
+    19: "agent first: run.call('helper'): there is no such agent.",
+    20: "agent first: run.wait_for('paid.*'): give the one type to wait for, without *",
+    21: "agent first: run.wait_for: where: ",
+    8: "agent first: run.sleep: ",
+    12: "agent first: other.emit inside run.transaction: it would not be the same again on resume.",
+    24: "agent first: run.uuid inside run.transaction",
+    28: "agent first: run.now inside run.transaction",
+    38: "agent second: run.sleep inside run.lock: a run that waits is put away",
+    39: "agent second: run.ask inside run.lock",
+    35: "agent second: run.call('first') goes round in a circle: first → second → first.",
+}
+
+
+def test_what_the_source_of_handlers_shows_to_be_wrong(wakeful, folder):
+    (folder / "app.py").write_text(FORESEEN)
+    found = wakeful("check", "app.py", "--json", code=1).json["problems"]
+    for line, words in LINES.items():
+        assert [one for one in found if one.startswith(words) and one.endswith(f"(app.py:{line})")], (words, found)
+    (late,) = [one for one in found if "run.wait_for: timeout" in one]
+    assert "'1x'" in late
+    assert len(found) == len(LINES) + 1
+    assert "goes round in a circle" in wakeful("check", "app.py", code=1).err
+
+
+SURELY_FINE = """
+import agents_elsewhere
+from wakeful import App, Run, on
+
+app = App("fine")
+NAME = "nobody"
+
+
+def sleep(run):
+    run.sleep("soon")
+
+
+async def other(run, second):
+    await second.sleep("soon")
+
+
+class run:
+    async def call(self, name): ...
+
+
+@app.agent(on("a"))
+async def first(run: Run, data: dict) -> None:
+    await run.call(NAME)
+    await run.call(data["agent"])
+    await run.call(f"{NAME}")
+    second = data
+    await run.call(second)
+    await run.sleep(data["span"])
+    await run.sleep(90)
+    await run.wait_for("paid", where="data.amount >= values.least", values={"least": 3}, timeout=None)
+    await run.wait_for(data["type"], where=data["where"])
+    await other(data, run=run)
+    other(*data, run)
+
+    def another(run):
+        run.call("nobody")
+
+    async with run.lock("till"):
+        await run.sleep("2s")
+
+        async def later():
+            await run.sleep("1h")
+
+    await run.transaction(agents_elsewhere.move, run)
+    await run.transaction(another, 1)
+    await run.ask("sure?", timeout="4h")
+
+
+@app.agent()
+async def second(run: Run) -> None:
+    run = {}
+    run.call("nobody")
+    exec("run.call('nobody')")
+
+
+made = {}
+exec("async def third(run):\\n    await run.call('nobody')", made)
+app.agent(name="third")(made["third"])
+"""
+
+
+def test_what_is_not_certain_is_not_told(wakeful, folder):
+    (folder / "agents_elsewhere.py").write_text("def move(db, run):\n    run.emit('x')\n")
+    (folder / "app.py").write_text(SURELY_FINE)
+    assert wakeful("check", "app.py", "--json").json["problems"] == []

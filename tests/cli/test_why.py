@@ -19,7 +19,7 @@ def event(**changes):
     return {
         "key": "k1", "app": "ops", "source": "/web", "id": "e1", "type": "a", "subject": None, "state": "accepted",
         "reason": None, "duplicates": 0, "accepted_at": AT_NOON, "envelope": {}, "conflicts": [], "decisions": [],
-        "same_id": 0, "admissions": [{"agent": "f", "state": "started", "run": "r1", "reason": None}], **changes,
+        "waited": [], "same_id": 0, "admissions": [{"agent": "f", "state": "started", "run": "r1", "reason": None}], **changes,
     }  # fmt: skip
 
 
@@ -30,7 +30,8 @@ def run(**changes):
         "started_at": AT_NOON, "finished_at": AT_ONE, "due_at": None, "owner": None, "steps": [], "history": [],
         "remedies": [], "effects": [], "deliveries": [], "outcome": None, "outdated": False, "error": None,
         "events": [{"source": "/web", "id": "e1", "type": "a", "key": "k1"}], "key": None, "priority": None,
-        "gathers_until": None, "ahead": None, "behind": None, **changes,
+        "gathers_until": None, "ahead": None, "behind": None,
+        "parent": None, "children": [], **changes,
     }  # fmt: skip
 
 

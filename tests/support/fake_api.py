@@ -13,6 +13,8 @@ from wakeful.app import App
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
 from wakeful.stores.base import (
+    AnswerApproval,
+    Answered,
     Cancelled,
     CancelRun,
     ChangePause,
@@ -46,6 +48,9 @@ RUN_DETAIL = RUN | {
     "effects": [],
     "decisions": [],
     "deliveries": [],
+    "parent": None,
+    "children": [],
+    "outdated": False,
     "output": {"nan": float("nan")},
     "error": None,
     "outcome": None,
@@ -117,6 +122,22 @@ STATE = {
     "note": None,
     "run": None,
 }
+APPROVAL = {
+    "id": "app",
+    "app": "shop",
+    "agent": "review",
+    "run": "abc",
+    "question": "Refund it?",
+    "to": "ops",
+    "schema": {"type": "boolean"},
+    "state": "open",
+    "answer": None,
+    "answered_by": None,
+    "note": None,
+    "asked_at": "1970-01-01T00:00:01Z",
+    "due_at": "1970-01-01T01:00:01Z",
+    "answered_at": None,
+}
 CURSOR = "page-2"
 
 
@@ -181,6 +202,14 @@ class FakeReader:
         self._ask(identifier=identifier)
         return EFFECT if identifier == "eff" else None
 
+    async def approvals(self, *, state=None, limit=50, after=None) -> dict[str, Any]:
+        self._ask(state=state, limit=limit, after=after)
+        return {"approvals": [APPROVAL], "next": CURSOR}
+
+    async def approval(self, identifier: str) -> dict[str, Any] | None:
+        self._ask(identifier=identifier)
+        return APPROVAL if identifier == "app" else None
+
     async def dead(self, *, agent=None) -> list[dict[str, Any]]:
         self._ask(agent=agent)
         return self.letters if agent in (None, "review") else []
@@ -238,6 +267,7 @@ class FakeStore:
         self.redelivered: list[RedoDelivery] = []
         self.released: list[ReleaseRun] = []
         self.changed: list[ChangeState] = []
+        self.answered: list[AnswerApproval] = []
         self.paused: list[ChangePause] = []
         self.cancelled: list[CancelRun] = []
         self.forked: list[ForkRun] = []
@@ -290,6 +320,12 @@ class FakeStore:
     async def change_state(self, request: ChangeState) -> int:
         self.changed.append(request)
         return 4
+
+    async def answer(self, request: AnswerApproval) -> Answered | None:
+        """The first stands."""
+        self.answered.append(request)
+        by = self.answered[0].operator
+        return Answered(request.id, "abc", first=len(self.answered) == 1, state="answered", answered_by=by)
 
     async def record_operation(self, request: RecordOperation) -> None:
         self.operations.append(request)

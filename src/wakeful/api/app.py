@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from wakeful.api.alarms import alarm_routes
+from wakeful.api.approvals import approval_routes
 from wakeful.api.deliveries import delivery_routes
 from wakeful.api.effects import effect_routes
 from wakeful.api.events import event_routes
@@ -44,6 +45,7 @@ def create_api(
         *event_routes(door, reader, settings.body_limit),
         *run_routes(reader),
         *effect_routes(reader, store, settings),
+        *approval_routes(reader, store, settings),
         *delivery_routes(reader, store, settings),
         *state_routes(reader, store, agents, settings),
         *pause_routes(reader, store, agents, settings),

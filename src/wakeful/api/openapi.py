@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from wakeful.api.alarms import ALARM_STATES
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
+from wakeful.api.openapi_approvals import approval_paths, approval_schemas
 from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
@@ -151,6 +152,7 @@ def _paths() -> Json:
         },
         "/v1/why/{identifier}": one("why", "The whole story of an event, a run or a delivery", "identifier", "Story"),
         **effect_paths(),
+        **approval_paths(),
         **delivery_paths(),
         **state_paths(),
         **pause_paths(),
@@ -243,6 +245,9 @@ def _schemas() -> Json:
     }
     detail: Json = {name: {"type": "array"} for name in ("steps", "effects", "decisions", "deliveries")}
     outdated = "A held output that cannot be released: it would save a state that was changed since"
+    called = object_of({name: {"type": "string"} for name in ("id", "agent", "state")}, "id", "agent", "state")
+    detail |= {"parent": {"type": ["string", "null"], "description": "The run that called it with run.call"}}
+    detail |= {"children": {"type": "array", "items": called, "description": "Runs that it called"}}
     detail |= {"outdated": {"type": "boolean", "description": outdated}}
     number = {"type": ["integer", "null"]}
     nullable = {"type": ["string", "null"]}
@@ -279,6 +284,7 @@ def _schemas() -> Json:
         **pause_schemas(),
         **stopping_schemas(),
         **output_schemas(),
+        **approval_schemas(),
         "StoredEvent": reference,
         "Run": object_of(run, *run),
         "RunDetail": object_of(run | detail, *run, *detail),
@@ -299,7 +305,7 @@ def _responses() -> Json:
         "413": "The body is over the limit; it was not read to the end",
         "415": "This Content-Type carries no event",
         "421": "The Host header names another server",
-        "422": "This Idempotency-Key was used for another request, or the data or the state does not fit the agent",
+        "422": "This Idempotency-Key was used for another request, or the data, the state or the answer does not fit",
         "503": "The store is unavailable: it may be stored; sending it again is safe",
     }
     answers = {status: answer(description, reference("Problem"), MEDIA_TYPE) for status, description in words.items()}

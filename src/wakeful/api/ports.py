@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.model import Decision, Event, Flow, Receipt
-from wakeful.operations import cancelling, feeding, forking, keeping, pausing, redelivery, redo
+from wakeful.operations import answering, cancelling, feeding, forking, keeping, pausing, redelivery, redo
 from wakeful.stores.base import StoredEvent
 
 Shown = dict[str, Any]
@@ -29,7 +29,7 @@ class Door(Protocol):
         ...
 
 
-class Reader(redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading, Protocol):
+class Reader(redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading, answering.Reading, Protocol):
     """What is stored, as JSON-ready objects.
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
@@ -114,6 +114,7 @@ class Store(
     cancelling.Cancelling,
     forking.Forking,
     pausing.Pausing,
+    answering.Answering,
     Protocol,
 ):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "trace": ("trace", "show a run: steps, arguments, results, attempts, errors, times"),
     "why": ("why", "tell the whole story of an event, a run or a delivery"),
     "effects": ("effects", "list what runs did outside; settle what is held for a person"),
+    "approvals": ("approvals", "list what runs ask people, and answer"),
     "release": ("release", "let a held output out, although it did not pass its checks"),
     "deliveries": ("deliveries", "list messages on their way to channels; replay or discard dead ones"),
     "state": ("state", "show, set or clear what an agent keeps from run to run"),

@@ -35,7 +35,7 @@ def execute(arguments: argparse.Namespace) -> int:
         app = load_app(arguments.app)
     except ConfigError as error:
         problems.append(str(error))
-    problems += [] if app is None else app.unknown_channels()
+    problems += [] if app is None else [*app.unknown_channels(), *handler_problems(app)]
     problems += [problem for problem in (store_problem(arguments, app), host_problem(arguments.host)) if problem]
     found = report(arguments, app, problems)
     if arguments.json:
@@ -57,6 +57,15 @@ def report(arguments: argparse.Namespace, app: App | None, problems: list[str]) 
         "problems": problems,
         "notes": [] if app is None else notes(app),
     }
+
+
+def handler_problems(app: App) -> list[str]:
+    """What the source of the handlers shows to be wrong."""
+    from wakeful.execution.foreseen import foresee
+    from wakeful.loading import shorter_paths
+
+    found = foresee({name: agent.function for name, agent in app.agents.items()})
+    return [shorter_paths(problem) for problem in found]
 
 
 def store_problem(arguments: argparse.Namespace, app: App | None) -> str | None:

@@ -63,8 +63,10 @@ def show_runs(arguments: argparse.Namespace) -> int:
         return 0
     out, present = terminal(), now()
     columns = ["run", "agent", "state", "tries", "took", "event", "made", "note"]
-    if out.width < WIDE:
+    if out.width < WIDE and arguments.state != "waiting":
         columns.remove("note")
+    elif out.width < WIDE:  # what they wait for is what is asked; they have not finished, and nothing was tried in vain
+        columns.remove("event")
     if out.width < NARROW:
         columns.remove("tries")
         columns.remove("took")
@@ -82,7 +84,7 @@ def show_runs(arguments: argparse.Namespace) -> int:
             "note": Text(plain(f"{crashed}{run['reason'] or ''}".removesuffix("; ")), style="dim"),
         }
         rows.append([cells[column] for column in columns])
-    print_table(out, columns, rows, flexible="event")
+    print_table(out, columns, rows, flexible="event" if "event" in columns else "note")
     if arguments.state == "held":
         show_held(arguments, page["runs"])
     say_more(page, "runs")

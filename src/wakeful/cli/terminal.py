@@ -41,6 +41,8 @@ STYLES = {
     "confirmed": "green",
     "staged": "cyan",
     "open": "red",
+    "answered": "green",
+    "withdrawn": "dim",
     "acknowledged": "yellow",
     "resolved": "green",
 }

@@ -44,6 +44,7 @@ DONE = {
     "drop": "message discarded",
     "fork": "forked",
     "cancel": "cancelled",
+    "answer": "answered",
 }
 
 
@@ -86,7 +87,7 @@ class Drawing:
 
     def tree(self, run: Shown) -> Tree:
         tree = Tree(self._head(run), guide_style="dim")
-        self._event(tree, run["event"], run["created_at"])
+        self._event(tree, run["event"], run["created_at"], run["parent"])
         for event in run["events"][1:]:
             words = f"{event['type']}  {event['id']} from {event['source']}"
             branch = tree.add(Text.assemble(("and event ", "dim"), self._fit(plain(words), 10)))
@@ -122,12 +123,14 @@ class Drawing:
         parts += [(f"  {', '.join(counts)}", "dim")] if counts else []
         return Text.assemble(*parts)
 
-    def _event(self, tree: Tree, event: Shown, created: str) -> None:
+    def _event(self, tree: Tree, event: Shown, created: str, parent: str | None) -> None:
         when = f"  {clock_time(created)}, {ago(created, self._present)}"
         branch = tree.add(
             Text.assemble(("event ", "dim"), self._fit(plain(event["type"]), 6 + len(when)), (when, "dim"))
         )
         branch.add(Text(self._fit(plain(f"{event['id']} from {event['source']}"), 8)))
+        if parent is not None:
+            branch.add(Text.assemble(("called by run ", "dim"), plain(parent)))
         if event["data"] is not None:
             branch.add(Text.assemble(("data ", "dim"), self._value(event["data"], 13)))
 
@@ -149,7 +152,8 @@ class Drawing:
         line = Text.assemble((did, "cyan"), self._fit(plain(words), len(did) + len(when)), (when, "dim"))
         branch = tree.add(line)
         if remedy["data"] is not None:
-            branch.add(Text.assemble(("data ", "dim"), self._value(remedy["data"], 13)))
+            word = "answer " if remedy["verb"] == "answer" else "data "
+            branch.add(Text.assemble((word, "dim"), self._value(remedy["data"], 8 + len(word))))
         error = remedy["error"] or {}
         if "delivery" in error:
             branch.add(Text.assemble(("message ", "dim"), plain(error["delivery"]), " was ", state("dead")))
@@ -192,7 +196,8 @@ class Drawing:
     def _step(self, tree: Tree, step: Shown) -> None:
         facts = [readable(round(step["duration"] * SECOND))] if step["duration"] and step["state"] != "retrying" else []
         facts += [f"{step['tries']} tries"] if step["tries"] > 1 else []
-        facts += [f"again {ago(step['due_at'], self._present)}"] if step["due_at"] else []
+        word = "ends" if step["state"] == "waiting" else "again"
+        facts += [f"{word} {ago(step['due_at'], self._present)}"] if step["due_at"] else []
         end = f"  {', '.join(facts)}" if facts else ""
         given = step["arguments"]
         if step["name"].startswith("emit ") and isinstance(
@@ -201,6 +206,8 @@ class Drawing:
             given = [one for one in given[1:] if one is not None]
         called = self._fit(plain(f"{step['name']}{arguments_of(given)}"), 14 + len(end))
         branch = tree.add(Text.assemble(("step ", "dim"), called, "  ", state(step["state"]), (end, "dim")))
+        if step["waits_for"] is not None and (words := waits_for(step["waits_for"])):
+            branch.add(Text(self._fit(plain(words), 8)))
         if step["state"] == "done" and step["result"] is not None:
             branch.add(Text.assemble(("→ ", "dim"), self._value(step["result"], 10)))
         earlier = step["failures"] if step["state"] == "done" else step["failures"][:-1]
@@ -266,6 +273,19 @@ class Drawing:
 
     def _fit(self, text: str, taken: int = 4) -> str:
         return text if self._full else cut(text, self._width - taken - 4)
+
+
+def waits_for(awaited: Shown) -> str:
+    """Whom a wait can be ended by; nobody ends a sleep."""
+    if "child" in awaited:
+        return f"for run {awaited['child']} of agent {awaited['agent']}"
+    if "question" in awaited:
+        return f"for an answer: wakeful approvals answer {awaited['approval']} ANSWER"
+    if "event" in awaited:
+        event = awaited["event"]
+        about = f" about {event['subject']}" if event["subject"] else ""
+        return f"for event {event['type']}{about}" + (f" where {event['where']}" if event["where"] else "")
+    return ""
 
 
 def by_another(one: Shown, run: str) -> list[str]:

@@ -68,6 +68,8 @@ class Reader:
         return {
             **summary,
             "root": row[15],
+            "parent": await self._parent(row[0]),
+            "children": await self._children(row[0]),
             "event": {**summary["event"], "key": event_key, "data": from_json(envelope).get("data")},
             "events": [member_summary(one) for one in members] or [{**summary["event"], "key": event_key}],
             **flow_summary(flow[0]),
@@ -324,6 +326,7 @@ class Reader:
             ],
             "conflicts": [{"envelope": _json(envelope), "seen_at": to_text(seen)} for _, envelope, seen in conflicts],
             "decisions": [decision_summary(one) for one in decisions],
+            "waited": [{"run": run, "agent": agent} for run, agent in await self._database.fetch("who_waited", row[0])],
             "same_id": len(rows) - 1,
         }
 
@@ -425,6 +428,16 @@ class Reader:
             message = f"{identifier} is the beginning of more than one run's id: give more of it"
             raise NotFound(message)
         return await self._run_of_id(f"{roots[0][0]}{dot}{generation}") if roots else None
+
+    async def _parent(self, seq: int) -> str | None:
+        """The run that called it."""
+        rows = await self._database.fetch("parent_of_run", seq)
+        return str(rows[0][0]) if rows else None
+
+    async def _children(self, seq: int) -> list[dict[str, Any]]:
+        """The runs that it called, in that order."""
+        rows = await self._database.fetch("children_of_run", seq)
+        return [{"id": identifier, "agent": agent, "state": state} for identifier, agent, state in rows]
 
     async def _outdated(self, seq: int) -> bool:
         """Would a held output save a state over one that was changed since?"""

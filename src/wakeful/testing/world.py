@@ -17,12 +17,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
+from pydantic_core import from_json
+
 from wakeful.clock import Duration, Microseconds, VirtualClock, duration
 from wakeful.errors import ConfigError, NotFound, did_you_mean
 from wakeful.execution.actions import Action
 from wakeful.execution.call import call
 from wakeful.execution.run import TURNS_BEFORE_LEAVING
-from wakeful.model import RUN_STATES, DeliveryState, EffectState, Event, Receipt
+from wakeful.model import RUN_STATES, ApprovalState, DeliveryState, EffectState, Event, Receipt
+from wakeful.operations.answering import answer_question
+from wakeful.operations.shape import misfits
 from wakeful.output.channels.base import Channel, Message
 from wakeful.output.channels.event import EventChannel
 from wakeful.runtime import Runtime
@@ -78,6 +82,7 @@ class World:
         self._mail = Mail()
         self._probe = probe
         self._fakes: list[Fake] = []
+        self._answers: dict[str, Any] = {}
         self._exit = contextlib.AsyncExitStack()
         self._runtime: Runtime | None = None
         self._time = VirtualTime(self.clock)
@@ -201,6 +206,8 @@ class World:
         end = self.clock.now() + duration(at_most)
         for _ in range(MOST_SKIPS):
             await self._work()
+            if await self._answer_what_is_asked():
+                continue
             due = await self._next_due() if skip else None
             if due is None or due > end:
                 return
@@ -216,7 +223,7 @@ class World:
         end = self.clock.now() + duration(by)
         await self.drain(at_most=by)
         self._time.move_to(end)
-        await self._work()
+        await self.drain(skip=False)
 
     async def _work(self) -> None:
         """Until nothing is due, or all that still runs waits for time."""
@@ -273,6 +280,46 @@ class World:
             found = "is not there" if settled is None else f"is {settled.effect.state} and waits for nobody"
             message = f"effect {identifier} {found}: world.effects(state='held') lists what waits for a person"
             raise NotFound(message)
+
+    async def questions(self, *, state: str | None = "open") -> list[dict[str, Any]]:
+        """What runs ask people, in the order in which they asked; `state=None` for all of it."""
+        refuse_unknown_state("questions", state, get_args(ApprovalState))
+        reader = self.runtime.reader
+        found = await every_page(lambda after: reader.approvals(state=state, limit=LONGEST_PAGE, after=after))
+        return list(reversed(found["approvals"]))
+
+    async def answer(self, question: Mapping[str, Any] | str, answer: Any) -> None:
+        """Answer an open question: one of `questions()`, its id, or words of it. Its run goes on at the next drain."""
+        asked = question if isinstance(question, str) else str(question["id"])
+        found = [one for one in await self.questions() if asked == one["id"] or asked in one["question"]]
+        if len(found) != 1:
+            listed = ", ".join(repr(one["question"]) for one in found or await self.questions()) or "nothing"
+            message = f"world.answer({asked!r}): {len(found)} open questions are like that. Open: {listed}"
+            raise NotFound(message)
+        await self._answer(found[0], answer)
+
+    def when_asked(self, question: str, answer: Any) -> None:
+        """Whenever a run asks something with these words in it, somebody answers so before any time passes."""
+        self._answers[question] = answer
+
+    async def _answer_what_is_asked(self) -> bool:
+        """What was said before about questions that are open now; was there any?"""
+        known = [
+            (one, answer)
+            for one in (await self.questions() if self._answers else [])
+            for words, answer in self._answers.items()
+            if words in one["question"]
+        ]
+        for one, answer in known:
+            await self._answer(one, answer)
+        return bool(known)
+
+    async def _answer(self, question: Mapping[str, Any], answer: Any) -> None:
+        wrong = misfits(from_json(to_text(answer, what="the answer")), question["schema"])
+        if wrong:
+            message = f"the answer to {question['question']!r} does not fit: {'; '.join(wrong)}"
+            raise ValueError(message)
+        await answer_question(self.runtime.store, question["id"], answer, operator="a test")
 
     # fakes
 

@@ -69,6 +69,7 @@ create table wakeful_wait (
   primary key (run_seq, key)
 );
 create index wakeful_wait_open on wakeful_wait (app, type, subject) where event_seq is null;
+create index wakeful_wait_taken on wakeful_wait (event_seq) where event_seq is not null;
 create index wakeful_wait_unsettled on wakeful_wait (app, registered_at) where settled = 0;
 
 -- Questions to people.

@@ -1,0 +1,80 @@
+"""Questions of runs to people, and their answers. The command line and the HTTP API share this.
+
+what they write ──► understood (`yes`, text without quotes, JSON) ──► does it fit what was asked? ──► stored; the first stands
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from wakeful.errors import InvalidEvent
+from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
+from wakeful.operations.shape import fits
+from wakeful.stores.base import AnswerApproval, Answered, RecordOperation
+from wakeful.values import to_text
+
+Question = dict[str, Any]
+
+YES_AND_NO = {"yes": True, "y": True, "no": False, "n": False}
+
+
+class Reading(Protocol):
+    """What is asked."""
+
+    async def approvals(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> Question: ...
+
+    async def approval(self, identifier: str, /) -> Question | None: ...
+
+
+class Answering(Protocol):
+    """Where answers go."""
+
+    async def answer(self, request: AnswerApproval, /) -> Answered | None: ...
+
+    async def record_operation(self, request: RecordOperation, /) -> None: ...
+
+
+def understand(text: str, schema: dict[str, Any] | None) -> Any:
+    """What a person wrote: JSON where that fits, else `yes` or `no`, else the text as it stands. ValueError tells why not.
+
+    A question without a schema takes JSON, yes or no: `never` as a text would count as true in the code.
+    """
+    problem: str | None = None
+    try:
+        value = read_json(text.encode(), depth=DEPTH_LIMIT, inside=("answer",))
+    except (InvalidEvent, UnicodeError) as error:
+        value, problem = text, str(error)
+    word = YES_AND_NO.get(text.strip().lower())
+    read_as = [value, text] if word is None else [value, word, text]
+    fitting = [one for one in read_as if fits(one, schema)]
+    if problem is not None and word is None and (schema is None or (not fitting and text.lstrip()[:1] in {"{", "["})):
+        hint = "" if text.lstrip()[:1] in {"{", "["} else f""". Text needs quotes: '"{text}"'"""
+        message = f"{problem}{hint}"
+        raise ValueError(message)
+    if schema is None and word is not None:
+        return word
+    return fitting[0] if fitting else value
+
+
+async def answer_question(
+    store: Answering, question: str, value: Any, *, operator: str, note: str | None = None
+) -> Answered | None:
+    """Store an answer, and note who gave it. None when there is no such question."""
+    answered = await store.answer(AnswerApproval(question, to_text(value, what="the answer"), operator, note))
+    if answered is not None and answered.first:
+        await store.record_operation(RecordOperation(operator, "answer", None, question, note))
+    return answered
+
+
+def which_stands(question: Question) -> str:
+    """What somebody is told whose answer came too late."""
+    match question["state"]:
+        case "answered":
+            words = f"{question['answered_by']} answered it at {question['answered_at']}"
+        case "expired":
+            words = f"nobody answered it until {question['due_at']}, and run {question['run']} went on without"
+        case "withdrawn":
+            words = f"run {question['run']}, which asked it, is over"
+        case state:
+            words = f"it is {state}"
+    return f"question {question['id']}: {words}. Nothing was changed by this answer"

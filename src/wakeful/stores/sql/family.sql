@@ -1,0 +1,12 @@
+-- Which runs belong together, for people: who called whom, and whom an event woke.
+
+-- parent_of_run(seq) --
+select parent.id from wakeful_run run join wakeful_run parent on parent.seq = run.parent_seq where run.seq = :seq
+
+-- children_of_run(seq) --
+select id, agent, state from wakeful_run where parent_seq = :seq order by seq
+
+-- who_waited(event_seq) --
+-- Runs that waited for an event and took it.
+select run.id, run.agent from wakeful_wait wait join wakeful_run run on run.seq = wait.run_seq
+where wait.event_seq = :event_seq order by run.seq
