@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -33,9 +33,11 @@ from wakeful.output.channels.base import Channel
 from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
-from wakeful.settings import sqlite_path, store_url
+from wakeful.secrets import Secret
+from wakeful.settings import encryption_keys, sqlite_path, store_url
 from wakeful.stores.base import Alarm, RaiseAlarm, Ready
 from wakeful.stores.journal import Probe
+from wakeful.stores.keyring import read_keys
 from wakeful.stores.reading import Reader
 from wakeful.stores.store import Database, DatabaseStore
 
@@ -47,16 +49,17 @@ FULL_AGAIN_AFTER = 60.0
 LAST_ALARMS_TAKE_AT_MOST = 2.0
 
 
-def open_database(url: str, clock: Clock) -> Database:
-    """The database of a store's address."""
+def open_database(url: str, clock: Clock, *, encryption: Sequence[Secret] | None = None) -> Database:
+    """The database of a store's address. Its payloads are encrypted with the given keys, else with those of the setting."""
     path = sqlite_path(url)
+    ring = read_keys(encryption, encryption_keys())
     if path is not None:
         from wakeful.stores.sqlite import SqliteBackend
 
-        return SqliteBackend(path, clock)
+        return SqliteBackend(path, clock, ring=ring)
     from wakeful.stores.postgres import PostgresBackend
 
-    return PostgresBackend(url, clock)
+    return PostgresBackend(url, clock, ring=ring)
 
 
 class Runtime:
@@ -79,7 +82,7 @@ class Runtime:
         self.clock = clock
         self.grace = grace
         self.url = store_url(store or app.store)
-        self.database = open_database(self.url, clock)
+        self.database = open_database(self.url, clock, encryption=app.encryption)
         self.store = DatabaseStore(self.database, probe=probe)
         self.reader = Reader(self.database)
         self.log = structlog.get_logger("wakeful").bind(app=app.name)

@@ -478,6 +478,16 @@ class RecordOperation:
     detail: str | None = None
 
 
+# keeping
+
+
+@dataclass(slots=True)
+class EnterCipher:
+    """Payloads are about to be encrypted with the key of this id."""
+
+    id: str
+
+
 @dataclass(slots=True)
 class Ready:
     """Runs became ready: of these agents of this app (None: anything may have)."""

@@ -11,6 +11,7 @@ from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound
 from wakeful.stores.base import Row, StoredEvent
 from wakeful.stores.migrations import missing, refuse_behind
+from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 
 LONGEST_PAGE = 500
@@ -23,6 +24,7 @@ class ReadableDatabase(Protocol):
     """What reading needs of a database."""
 
     dialect: Dialect
+    codec: Codec
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
     async def applied_migrations(self) -> list[Row]: ...
@@ -317,6 +319,8 @@ class Reader:
         """Does the store answer, with the right schema? Raises StoreUnavailable or SchemaMismatch."""
         applied = await self._database.applied_migrations()
         refuse_behind(missing(self._database.dialect, {row[0] for row in applied}))
+        used = [row[0] for row in await self._database.fetch("list_ciphers")]
+        refuse_missing_keys(used, self._database.codec.ring)
         return {"store": self._database.dialect, "schema": max(row[0] for row in applied)}
 
     async def _find_run(self, identifier: str) -> Row | None:

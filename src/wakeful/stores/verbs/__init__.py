@@ -17,6 +17,7 @@ from wakeful.stores.base import (
     ClaimRuns,
     CloseRun,
     CommitRun,
+    EnterCipher,
     FeedEvents,
     FinishRun,
     ForgetRuns,
@@ -42,6 +43,7 @@ from wakeful.stores.verbs.claim import claim_runs, forget_runs
 from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
 from wakeful.stores.verbs.feed import feed_events
+from wakeful.stores.verbs.keeping import enter_ciphers
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
 from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
@@ -52,6 +54,7 @@ from wakeful.stores.verbs.state import change_states
 Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 
 VERBS: dict[type, Verb] = {
+    EnterCipher: enter_ciphers,
     RegisterProcess: register_processes,
     BuryProcess: bury_processes,
     TransactStep: transact_steps,
