@@ -118,7 +118,11 @@ class App:
         for channel, kind in (channels or {}).items():
             self.channel(channel, kind)
         self.retention = read_duration("retention", retention, f"App({name!r})")
-        self.deduplication = read_duration("deduplication", deduplication, f"App({name!r})")
+        window = read_duration("deduplication", deduplication, f"App({name!r})")
+        if window is None:
+            message = f'App({name!r}): deduplication must be how long identities are kept, like "90d"'
+            raise ConfigError(message)
+        self.deduplication = window
         self.archive = None if archive is None else Path(archive)
         if isinstance(encryption, str | Env):
             message = f'App({name!r}): encryption must be a list of keys, like [env("WAKEFUL_KEY")]'

@@ -3,7 +3,7 @@
 store ─ journal ─┬─ door (intake)
                  ├─ worker ─ executor ─ run
                  ├─ courier ─ channels
-                 ├─ membership (lease) and reaper
+                 ├─ membership (lease), reaper and housekeeper
                  └─ reader ─ HTTP API
 """
 
@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from wakeful.archive import append_to_day
 from wakeful.clock import Clock, Microseconds, SystemClock
 from wakeful.errors import StoreFull, StoreUnavailable
 from wakeful.execution.executor import Executor
+from wakeful.execution.housekeeping import PAUSE, Housekeeper, Retention
 from wakeful.execution.lease import LEASE, Membership
 from wakeful.execution.reaper import Reaper
 from wakeful.execution.surroundings import Surroundings
@@ -35,8 +37,9 @@ from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
 from wakeful.secrets import Secret
 from wakeful.settings import encryption_keys, sqlite_path, store_url
-from wakeful.stores.base import Alarm, RaiseAlarm, Ready
+from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready
 from wakeful.stores.journal import Probe
+from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import read_keys
 from wakeful.stores.reading import Reader
 from wakeful.stores.store import Database, DatabaseStore
@@ -130,6 +133,18 @@ class Runtime:
         )
         every = 1.0 if self.database.dialect == "sqlite" else 5.0
         self.reaper = Reaper(self.store, lambda: self.membership.process, every=every)
+        self.housekeeper = Housekeeper(
+            Keeper(self.database, self.store.journal),
+            Retention(
+                app.name,
+                app.retention,
+                {name: kept for name, agent in app.agents.items() if (kept := agent.options.retention) is not None},
+                app.deduplication,
+            ),
+            archive=None if app.archive is None else self._archive,
+            trouble=lambda text: self.alarm(f"archive/{app.name}", text),
+            pause=PAUSE if clock.for_database() is None else 0,
+        )
         self._background: set[asyncio.Task[None]] = set()
         self._pending_alarms: dict[str, Alarm] = {}
         self._storing_alarms: asyncio.Task[None] | None = None
@@ -155,6 +170,7 @@ class Runtime:
         await self.worker.start()
         await self.courier.start()
         await self.reaper.start()
+        await self.housekeeper.start()
         await self._note_agents_not_loaded()
         await self._note_channels_not_declared()
         self._hear_others()
@@ -169,6 +185,7 @@ class Runtime:
         if self._working:
             self._working = False
             self.worker.claim_nothing_more()
+            await self.housekeeper.stop()
             await self.reaper.stop()
             ends = time.monotonic() + (self.grace if grace is None else grace)
             try:
@@ -191,6 +208,7 @@ class Runtime:
         """
         self._working = False
         self.store.journal.die()
+        await self.housekeeper.stop()
         await self.reaper.stop()
         await self.worker.die()
         await self.courier.die()
@@ -305,6 +323,14 @@ class Runtime:
                 continue
             if self._pending_alarms.get(key) is alarm:
                 del self._pending_alarms[key]
+
+    async def _archive(self, families: Sequence[Family]) -> None:
+        """Write down whole what is about to be removed."""
+        folder = self.app.archive
+        found = [await self.reader.run(run) for family in families for run, _ in sorted(family.runs)]
+        runs = [run for run in found if run is not None]
+        if folder is not None and runs:
+            await asyncio.to_thread(append_to_day, folder, runs, await self.reader.time())
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

@@ -36,6 +36,7 @@ class Source(Protocol):
     async def run(self, identifier: str, /) -> Shown | None: ...
     async def event(self, identifier: str, /) -> Shown | None: ...
     async def delivery(self, identifier: str, /) -> Shown | None: ...
+    async def removed_run(self, identifier: str, /) -> Shown | None: ...
     async def states(self, agent: str | None = None, /) -> list[Shown]: ...
     async def processes(self) -> list[Shown]: ...
     async def alarms(self, *, state: str | None = None) -> Shown: ...
@@ -49,7 +50,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
     """
     event, run = await find(reader, identifier)
     if event is None:
-        return await why_delivery(reader, identifier)
+        return await why_delivery(reader, identifier) or await why_removed(reader, identifier)
     if run is not None:
         runs = [run]
     else:
@@ -69,6 +70,8 @@ async def why(reader: Source, identifier: str) -> Shown | None:
             story += await tell_alarms(reader, told["app"], told["deliveries"])
         elif run is None:
             story += tell_admission(admission)
+            if admission["run"] is not None:
+                story.append(tell_removed(admission["run"], admission["agent"]))
     subject = {"kind": "event", "id": event["id"]} if run is None else {"kind": "run", "id": run["id"]}
     return {"subject": subject, "event": event, "admissions": event["admissions"], "runs": runs, "story": story}
 
@@ -84,6 +87,25 @@ async def why_delivery(reader: Source, identifier: str) -> Shown | None:
     story += await tell_alarms(reader, run["app"], [delivery])
     subject = {"kind": "delivery", "id": delivery["id"]}
     return {"subject": subject, "event": event, "admissions": admissions, "runs": [run], "story": story}
+
+
+async def why_removed(reader: Source, identifier: str) -> Shown | None:
+    """A run that was removed, as long as its event is still known."""
+    known = await reader.removed_run(identifier)
+    event = None if known is None else await reader.event(known["event"])
+    if known is None or event is None:
+        return None
+    story = [*tell_event(event), tell_removed(identifier, known["agent"])]
+    admissions = [one for one in event["admissions"] if one["agent"] == known["agent"]]
+    subject = {"kind": "run", "id": identifier}
+    return {"subject": subject, "event": event, "admissions": admissions, "runs": [], "story": story}
+
+
+def tell_removed(run: str, agent: str) -> str:
+    return (
+        f"Run {run} of agent {agent} was over and done, and was removed when its retention time was over, or by "
+        "`wakeful archive --remove`: look for it in the archive, if there is one."
+    )
 
 
 async def tell_alarms(reader: Source, app: str, deliveries: list[Shown]) -> list[str]:
@@ -129,6 +151,11 @@ def tell_event(event: Shown) -> list[str]:
             f"at {at(event['accepted_at'])} and was stored."
         )
     ]
+    if event.get("payload_removed"):
+        story.append(
+            "What it said was removed when its retention time was over. That it came is kept until its deduplication window "
+            "is over, so that another delivery of it starts nothing."
+        )
     cause = (event.get("envelope") or {}).get("causationid")
     if cause:
         story.append(f"It was caused by event {cause}.")
@@ -161,6 +188,8 @@ def tell_admission(admission: Shown) -> list[str]:
     """What became of the event for an agent that has no run of it."""
     agent, reason = admission["agent"], admission["reason"] or "no reason was given"
     match admission["state"]:
+        case "started":
+            return [f"Agent {agent} took it."]
         case "skipped":
             return [f"Agent {agent} did nothing, because its condition was not met: {reason}."]
         case "expired":

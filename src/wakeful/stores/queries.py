@@ -21,6 +21,7 @@ from typing import Literal
 
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.payloads import Codec, Places, given_places, returned_places
+from wakeful.stores.places import queries_of_places
 
 Dialect = Literal["sqlite", "postgres"]
 
@@ -65,7 +66,7 @@ def load_queries(dialect: Dialect) -> dict[str, Query]:
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
     files = [name for name in names if not name.startswith("postgres")]
     files += [name for name in names if name.startswith("postgres") and dialect == "postgres"]
-    found: dict[str, Query] = {}
+    found = {query.name: query for query in parse(queries_of_places(), dialect)}
     for file in files:
         for query in parse(folder.joinpath(file).read_text(encoding="utf-8"), dialect):
             found[query.name] = query

@@ -243,15 +243,23 @@ class Reader:
         decisions = await self._database.fetch("list_decisions", row[0])
         return {
             **event_summary(row),
-            "envelope": _json(row[11]),
+            "envelope": _json(row[11]) if row[11] else None,
+            "payload_removed": not row[11],
             "admissions": [
                 {"agent": agent, "state": state, "run": run, "reason": reason}
                 for agent, state, run, reason in admissions
             ],
-            "conflicts": [{"envelope": _json(envelope), "seen_at": to_text(seen)} for _, envelope, seen in conflicts],
+            "conflicts": [
+                {"envelope": _json(envelope or "null"), "seen_at": to_text(seen)} for _, envelope, seen in conflicts
+            ],
             "decisions": [decision_summary(one) for one in decisions],
             "same_id": len(rows) - 1,
         }
+
+    async def removed_run(self, identifier: str) -> dict[str, Any] | None:
+        """The event and the agent of a run that is not there any more, by its whole id, as long as the event is known."""
+        rows = await self._database.fetch("admission_of_run", identifier.partition(".")[0])
+        return {"event": rows[0][0], "agent": rows[0][1]} if rows else None
 
     async def why(self, identifier: str) -> dict[str, Any] | None:
         """The whole story of an event, a run or a delivery, or None."""

@@ -15,3 +15,9 @@ insert into wakeful_cipher (id, used_since) values (:id, {now}) on conflict (id)
 
 -- delete_cipher(id) --
 delete from wakeful_cipher where id = :id
+
+-- blobs_after(after, most) raw --
+select id, content from wakeful_blob where id > :after order by id limit :most
+
+-- reseal_blob(id, old, new) raw --
+update wakeful_blob set content = :new where id = :id and content = :old

@@ -29,6 +29,8 @@ from wakeful.stores.base import (
     RedoRun,
     RegisterProcess,
     ReleaseRun,
+    RemoveFamilies,
+    RemoveTraces,
     RetireProcess,
     SaveEffect,
     SaveSteps,
@@ -43,7 +45,7 @@ from wakeful.stores.verbs.claim import claim_runs, forget_runs
 from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
 from wakeful.stores.verbs.feed import feed_events
-from wakeful.stores.verbs.keeping import enter_ciphers
+from wakeful.stores.verbs.keeping import enter_ciphers, remove_families, remove_traces
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
 from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
@@ -76,6 +78,8 @@ VERBS: dict[type, Verb] = {
     AcceptEvents: accept_events,
     RaiseAlarm: raise_alarms,
     RecordOperation: record_operations,
+    RemoveFamilies: remove_families,
+    RemoveTraces: remove_traces,
     ForgetRuns: forget_runs,
     RetireProcess: retire_processes,
     ClaimRuns: claim_runs,
