@@ -28,6 +28,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "state": ("state", "show, set or clear what an agent keeps from run to run"),
     "replay": ("redo", "do again what failed, or with --again what went well"),
     "dead": ("redo", "list dead letters by error; show, replay or discard them"),
+    "archive": ("archive", "write finished runs into a file, and with --remove out of the store"),
+    "keys": ("keys", "make, list and rotate the keys that payloads are encrypted with"),
     "alarms": ("listings", "list alarms, the latest first"),
     "doctor": ("doctor", "look at the store, its schema, the clock, permissions and versions"),
     "migrate": ("migrate", "bring a store's schema up to date"),

@@ -525,6 +525,20 @@ class RemoveTraces:
 
 
 @dataclass(slots=True)
+class ResealPayloads:
+    """Store payloads as they are under another key: (query, row). One that was changed since it was read stays."""
+
+    payloads: list[tuple[str, Row]]
+
+
+@dataclass(slots=True)
+class LeaveCiphers:
+    """No payload is encrypted any more with the keys of these ids."""
+
+    ids: list[str]
+
+
+@dataclass(slots=True)
 class EnterCipher:
     """Payloads are about to be encrypted with the key of this id."""
 

@@ -10,13 +10,17 @@ from collections.abc import AsyncIterator
 from typing import Any, Literal, Protocol
 
 from wakeful.clock import Microseconds
-from wakeful.stores.base import Family, OldEvent, RemoveFamilies, RemoveTraces, Row
+from wakeful.stores.base import Family, LeaveCiphers, OldEvent, RemoveFamilies, RemoveTraces, ResealPayloads, Row
 from wakeful.stores.journal import Journal
-from wakeful.stores.payloads import BLOB, VALUES
+from wakeful.stores.keyring import KeyRing
+from wakeful.stores.payloads import BLOB, VALUES, Codec
 from wakeful.stores.places import PLACES, Place
 
 OVER = frozenset({"done", "denied", "cancelled"})
 WINDOW = 10_000
+WINDOW_OF_TEXTS = 500
+BLOBS_AT_A_TIME = 4
+ROWS_AT_A_TIME = 100
 
 
 class Readable(Protocol):
@@ -49,10 +53,14 @@ class Keeper:
         rows = await self._database.fetch("old_runs", app, after, upto, before)
         return [(root, agent, finished) for root, agent, finished in rows]
 
-    async def family(self, root: str, before: Microseconds) -> Family | None:
-        """A whole family, if all of it was over before then, nothing of it is open, and none of it is the newest run of all."""
+    async def family(self, root: str, before: Microseconds, *, newest: bool = False) -> Family | None:
+        """A whole family, if all of it was over before then and nothing of it is open. The newest run of all is never removed:
+        one that has it counts only for those who also want that.
+        """
         rows = await self._database.fetch("family_of_root", root)
-        if not rows or any(row[2] not in OVER or row[3] is None or row[3] > before or row[4] for row in rows):
+        if not rows or any(row[2] not in OVER or row[3] is None or row[3] > before for row in rows):
+            return None
+        if not newest and any(row[4] for row in rows):
             return None
         if await self._database.fetch("unsettled_of_family", root):
             return None
@@ -109,3 +117,47 @@ class Keeper:
         while at is not None and at < last:
             yield await self._database.fetch(query, at, at + window)
             at += window
+
+    # encryption
+
+    async def ciphers(self) -> list[str]:
+        """The ids of the keys that payloads of this store may be encrypted with."""
+        return [row[0] for row in await self._database.fetch("list_ciphers")]
+
+    async def leave_ciphers(self, ids: list[str]) -> None:
+        await self._journal.submit(LeaveCiphers(ids))
+
+    async def extent(self) -> int:
+        """Roughly how many rows a walk over all payloads passes."""
+        spans = [(await self._database.fetch(f"walk_of_{place.noun}"))[0] for place in PLACES if place.walk is not None]
+        return sum(last - first + 1 for first, last in spans if first is not None)
+
+    async def reseal(self, codec: Codec, ring: KeyRing) -> AsyncIterator[tuple[int, int]]:
+        """Encrypt with the first key whatever is not: yields (how many rows were passed, how many payloads were changed)
+        piece by piece. Each is changed only if it is still what was read.
+        """
+        for place in PLACES:
+            width = len(place.keys)
+            async for rows in self._walk(place, f"payloads_of_{place.noun}", WINDOW_OF_TEXTS):
+                changed: list[tuple[str, Row]] = [
+                    (f"reseal_{place.noun}_{column}", (*row[:width], row[width + number], new))
+                    for row in rows
+                    for number, column in enumerate(place.columns)
+                    if (new := codec.renewed(column, row[width + number], ring)) is not None
+                ]
+                yield len(rows) if place.walk is None else WINDOW_OF_TEXTS, await self._store(changed)
+        after: str | None = ""
+        while after is not None:
+            blobs = await self._database.fetch("blobs_after", after, BLOBS_AT_A_TIME)
+            large: list[tuple[str, Row]] = [
+                ("reseal_blob", (identifier, content, new))
+                for identifier, content in blobs
+                if (new := codec.renewed("value", content, ring)) is not None
+            ]
+            yield 0, await self._store(large)
+            after = blobs[-1][0] if len(blobs) == BLOBS_AT_A_TIME else None
+
+    async def _store(self, changed: list[tuple[str, Row]]) -> int:
+        for start in range(0, len(changed), ROWS_AT_A_TIME):
+            await self._journal.submit(ResealPayloads(changed[start : start + ROWS_AT_A_TIME]))
+        return len(changed)

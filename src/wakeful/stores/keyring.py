@@ -23,6 +23,7 @@ SEALED = "@sealed:"
 KEY_LENGTH = 32
 SALT_LENGTH = 16
 NONCE_LENGTH = 12
+DIGEST_LENGTH = 40  # longer than a digest without a key
 UNDER_ONE_SALT = 1 << 24
 HOW_TO_MAKE_ONE = "`wakeful keys new` prints a good one"
 
@@ -63,7 +64,7 @@ class Key:
 
     def digest(self, text: str) -> str:
         own = hmac.digest(self._raw, b"digest", "sha256")
-        return hmac.digest(own, text.encode(), "sha256").hex()[:40]
+        return hmac.digest(own, text.encode(), "sha256").hex()[:DIGEST_LENGTH]
 
     def __repr__(self) -> str:
         return f"Key({self.id})"

@@ -20,7 +20,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.errors import PayloadMissing
 from wakeful.stores.base import Row
-from wakeful.stores.keyring import SEALED, KeyRing, missing_key
+from wakeful.stores.keyring import DIGEST_LENGTH, SEALED, KeyRing, missing_key
 
 LARGE = 64 * 1024  # characters
 BLOB = "@blob:"
@@ -153,6 +153,15 @@ class Codec:
                 beginning = error["message"].encode()[:SHOWN_OF_AN_ERROR].decode(errors="ignore")
                 shown["message"] = ring.seal(beginning)
         return to_json(shown).decode()
+
+    def renewed(self, column: str, stored: str | None, ring: KeyRing) -> str | None:
+        """What is stored, under the first key; None when it is so already, or there is nothing to encrypt."""
+        if not stored or stored.startswith(BLOB):
+            return None
+        if column == "content":
+            return ring.digest(stored) if len(stored) < DIGEST_LENGTH else None
+        sealed = from_json(stored)["@sealed"] if stored.startswith(SEALED_ERROR) else stored
+        return None if ring.is_current(sealed) else self.seal(column, self.read(stored, {}))
 
     # coming out
 

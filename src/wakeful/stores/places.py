@@ -28,7 +28,7 @@ class Place:
 # In this order references are looked for. One that is copied from row to row while somebody looks is copied from a run to a
 # later run, or to a step of whoever waits for that run: so it is found in the one or in the other.
 PLACES = (
-    Place("event", ("seq",), ("envelope", "reason")),
+    Place("event", ("seq",), ("envelope", "reason", "content")),
     Place("run", ("seq",), ("output", "data", "state_change", "error", "reason", "cancel_note")),
     Place("step", ("run_seq", "key"), ("arguments", "result", "error"), walk="run_seq"),
     Place("effect", ("seq",), ("arguments", "result", "error", "reason", "note")),

@@ -35,12 +35,11 @@ where run.id = :root and caller.state not in ('done', 'dead', 'denied', 'cancell
 select seq from wakeful_event where seq = :seq for update skip locked
 
 -- forget_payload(seq) --
--- differs: each run is looked up by its id; a join may be planned the other way round, through all runs.
+-- differs: by `= any(array(…))` each run is looked up by its id; a join may walk along all of them.
 update wakeful_event set envelope = '' where seq = :seq and envelope <> ''
   and not exists (
-    select 1 from wakeful_admission admission
-    cross join lateral (select 1 from wakeful_run where id = admission.run_id) run
-    where admission.event_seq = :seq
+    select 1 from wakeful_run
+    where id = any(array(select run_id from wakeful_admission where event_seq = :seq and run_id is not null))
   )
 returning seq
 
@@ -49,9 +48,8 @@ returning seq
 delete from wakeful_event where seq = :seq and envelope = '' and accepted_at <= :before
   and seq <> (select max(seq) from wakeful_event)
   and not exists (
-    select 1 from wakeful_admission admission
-    cross join lateral (select 1 from wakeful_run where id = admission.run_id) run
-    where admission.event_seq = :seq
+    select 1 from wakeful_run
+    where id = any(array(select run_id from wakeful_admission where event_seq = :seq and run_id is not null))
   )
 returning seq
 

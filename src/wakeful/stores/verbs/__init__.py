@@ -21,6 +21,7 @@ from wakeful.stores.base import (
     FeedEvents,
     FinishRun,
     ForgetRuns,
+    LeaveCiphers,
     LeaveRun,
     OpenEffect,
     RaiseAlarm,
@@ -31,6 +32,7 @@ from wakeful.stores.base import (
     ReleaseRun,
     RemoveFamilies,
     RemoveTraces,
+    ResealPayloads,
     RetireProcess,
     SaveEffect,
     SaveSteps,
@@ -45,7 +47,7 @@ from wakeful.stores.verbs.claim import claim_runs, forget_runs
 from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
 from wakeful.stores.verbs.feed import feed_events
-from wakeful.stores.verbs.keeping import enter_ciphers, remove_families, remove_traces
+from wakeful.stores.verbs.keeping import enter_ciphers, leave_ciphers, remove_families, remove_traces, reseal_payloads
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
 from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
@@ -80,6 +82,8 @@ VERBS: dict[type, Verb] = {
     RecordOperation: record_operations,
     RemoveFamilies: remove_families,
     RemoveTraces: remove_traces,
+    ResealPayloads: reseal_payloads,
+    LeaveCiphers: leave_ciphers,
     ForgetRuns: forget_runs,
     RetireProcess: retire_processes,
     ClaimRuns: claim_runs,

@@ -1,10 +1,19 @@
-"""Housekeeping: what is over and old goes. What somebody else has in hand is left for the next time."""
+"""Housekeeping: what is over and old goes, and what is encrypted with an old key is encrypted anew. What somebody else has in hand is left for the next time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.stores.base import EnterCipher, Family, RemoveFamilies, RemoveTraces, Row, Transaction
+from wakeful.stores.base import (
+    EnterCipher,
+    Family,
+    LeaveCiphers,
+    RemoveFamilies,
+    RemoveTraces,
+    ResealPayloads,
+    Row,
+    Transaction,
+)
 
 # What belongs to a run, by its seq.
 OF_A_RUN = (
@@ -88,6 +97,23 @@ def remove_traces(now: int | None, requests: Sequence[RemoveTraces]) -> Transact
             yield "remove_blob", [(one, request.blobs_before) for one in sorted(request.blobs)]
         results.append(count + len(removed))
     return results
+
+
+def reseal_payloads(now: int | None, requests: Sequence[ResealPayloads]) -> Transaction[list[int]]:  # noqa: ARG001 a verb's shape
+    results = []
+    for request in requests:
+        by_query: dict[str, list[Row]] = {}
+        for query, row in request.payloads:
+            by_query.setdefault(query, []).append(row)
+        for query in sorted(by_query):
+            yield query, by_query[query]
+        results.append(len(request.payloads))
+    return results
+
+
+def leave_ciphers(now: int | None, requests: Sequence[LeaveCiphers]) -> Transaction[list[None]]:  # noqa: ARG001 a verb's shape
+    yield "delete_cipher", [(identifier,) for request in requests for identifier in sorted(request.ids)]
+    return [None] * len(requests)
 
 
 def enter_ciphers(now: int | None, requests: Sequence[EnterCipher]) -> Transaction[list[None]]:
