@@ -125,7 +125,7 @@ class App:
         self.deduplication = window
         self.archive = None if archive is None else Path(archive)
         if isinstance(encryption, str | Env):
-            message = f'App({name!r}): encryption must be a list of keys, like [env("WAKEFUL_KEY")]'
+            message = f'App({name!r}): encryption must be a list of keys, like [env("DESK_KEY")]'
             raise ConfigError(message)
         self.encryption = encryption
         self.runtime: Runtime | None = None

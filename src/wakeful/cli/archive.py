@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_store, operator_of
 from wakeful.cli.carrying import carry_out, number, refuse_many
 from wakeful.cli.terminal import plain, print_json, say
-from wakeful.clock import to_text
+from wakeful.clock import read_moment, to_text
 from wakeful.operations.archive import Plan, plan_archive, refuse_existing, remove_archived, write_archive
-from wakeful.clock import read_moment
 from wakeful.operations.redo import MANY
 from wakeful.stores.base import RecordOperation
 from wakeful.stores.keeping import Keeper
