@@ -7,19 +7,21 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin, get_type_hints
 
 from pydantic import TypeAdapter
 
-from wakeful.clock import Clock
+from wakeful.clock import Clock, Duration
 from wakeful.errors import ConfigError, did_you_mean
-from wakeful.execution.options import AgentOptions, location, name_of, read_options
+from wakeful.execution.options import AgentOptions, location, name_of, read_duration, read_options
 from wakeful.execution.versions import version_of
 from wakeful.intake.flow import FlowPlan, plan_flow
 from wakeful.model import Receipt
 from wakeful.output.channels.base import Channel, handling_of
 from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
+from wakeful.secrets import Env, Secret
 from wakeful.triggers.base import Trigger
 
 if TYPE_CHECKING:
@@ -29,7 +31,18 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-APP_OPTIONS = ("store", "in_flight", "clock", "rules", "channels")
+APP_OPTIONS = (
+    "store",
+    "in_flight",
+    "clock",
+    "rules",
+    "channels",
+    "retention",
+    "deduplication",
+    "archive",
+    "encryption",
+)
+DEDUPLICATION = "90d"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
 
 
@@ -81,6 +94,10 @@ class App:
         clock: Clock | None = None,
         rules: tuple[Rule, ...] = DEFAULT_RULES,
         channels: Mapping[str, Channel] | None = None,
+        retention: Duration | None = None,
+        deduplication: Duration = DEDUPLICATION,
+        archive: str | Path | None = None,
+        encryption: Sequence[Secret] | None = None,
         **unknown: Any,
     ) -> None:
         for option in unknown:
@@ -105,6 +122,17 @@ class App:
             raise ConfigError(message)
         for channel, kind in (channels or {}).items():
             self.channel(channel, kind)
+        self.retention = read_duration("retention", retention, f"App({name!r})")
+        window = read_duration("deduplication", deduplication, f"App({name!r})")
+        if window is None:
+            message = f'App({name!r}): deduplication must be how long identities are kept, like "90d"'
+            raise ConfigError(message)
+        self.deduplication = window
+        self.archive = None if archive is None else Path(archive)
+        if isinstance(encryption, str | Env):
+            message = f'App({name!r}): encryption must be a list of keys, like [env("DESK_KEY")]'
+            raise ConfigError(message)
+        self.encryption = encryption
         self.runtime: Runtime | None = None
 
     def channel(self, name: str, channel: Any) -> None:

@@ -10,6 +10,8 @@ WakefulError
 │   ├── StoreUnavailable   the database is gone, full or locked: nothing is known to be stored, trying again is safe
 │   │   └── StoreFull      its disk is full, or a limit of its size is reached
 │   ├── SchemaMismatch     the schema is behind or ahead of this version
+│   ├── PayloadMissing     a row points to a large payload that is not there any more
+│   ├── EncryptionKeyMissing   payloads are encrypted with a key that is not here
 │   ├── StateChanged       an agent's state was changed since the run read it: the run goes again
 │   ├── CancelAsked        somebody wants the run to stop: it commits nothing more, and what it did is undone
 │   └── ClaimLost          a fenced write was refused: somebody else owns the run now
@@ -95,6 +97,14 @@ class StoreFull(StoreUnavailable):
 
 class SchemaMismatch(StoreError):
     """The database's schema is not the one this version works with."""
+
+
+class PayloadMissing(StoreError):
+    """A row points to a large payload that is not in the store any more."""
+
+
+class EncryptionKeyMissing(StoreError):
+    """Payloads in the store are encrypted with a key that was not given."""
 
 
 class StateChanged(StoreError):

@@ -329,7 +329,7 @@ class Claim:
     parent: tuple[int, str] | None = None  # the run that called it, and the step of that run
     cancelled: tuple[str, str | None] | None = None  # who wants it to stop, and why
     app: str = ""
-    place_in: str | None = None  # the app, where its agent has a limit: others may wait for the place that it takes
+    limited: bool = False  # its agent has a limit: others may wait for the place that it takes
     events: list[str] = field(default_factory=list)
     output: str | None = None  # of one that is committed, and was called by another run
     steps: list[Step] = field(default_factory=list)

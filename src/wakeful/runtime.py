@@ -3,7 +3,7 @@
 store ─ journal ─┬─ door (intake)
                  ├─ worker ─ executor ─ run
                  ├─ courier ─ channels
-                 ├─ membership (lease) and reaper
+                 ├─ membership (lease), reaper and housekeeper
                  └─ reader ─ HTTP API
 """
 
@@ -13,14 +13,16 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from wakeful.archive import append_to_day
 from wakeful.clock import Clock, Microseconds, SystemClock
 from wakeful.errors import StoreFull, StoreUnavailable
 from wakeful.execution.executor import Executor
+from wakeful.execution.housekeeping import PAUSE, Housekeeper, Retention
 from wakeful.execution.lease import LEASE, Membership
 from wakeful.execution.reaper import Reaper
 from wakeful.execution.surroundings import Surroundings
@@ -35,9 +37,12 @@ from wakeful.output.channels.base import Channel
 from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
-from wakeful.settings import sqlite_path, store_url
-from wakeful.stores.base import Alarm, RaiseAlarm, Ready
+from wakeful.secrets import Secret
+from wakeful.settings import encryption_keys, sqlite_path, store_url
+from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready
 from wakeful.stores.journal import Probe
+from wakeful.stores.keeping import Keeper
+from wakeful.stores.keyring import read_keys
 from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import Database, DatabaseStore
@@ -50,16 +55,17 @@ FULL_AGAIN_AFTER = 60.0
 LAST_ALARMS_TAKE_AT_MOST = 2.0
 
 
-def open_database(url: str, clock: Clock) -> Database:
-    """The database of a store's address."""
+def open_database(url: str, clock: Clock, *, encryption: Sequence[Secret] | None = None) -> Database:
+    """The database of a store's address. Its payloads are encrypted with the given keys, else with those of the setting."""
     path = sqlite_path(url)
+    ring = read_keys(encryption, encryption_keys())
     if path is not None:
         from wakeful.stores.sqlite import SqliteBackend
 
-        return SqliteBackend(path, clock)
+        return SqliteBackend(path, clock, ring=ring)
     from wakeful.stores.postgres import PostgresBackend
 
-    return PostgresBackend(url, clock)
+    return PostgresBackend(url, clock, ring=ring)
 
 
 class Runtime:
@@ -82,7 +88,7 @@ class Runtime:
         self.clock = clock
         self.grace = grace
         self.url = store_url(store or app.store)
-        self.database = open_database(self.url, clock)
+        self.database = open_database(self.url, clock, encryption=app.encryption)
         self.store = DatabaseStore(self.database, probe=probe)
         self.reader = Reader(self.database)
         self.log = structlog.get_logger("wakeful").bind(app=app.name)
@@ -146,6 +152,18 @@ class Runtime:
         self.reaper = Reaper(
             self.store, lambda: self.membership.process, every=every, app=app.name, on_peers=self._note_peers
         )
+        self.housekeeper = Housekeeper(
+            Keeper(self.database, self.store.journal),
+            Retention(
+                app.name,
+                app.retention,
+                {name: kept for name, agent in app.agents.items() if (kept := agent.options.retention) is not None},
+                app.deduplication,
+            ),
+            archive=None if app.archive is None else self._archive,
+            trouble=lambda text: self.alarm(f"archive/{app.name}", text),
+            pause=PAUSE if clock.for_database() is None else 0,
+        )
         self._background: set[asyncio.Task[None]] = set()
         self._pending_alarms: dict[str, Alarm] = {}
         self._storing_alarms: asyncio.Task[None] | None = None
@@ -174,6 +192,7 @@ class Runtime:
         await self.reaper.start()
         if self.settler is not None:
             await self.settler.start()
+        await self.housekeeper.start()
         await self._note_agents_not_loaded()
         await self._note_channels_not_declared()
         self._hear_others()
@@ -188,6 +207,7 @@ class Runtime:
         if self._working:
             self._working = False
             self.worker.claim_nothing_more()
+            await self.housekeeper.stop()
             await self.reaper.stop()
             if self.settler is not None:
                 await self.settler.stop()
@@ -212,6 +232,7 @@ class Runtime:
         """
         self._working = False
         self.store.journal.die()
+        await self.housekeeper.stop()
         await self.reaper.stop()
         if self.settler is not None:
             await self.settler.stop()
@@ -335,6 +356,14 @@ class Runtime:
                 continue
             if self._pending_alarms.get(key) is alarm:
                 del self._pending_alarms[key]
+
+    async def _archive(self, families: Sequence[Family]) -> None:
+        """Write down whole what is about to be removed."""
+        folder = self.app.archive
+        found = [await self.reader.run(run) for family in families for run, _ in sorted(family.runs)]
+        runs = [run for run in found if run is not None]
+        if folder is not None and runs:
+            await asyncio.to_thread(append_to_day, folder, runs, await self.reader.time())
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

@@ -23,6 +23,11 @@ def token(environment: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environment is None else environment).get("WAKEFUL_TOKEN") or None
 
 
+def encryption_keys(environment: Mapping[str, str] | None = None) -> str | None:
+    """The keys that payloads are encrypted with, from WAKEFUL_ENCRYPTION_KEYS."""
+    return (os.environ if environment is None else environment).get("WAKEFUL_ENCRYPTION_KEYS") or None
+
+
 def default_app(environment: Mapping[str, str] | None = None) -> str | None:
     """The app of a command that names none: WAKEFUL_APP, else app.py in this folder."""
     named = (os.environ if environment is None else environment).get("WAKEFUL_APP")

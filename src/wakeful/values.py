@@ -19,7 +19,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json, to_jso
 
 from wakeful.errors import NotSerialisable
 
-RESULT_LIMIT = 4 * 1024 * 1024
+RESULT_LIMIT = 64 * 1024 * 1024
 _SCALARS = frozenset({str, int, bool, float, type(None)})
 
 

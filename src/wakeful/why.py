@@ -39,6 +39,7 @@ class Source(Protocol):
     async def run(self, identifier: str, /) -> Shown | None: ...
     async def event(self, identifier: str, /) -> Shown | None: ...
     async def delivery(self, identifier: str, /) -> Shown | None: ...
+    async def removed_run(self, identifier: str, /) -> Shown | None: ...
     async def states(self, agent: str | None = None, /) -> list[Shown]: ...
     async def processes(self) -> list[Shown]: ...
     async def pauses(self) -> list[Shown]: ...
@@ -54,7 +55,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
     """
     event, run = await find(reader, identifier)
     if event is None:
-        return await why_delivery(reader, identifier)
+        return await why_delivery(reader, identifier) or await why_removed(reader, identifier)
     if run is not None:
         runs = [run]
     else:
@@ -75,6 +76,8 @@ async def why(reader: Source, identifier: str) -> Shown | None:
             story += await tell_alarms(reader, told["app"], told["deliveries"])
         elif run is None:
             story += tell_admission(admission)
+            if admission["run"] is not None:
+                story.append(tell_removed(admission["run"], admission["agent"]))
     subject = {"kind": "event", "id": event["id"]} if run is None else {"kind": "run", "id": run["id"]}
     return {"subject": subject, "event": event, "admissions": event["admissions"], "runs": runs, "story": story}
 
@@ -90,6 +93,25 @@ async def why_delivery(reader: Source, identifier: str) -> Shown | None:
     story += await tell_alarms(reader, run["app"], [delivery])
     subject = {"kind": "delivery", "id": delivery["id"]}
     return {"subject": subject, "event": event, "admissions": admissions, "runs": [run], "story": story}
+
+
+async def why_removed(reader: Source, identifier: str) -> Shown | None:
+    """A run that was removed, as long as its event is still known."""
+    known = await reader.removed_run(identifier)
+    event = None if known is None else await reader.event(known["event"])
+    if known is None or event is None:
+        return None
+    story = [*tell_event(event), tell_removed(identifier, known["agent"])]
+    admissions = [one for one in event["admissions"] if one["agent"] == known["agent"]]
+    subject = {"kind": "run", "id": identifier}
+    return {"subject": subject, "event": event, "admissions": admissions, "runs": [], "story": story}
+
+
+def tell_removed(run: str, agent: str) -> str:
+    return (
+        f"Run {run} of agent {agent} was over and done, and was removed when its retention time was over, or by "
+        "`wakeful archive --remove`: look for it in the archive, if there is one."
+    )
 
 
 async def tell_alarms(reader: Source, app: str, deliveries: list[Shown]) -> list[str]:
@@ -175,6 +197,11 @@ def tell_event(event: Shown) -> list[str]:
             f"at {at(event['accepted_at'])} and was stored."
         )
     ]
+    if event.get("payload_removed"):
+        story.append(
+            "What it said was removed when its retention time was over. That it came is kept until its deduplication window "
+            "is over, so that another delivery of it starts nothing."
+        )
     cause = (event.get("envelope") or {}).get("causationid")
     if cause:
         story.append(f"It was caused by event {cause}.")
@@ -210,6 +237,8 @@ def tell_admission(admission: Shown) -> list[str]:
     match admission["state"]:
         case "skipped" if reason.startswith("overlap="):
             return [f"Agent {agent} did nothing, because it was still busy with an earlier event ({reason})."]
+        case "started":
+            return [f"Agent {agent} took it."]
         case "skipped":
             return [f"Agent {agent} did nothing, because its condition was not met: {reason}."]
         case "expired":

@@ -281,8 +281,8 @@ class TestShares:
 class TestWhatOthersAreTold:
     """On PostgreSQL a word goes to the other processes with the commit."""
 
-    def a_claim(self, place_in: str | None = APP) -> Claim:
-        return Claim(1, "1", "1", AGENT, 1, "p", 0, 0, 0, 0, 0, True, None, "{}", place_in=place_in)
+    def a_claim(self, limited: bool = True) -> Claim:
+        return Claim(1, "1", "1", AGENT, 1, "p", 0, 0, 0, 0, 0, True, None, "{}", app=APP, limited=limited)
 
     def claimed(self, *claims: Claim, left: frozenset[str] = frozenset()) -> Claimed:
         return Claimed(list(claims), [], None, solo_waiting=False, left=left)
@@ -291,7 +291,7 @@ class TestWhatOthersAreTold:
         assert unclaimed([FinishRun(self.a_claim(), "done")], [None]) == f"{APP} {AGENT}"
 
     def test_not_one_that_was_never_limited(self):
-        assert unclaimed([FinishRun(self.a_claim(None), "done")], [None]) is None
+        assert unclaimed([FinishRun(self.a_claim(limited=False), "done")], [None]) is None
 
     def test_not_one_that_was_taken_at_once(self, any_request: Any):
         requests = [FinishRun(self.a_claim(), "done"), any_request]

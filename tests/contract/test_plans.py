@@ -67,6 +67,29 @@ ASKED: dict[str, tuple[object, ...]] = {
     "close_waits": (36,),
     "settle_waits": (37,),
     "end_of_run": ("run-38",),
+    "lock_family": ("run-31", 1_000_000),
+    "unsettled_of_family": ("run-32",),
+    "remove_steps": (33,),
+    "remove_attempts": (33,),
+    "remove_effects": ("run-33",),
+    "remove_deliveries": (33,),
+    "remove_remedies": (33,),
+    "remove_batch": (33,),
+    "remove_waits": (33,),
+    "remove_approvals": (33,),
+    "remove_decisions": (33, 33),
+    "remove_run": (33,),
+    "lock_event": (34,),
+    "forget_payload": (34,),
+    "forget_conflicts": (34,),
+    "events_with_payload": (34,),
+    "remove_event": (34, 1_000_000),
+    "remove_admissions": (34,),
+    "remove_decisions_of_event": (34,),
+    "remove_idempotency": ("app", "key-35", 1_000_000),
+    "remove_key": ("app", "agent", "key-36"),
+    "find_blob": ("blob-37",),
+    "remove_blob": ("blob-38", 1_000_000),
 }
 
 FILL = [
@@ -88,6 +111,18 @@ FILL = [
     """insert into wakeful_wait (run_seq, key, app, type, subject, settled, registered_at)
     select n, 'wait', 'app', 'paid', 'subject-' || n, case when n <= 20 then 0 else 1 end, n
     from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_step (run_seq, key, name, state, position, tries, attempt, started_at, finished_at)
+    select n, 'kept', 'kept', 'done', 0, 1, 1, n, n from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_admission (event_seq, agent, state, run_id)
+    select n, 'agent', 'started', 'run-' || n from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_decision (event_seq, run_seq, agent, answer, rule, version, reason, decided_at)
+    select n, n, 'agent', 'deny', 'rule', '1', '', n from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_idempotency (app, key, request, response, created_at)
+    select 'app', 'key-' || n, '', '[]', n from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_key (app, agent, key, counter)
+    select 'app', 'agent', 'key-' || n, 1 from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_blob (id, content, created_at)
+    select 'blob-' || n, '', n from generate_series($1::bigint, $2::bigint) n""",
 ]
 
 

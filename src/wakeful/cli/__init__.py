@@ -33,6 +33,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "dead": ("redo", "list dead letters by error; show, replay or discard them"),
     "pause": ("pauses", "claim nothing more of an agent, or of all; list what is paused"),
     "resume": ("pauses", "let what was paused go on, at a rate if need be"),
+    "archive": ("archive", "write finished runs into a file, and with --remove out of the store"),
+    "keys": ("keys", "make, list and rotate the keys that payloads are encrypted with"),
     "alarms": ("listings", "list alarms, the latest first"),
     "doctor": ("doctor", "look at the store, its schema, the clock, permissions and versions"),
     "migrate": ("migrate", "bring a store's schema up to date"),

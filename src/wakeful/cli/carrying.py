@@ -27,7 +27,7 @@ def carry_out(arguments: argparse.Namespace, work: Work) -> tuple[int, bool]:
     async def go(stopping: Stopping) -> int:
         nonlocal stopped, done
         line, pace = ProgressLine(), Pace(arguments.rate, stopping.asked)
-        async with changing(arguments.url) as store:
+        async with changing(arguments.url, encryption=getattr(arguments, "encryption", None)) as store:
             try:
                 done = await work(store, pace, line.show)
             finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,6 +17,7 @@ from wakeful.stores.reading import Reader
 if TYPE_CHECKING:
     from wakeful.app import App
     from wakeful.runtime import Runtime
+    from wakeful.secrets import Secret
     from wakeful.stores.store import DatabaseStore
 
 R = TypeVar("R")
@@ -53,13 +54,13 @@ async def reading(url: str) -> AsyncIterator[Reader]:
 
 
 @contextlib.asynccontextmanager
-async def changing(url: str) -> AsyncIterator[DatabaseStore]:
+async def changing(url: str, *, encryption: Sequence[Secret] | None = None) -> AsyncIterator[DatabaseStore]:
     """The verbs of a store that exists, for a command that changes something and needs no app."""
     from wakeful.runtime import open_database
     from wakeful.stores.store import DatabaseStore
 
     refuse_missing(url)
-    store = DatabaseStore(open_database(url, SystemClock()))
+    store = DatabaseStore(open_database(url, SystemClock(), encryption=encryption))
     try:
         await store.open(migrate=False)
         yield store

@@ -173,7 +173,7 @@ def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> A
     if name == "backoff":
         return as_backoff(value, where=where)
     if name in {"timeout", "deadline", "expires", "stuck_after", "retention"}:
-        return _read_duration(name, value, where)
+        return read_duration(name, value, where)
     if name in {"rate", "debounce", "batch", "priority"} or name in CHOICES:
         return _read_flow(name, value, where)
     if name in {"attempts", "concurrency", "max_crashes", "most", "concurrency_per_key"}:
@@ -271,7 +271,8 @@ def _refuse_state(model: Any, where: str) -> None:
         raise ConfigError(message) from None
 
 
-def _read_duration(name: str, value: Any, where: str) -> Microseconds | None:
+def read_duration(name: str, value: Any, where: str) -> Microseconds | None:
+    """A duration as given by a user; None stays None."""
     if value is None:
         return None
     try:

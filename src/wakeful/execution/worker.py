@@ -431,7 +431,7 @@ class Worker:
                 self._orphans_possible = True
             elif (delay := task.result().delay) is not None and not self._stopping:
                 self._look_later(seconds(delay) + 0.001)
-        if claim.agent in self._serial or claim.place_in is not None:
+        if claim.agent in self._serial or claim.limited:
             self._hot[claim.agent] = None  # the next one may have the state, or the place: nobody else would say so
         if (self._hot or self._solo_waiting) and not self._stopping:
             if self._solo_waiting:

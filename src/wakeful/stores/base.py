@@ -679,6 +679,73 @@ class RecordOperation:
     detail: str | None = None
 
 
+# keeping
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A run and its replays and forks, as they were seen: (id, token) of each. It goes if all were over before then."""
+
+    root: str
+    runs: frozenset[tuple[str, int]]
+    before: Microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class OldEvent:
+    """An event that has no run any more: had it any, and is its payload gone already?"""
+
+    seq: int
+    accepted_at: Microseconds
+    had_runs: bool
+    gone: bool
+
+
+@dataclass(slots=True)
+class RemoveFamilies:
+    """Remove families of runs with all that belongs to them. One that is not any more what was seen stays."""
+
+    families: list[Family]
+
+
+@dataclass(slots=True)
+class RemoveTraces:
+    """Remove what else is old: payloads of events (by seq), events, idempotency keys, processes, keys (agent, key) that no
+    run has, blobs that nothing points to. Whatever is needed again by now stays.
+    """
+
+    app: str
+    before: Microseconds = 0  # events and idempotency keys
+    payloads: list[int] = field(default_factory=list)
+    events: list[int] = field(default_factory=list)
+    idempotency: list[str] = field(default_factory=list)
+    keys: list[tuple[str, str]] = field(default_factory=list)
+    processes_before: Microseconds | None = None
+    blobs: list[str] = field(default_factory=list)
+    blobs_before: Microseconds = 0
+
+
+@dataclass(slots=True)
+class ResealPayloads:
+    """Store payloads as they are under another key: (query, row). One that was changed since it was read stays."""
+
+    payloads: list[tuple[str, Row]]
+
+
+@dataclass(slots=True)
+class LeaveCiphers:
+    """No payload is encrypted any more with the keys of these ids."""
+
+    ids: list[str]
+
+
+@dataclass(slots=True)
+class EnterCipher:
+    """Payloads are about to be encrypted with the key of this id."""
+
+    id: str
+
+
 @dataclass(slots=True)
 class ChangePause:
     """A person pauses an agent ('': all of the app), or lets it go on, at first no faster than `rate`. Once this is committed

@@ -459,9 +459,9 @@ def left_over(requests: list[Any], results: list[Any]) -> list[tuple[str, str]]:
             continue
         kind = type(request)
         if kind in ENDS_A_RUN:
-            app = request.claim.place_in
-            if app is not None and not (kind is CommitRun and request.then == "running"):
-                free[app, request.claim.agent] += 1
+            claim = request.claim
+            if claim.limited and not (kind is CommitRun and request.then == "running"):
+                free[claim.app, claim.agent] += 1
         elif kind is ClaimRuns:
             for claim in result.claims:
                 free[request.app, claim.agent] -= 1

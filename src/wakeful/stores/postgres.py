@@ -20,8 +20,9 @@ from wakeful.clock import Clock, Microseconds
 from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
 from wakeful.stores.base import Call, Count, Ready, Row, Transaction
 from wakeful.stores.guard import GuardedPostgres
+from wakeful.stores.keyring import KeyRing
 from wakeful.stores.migrations import CREATE_LEDGER, Migration, missing, refuse_behind
-from wakeful.stores.queries import Dialect, load_queries
+from wakeful.stores.queries import Dialect, codec, load_queries
 
 if TYPE_CHECKING:
     import asyncpg
@@ -122,12 +123,13 @@ class PostgresBackend:
     dialect: Dialect = "postgres"
     notifies = True
 
-    def __init__(self, dsn: str, clock: Clock) -> None:
+    def __init__(self, dsn: str, clock: Clock, *, ring: KeyRing | None = None) -> None:
         self._dsn = dsn
         self._clock = clock
         self._asyncpg = driver()
         queries = load_queries("postgres")
         self._queries = {name: query.sql for name, query in queries.items()}
+        self.codec = codec("postgres", ring)
         self._bulk = {name: "now" in query.parameters for name, query in queries.items() if query.bulk}
         self._idle: list[asyncpg.Connection[Any]] = []
         self._lost: set[int] = set()
@@ -256,10 +258,13 @@ class PostgresBackend:
         operation: Any = generator.send([(process, True)])
         if not isinstance(operation, Count) or operation.name not in FENCED or not operation.rows:
             return None
+        rows, blobs = self.codec.encode(operation.name, operation.rows)
+        if blobs:  # they are a statement of their own
+            return None
         try:
             generator.send(len(operation.rows))
         except StopIteration as stop:
-            columns = self._columns(operation.name, operation.rows)
+            columns = self._columns(operation.name, rows)
             if self._bulk[operation.name]:
                 columns = columns[1:]
             statement = (self._queries[FENCED[operation.name]], now, array((process,)), *columns)
@@ -284,13 +289,17 @@ class PostgresBackend:
                 operation = generator.send([])
         except StopIteration as stop:
             runs = [(row[5], row[1], row[2], row[3], row[4], row[6]) for row in given["insert_run"]]
+            events, blobs = self.codec.encode("insert_event", events)
+            admissions, _ = self.codec.encode("insert_admission", given["insert_admission"])
+            if blobs:
+                return None
             statement = (
                 self._queries["accept_new"],
                 now,
                 len(keys),
                 given["notify"][0][0],
                 *arrays([row[1:] for row in events], 10),
-                *arrays(given["insert_admission"], 5),
+                *arrays(admissions, 5),
                 *arrays(runs, 6),
             )
             return OneStatement(statement, 1, stop.value)
@@ -324,6 +333,8 @@ class PostgresBackend:
                     message = "run.transaction on PostgreSQL has a connection of its own"
                     raise TypeError(message)
                 name, rows = (operation.name, operation.rows) if isinstance(operation, Count) else operation
+                if rows:
+                    rows = await self._encode(connection, name, rows)
                 if not rows:
                     reply = []
                 elif name in self._bulk:
@@ -336,9 +347,29 @@ class PostgresBackend:
                     reply = await connection.fetch(queries[name], *rows[0])
                 else:
                     reply = await connection.fetchmany(queries[name], rows)
-                operation = generator.send(len(reply) if isinstance(operation, Count) else reply)
+                if isinstance(operation, Count):
+                    operation = generator.send(len(reply))
+                else:
+                    operation = generator.send(await self._decode(connection, name, reply))
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]  # a generator's return value is not typed at run time
+
+    async def _encode(self, connection: Any, name: str, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows as they are stored; what is too large for them is stored now."""
+        encoded, blobs = self.codec.encode(name, rows)
+        if blobs:
+            now = self._clock.for_database()
+            await connection.executemany(self._queries["insert_blob"], [(now, *blob) for blob in blobs])
+        return encoded
+
+    async def _decode(self, connection: Any, name: str, rows: list[Row]) -> list[Row]:
+        """The rows with their payloads, wherever those are."""
+        references = self.codec.references(name, rows)
+        if references is None:
+            return rows
+        query = self._queries["find_blob"]
+        found = [row for one in references for row in await connection.fetch(query, one)]
+        return self.codec.decode(name, rows, dict(found))
 
     @contextlib.asynccontextmanager
     async def user_transaction(self) -> AsyncIterator[Any]:
@@ -394,7 +425,7 @@ class PostgresBackend:
         """Rows of a query, read on another connection than the journal's."""
         async with self._borrowed() as connection:
             rows: list[Row] = await connection.fetch(self._queries[name], *parameters)
-            return rows
+            return await self._decode(connection, name, rows)
 
     async def applied_migrations(self) -> list[Row]:
         try:

@@ -7,6 +7,8 @@
 A heading that ends in `bulk --` (PostgreSQL only) takes all rows in one statement, each parameter as an array of its
 column; only `now` stays a single value. Arrays go over as text in PostgreSQL's own notation: the driver's encoder looks
 at every element several times over, and that was a sixth of what a run cost.
+
+One that ends in `raw --` takes and returns payloads as they are stored; all others go through payloads.py.
 """
 
 from __future__ import annotations
@@ -17,9 +19,13 @@ from functools import cache
 from importlib import resources
 from typing import Literal
 
+from wakeful.stores.keyring import KeyRing
+from wakeful.stores.payloads import Codec, Places, given_places, returned_places
+from wakeful.stores.places import queries_of_places
+
 Dialect = Literal["sqlite", "postgres"]
 
-_HEADING = re.compile(r"^-- (\w+)\(([^)]*)\)( bulk)? --$", re.MULTILINE)
+_HEADING = re.compile(r"^-- (\w+)\(([^)]*)\)( bulk| raw)? --$", re.MULTILINE)
 _ARRAY = re.compile(r"cast\(:([a-z_]+) as (bigint|text)\[\]\)")
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 # statement_timestamp() and not clock_timestamp(): the planner may use a stable value to enter an index, a volatile one
@@ -50,6 +56,8 @@ class Query:
     parameters: tuple[str, ...]
     sql: str
     bulk: bool = False
+    given: Places = ()  # which parameters, and which columns of what comes back, are payloads
+    returned: tuple[int, ...] = ()
 
 
 @cache
@@ -59,7 +67,7 @@ def load_queries(dialect: Dialect) -> dict[str, Query]:
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
     files = [name for name in names if not name.startswith("postgres")]
     files += [name for name in names if name.startswith("postgres") and dialect == "postgres"]
-    found: dict[str, Query] = {}
+    found = {query.name: query for query in parse(queries_of_places(), dialect)}
     for file in files:
         for query in parse(folder.joinpath(file).read_text(encoding="utf-8"), dialect):
             if query.name in found and not file.startswith("postgres"):
@@ -69,18 +77,29 @@ def load_queries(dialect: Dialect) -> dict[str, Query]:
     return found
 
 
+def codec(dialect: Dialect, ring: KeyRing | None = None) -> Codec:
+    """What a database's payloads look like in its rows."""
+    queries = load_queries(dialect)
+    return Codec(
+        {name: query.given for name, query in queries.items()},
+        {name: query.returned for name, query in queries.items()},
+        ring,
+    )
+
+
 def parse(text: str, dialect: Dialect) -> list[Query]:
     """The queries of one file."""
     pieces = _HEADING.split(text)[1:]
     return [
         _shape(
-            name, tuple(word.strip() for word in declared.split(",") if word.strip()), body, dialect, bulk=bool(bulk)
+            name, tuple(word.strip() for word in declared.split(",") if word.strip()), body, dialect, kind=kind or ""
         )
-        for name, declared, bulk, body in zip(pieces[::4], pieces[1::4], pieces[2::4], pieces[3::4], strict=True)
+        for name, declared, kind, body in zip(pieces[::4], pieces[1::4], pieces[2::4], pieces[3::4], strict=True)
     ]
 
 
-def _shape(name: str, declared: tuple[str, ...], body: str, dialect: Dialect, *, bulk: bool) -> Query:
+def _shape(name: str, declared: tuple[str, ...], body: str, dialect: Dialect, *, kind: str) -> Query:
+    bulk, raw = kind == " bulk", kind == " raw"
     sql = "\n".join(line for line in body.splitlines() if line.strip() and not line.lstrip().startswith("--"))
     for slot, filling in _SLOTS[dialect].items():
         sql = sql.replace(slot, filling)
@@ -92,4 +111,6 @@ def _shape(name: str, declared: tuple[str, ...], body: str, dialect: Dialect, *,
         raise ValueError(message)
     mark = "?" if dialect == "sqlite" else "$"
     numbers = {parameter: f"{mark}{number}" for number, parameter in enumerate(declared, start=1)}
-    return Query(name, declared, _PARAMETER.sub(lambda match: numbers[match[1]], sql), bulk)
+    ready = _PARAMETER.sub(lambda match: numbers[match[1]], sql)
+    given, returned = ((), ()) if raw else (given_places(name, declared), returned_places(ready))
+    return Query(name, declared, ready, bulk, given, returned)

@@ -12,6 +12,7 @@ from wakeful.errors import NotFound
 from wakeful.rate import Rate
 from wakeful.stores.base import Row, StoredEvent
 from wakeful.stores.migrations import missing, refuse_behind
+from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 
 LONGEST_PAGE = 500
@@ -24,6 +25,7 @@ class ReadableDatabase(Protocol):
     """What reading needs of a database."""
 
     dialect: Dialect
+    codec: Codec
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
     async def applied_migrations(self) -> list[Row]: ...
@@ -319,16 +321,24 @@ class Reader:
         decisions = await self._database.fetch("list_decisions", row[0])
         return {
             **event_summary(row),
-            "envelope": _json(row[11]),
+            "envelope": _json(row[11]) if row[11] else None,
+            "payload_removed": not row[11],
             "admissions": [
                 {"agent": agent, "state": state, "run": run, "reason": reason}
                 for agent, state, run, reason in admissions
             ],
-            "conflicts": [{"envelope": _json(envelope), "seen_at": to_text(seen)} for _, envelope, seen in conflicts],
+            "conflicts": [
+                {"envelope": _json(envelope or "null"), "seen_at": to_text(seen)} for _, envelope, seen in conflicts
+            ],
             "decisions": [decision_summary(one) for one in decisions],
             "waited": [{"run": run, "agent": agent} for run, agent in await self._database.fetch("who_waited", row[0])],
             "same_id": len(rows) - 1,
         }
+
+    async def removed_run(self, identifier: str) -> dict[str, Any] | None:
+        """The event and the agent of a run that is not there any more, by its whole id, as long as the event is known."""
+        rows = await self._database.fetch("admission_of_run", identifier.partition(".")[0])
+        return {"event": rows[0][0], "agent": rows[0][1]} if rows else None
 
     async def why(self, identifier: str) -> dict[str, Any] | None:
         """The whole story of an event, a run or a delivery, or None."""
@@ -413,6 +423,8 @@ class Reader:
         """Does the store answer, with the right schema? Raises StoreUnavailable or SchemaMismatch."""
         applied = await self._database.applied_migrations()
         refuse_behind(missing(self._database.dialect, {row[0] for row in applied}))
+        used = [row[0] for row in await self._database.fetch("list_ciphers")]
+        refuse_missing_keys(used, self._database.codec.ring)
         return {"store": self._database.dialect, "schema": max(row[0] for row in applied)}
 
     async def _find_run(self, identifier: str) -> Row | None:

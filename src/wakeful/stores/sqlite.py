@@ -27,8 +27,9 @@ from wakeful.clock import Clock, Microseconds
 from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
 from wakeful.stores.base import Call, Count, Row, Transaction
 from wakeful.stores.guard import NOT_YOURS, refuse_transaction_control
+from wakeful.stores.keyring import KeyRing
 from wakeful.stores.migrations import CREATE_LEDGER, Migration, missing
-from wakeful.stores.queries import Dialect, load_queries
+from wakeful.stores.queries import Dialect, codec, load_queries
 
 R = TypeVar("R")
 
@@ -78,11 +79,14 @@ class SqliteBackend:
     dialect: Dialect = "sqlite"
     notifies = False
 
-    def __init__(self, path: Path, clock: Clock, *, busy_timeout: int = BUSY_TIMEOUT_MILLISECONDS) -> None:
+    def __init__(
+        self, path: Path, clock: Clock, *, busy_timeout: int = BUSY_TIMEOUT_MILLISECONDS, ring: KeyRing | None = None
+    ) -> None:
         self.path = path.absolute()  # a handler may change the current folder
         self._clock = clock
         self._busy_timeout = busy_timeout
         self._queries = {name: query.sql for name, query in load_queries("sqlite").items()}
+        self.codec = codec("sqlite", ring)
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="wakeful-reader")
         self._local = threading.local()
@@ -188,13 +192,17 @@ class SqliteBackend:
                     if isinstance(operation, Call):
                         reply = self._call(operation.function)
                     elif isinstance(operation, Count):
+                        rows = self._encode(connection, operation.name, operation.rows)
                         before = connection.total_changes()
-                        for _ in cursor.executemany(queries[operation.name], operation.rows):
+                        for _ in cursor.executemany(queries[operation.name], rows):
                             pass  # rows that come back are not asked for, but the statements go on only if they are taken
                         reply = connection.total_changes() - before
-                    else:
+                    elif operation[1]:
                         name, rows = operation
-                        reply = list(cursor.executemany(queries[name], rows)) if rows else []
+                        rows = self._encode(connection, name, rows)
+                        reply = self._decode(connection, name, list(cursor.executemany(queries[name], rows)))
+                    else:
+                        reply = []
                     operation = generator.send(reply)
             except StopIteration as stop:
                 cursor.execute("commit")
@@ -205,6 +213,23 @@ class SqliteBackend:
             if connection.in_transaction:
                 with contextlib.suppress(apsw.Error):
                     connection.execute("rollback")
+
+    def _encode(self, connection: apsw.Connection, name: str, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows as they are stored; what is too large for them is stored now."""
+        encoded, blobs = self.codec.encode(name, rows)
+        if blobs:
+            now = self._clock.now()
+            connection.executemany(self._queries["insert_blob"], [(now, *blob) for blob in blobs])
+        return encoded
+
+    def _decode(self, connection: apsw.Connection, name: str, rows: list[Row]) -> list[Row]:
+        """The rows with their payloads, wherever those are."""
+        references = self.codec.references(name, rows)
+        if references is None:
+            return rows
+        query = self._queries["find_blob"]
+        found = [row for one in references for row in connection.execute(query, (one,))]
+        return self.codec.decode(name, rows, dict(found))
 
     def _call(self, function: Callable[[Any], Any]) -> tuple[Any, Exception | None]:
         """The user's function, under a savepoint and a time limit, so that its failure is its caller's alone."""
@@ -266,7 +291,8 @@ class SqliteBackend:
                 if connection is None:
                     connection = self._local.connection = self._connect(reading=True)
                     self._reading.append(connection)
-                return list(connection.execute(self._queries[name], parameters))
+                rows = list(connection.execute(self._queries[name], parameters))
+                return self._decode(connection, name, rows)
             except UNAVAILABLE as error:
                 message = f"{self.path}: {explain(error)}"
                 raise StoreUnavailable(message) from error

@@ -33,6 +33,7 @@ from wakeful.stores.base import (
     CloseRun,
     CommitRun,
     EndWait,
+    EnterCipher,
     FeedEvents,
     FinishCancelled,
     FinishRun,
@@ -66,6 +67,7 @@ from wakeful.stores.base import (
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Migration
+from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.verbs.effects import effect_of
 
@@ -88,6 +90,7 @@ class Database(Protocol):
 
     dialect: Dialect
     notifies: bool
+    codec: Codec
 
     async def open(self, *, migrate: bool) -> None: ...
     async def close(self) -> None: ...
@@ -136,6 +139,17 @@ class DatabaseStore:
 
     async def open(self, *, migrate: bool) -> None:
         await self.database.open(migrate=migrate)
+        await self._check_keys()
+
+    async def _check_keys(self) -> None:
+        """Is every key here that payloads are encrypted with? The first one is entered before it is used."""
+        if not await self.database.applied_migrations():
+            return  # it is about to be made
+        ring = self.database.codec.ring
+        used = {row[0] for row in await self.database.fetch("list_ciphers")}
+        refuse_missing_keys(used, ring)
+        if ring is not None and ring.first.id not in used:
+            await self.journal.submit(EnterCipher(ring.first.id))
 
     async def close(self) -> None:
         await self.journal.close()

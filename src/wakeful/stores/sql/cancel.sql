@@ -43,7 +43,7 @@ where seq = :seq
 -- The keys that runs keep.
 select app, agent, key from wakeful_run where seq = :seq and key is not null and place is not null
 
--- parent_of_run(seq) --
+-- caller_of_run(seq) --
 -- Who called it, and waits for its end.
 select parent_seq, parent_key from wakeful_run where seq = :seq and parent_seq is not null
 

@@ -53,7 +53,7 @@ select event.seq, event.app, event.source, event.id, event.type, admission.state
 from wakeful_event event
 left join wakeful_admission admission on admission.event_seq = event.seq and admission.agent = :agent
 where event.seq > :after and event.accepted_at >= :since and event.accepted_at < :until
-  and event.state <> 'quarantined' and substr(event.type, 1, length(cast(:prefix as text))) = :prefix
+  and event.state <> 'quarantined' and event.envelope <> '' and substr(event.type, 1, length(cast(:prefix as text))) = :prefix
   and (cast(:app as text) is null or event.app = :app)
 order by event.seq limit :most
 

@@ -22,11 +22,13 @@ from wakeful.stores.base import (
     CloseRun,
     CommitRun,
     EndWait,
+    EnterCipher,
     FeedEvents,
     FinishCancelled,
     FinishRun,
     ForgetRuns,
     ForkRun,
+    LeaveCiphers,
     LeaveRun,
     LookAgain,
     NoteChange,
@@ -37,6 +39,9 @@ from wakeful.stores.base import (
     RedoRun,
     RegisterProcess,
     ReleaseRun,
+    RemoveFamilies,
+    RemoveTraces,
+    ResealPayloads,
     RetireProcess,
     SaveEffect,
     SaveSteps,
@@ -54,6 +59,7 @@ from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
 from wakeful.stores.verbs.feed import feed_events
 from wakeful.stores.verbs.fork import fork_runs
+from wakeful.stores.verbs.keeping import enter_ciphers, leave_ciphers, remove_families, remove_traces, reseal_payloads
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
 from wakeful.stores.verbs.pauses import change_pauses
 from wakeful.stores.verbs.people import raise_alarms, record_operations
@@ -66,6 +72,7 @@ from wakeful.stores.verbs.waits import answer_approvals, ask_people, end_waits, 
 Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 
 VERBS: dict[type, Verb] = {
+    EnterCipher: enter_ciphers,
     ChangePause: change_pauses,
     RegisterProcess: register_processes,
     BuryProcess: bury_processes,
@@ -96,6 +103,10 @@ VERBS: dict[type, Verb] = {
     LookAgain: look_again,
     RaiseAlarm: raise_alarms,
     RecordOperation: record_operations,
+    RemoveFamilies: remove_families,
+    RemoveTraces: remove_traces,
+    ResealPayloads: reseal_payloads,
+    LeaveCiphers: leave_ciphers,
     ForgetRuns: forget_runs,
     RetireProcess: retire_processes,
     ClaimRuns: claim_runs,

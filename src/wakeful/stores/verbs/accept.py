@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pydantic_core import from_json, to_json
 
-from wakeful.errors import ClaimLost, IdempotencyConflict
+from wakeful.errors import ClaimLost, IdempotencyConflict, StoreUnavailable
 from wakeful.model import Arrival, Receipt
 from wakeful.stores.base import AcceptEvents, SaveSteps, Transaction
 from wakeful.stores.verbs.admit import Entry, admit
@@ -184,6 +184,11 @@ def _adopt_children(stored: list[tuple[AcceptEvents, Result | None]]) -> Transac
 def _count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> Transaction[None]:
     counted = yield "count_duplicate", [(arrival.key,) for arrival, _ in sorted(known, key=lambda pair: pair[0].key)]
     first_of = {row[0]: (row[1], row[2]) for row in counted}
+    if len(first_of) < len({arrival.key for arrival, _ in known}):
+        message = (
+            "an event whose deduplication window is over was just removed, and has come again: nothing was stored yet"
+        )
+        raise StoreUnavailable(message)
     rows = yield "runs_of_event", [(seq,) for seq in sorted({seq for seq, _ in first_of.values()})]
     runs: dict[int, list[str]] = {}
     for event_seq, run in rows:
@@ -202,14 +207,15 @@ def _keep_conflicts(
     large event and a thousand deliveries of its identity must not hold up everybody else.
     """
     firsts = yield "envelope_of_event", [(seq,) for seq in sorted({seqs[arrival.key] for arrival, _ in differing})]
-    said = {seq: canonical(envelope) for seq, envelope in firsts}
+    # What an event said whose payload was removed nobody knows any more: then it is a repeat, as far as can be told.
+    said = {seq: canonical(envelope) if envelope else None for seq, envelope in firsts}
     other: dict[tuple[int, str], bool] = {}
     conflicts = []
     for arrival, receipt in differing:
         seq = seqs[arrival.key]
         place = (seq, arrival.content)
         if place not in other:
-            other[place] = canonical(arrival.envelope) != said[seq]
+            other[place] = said[seq] is not None and canonical(arrival.envelope) != said[seq]
             if other[place]:
                 conflicts.append((now, seq, arrival.content, arrival.envelope))
         receipt.conflict = other[place]

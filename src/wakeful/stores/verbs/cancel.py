@@ -136,7 +136,7 @@ def _wind_up(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
 
 def _tell_caller(now: int | None, seq: int, identifier: str, reason: str) -> Transaction[None]:
     """A run that called it, and waits for its end."""
-    for parent, key in (yield "parent_of_run", [(seq,)]):
+    for parent, key in (yield "caller_of_run", [(seq,)]):
         if (yield "answer_step", [(now, parent, key, *answer_of(identifier, "cancelled", None, None, reason))]):
             yield from wake(now, parent, f"run {identifier}, which it called, is cancelled")
 

@@ -189,7 +189,7 @@ def _claim_of(row: Sequence[object], request: ClaimRuns) -> Claim:
         version=version,  # type: ignore[arg-type]
         parent=None if parent_seq is None else (parent_seq, parent_key),  # type: ignore[arg-type]
         cancelled=None if cancel_by is None else (cancel_by, cancel_note),  # type: ignore[arg-type]
-        place_in=request.app if request.limits.get(agent, NO_LIMIT).concurrency is not None else None,  # type: ignore[call-overload]
+        limited=request.limits.get(agent, NO_LIMIT).concurrency is not None,  # type: ignore[call-overload]
         output=output,  # type: ignore[arg-type]
     )
 

@@ -9,13 +9,15 @@ from wakeful.stores.verbs.admit import Entry, NewRun, insert_runs
 
 
 def feed_events(now: int | None, requests: Sequence[FeedEvents]) -> Transaction[list[int]]:
-    """1. Admit them; those that come back are new to the agent. 2. Give each of these a run. 3. What nobody had taken is
+    """1. Admit those whose payload is still there; those that come back are new to the agent. 2. Give each of these a run. 3. What nobody had taken is
     taken now. 4. Write down what policy does not allow.
     """
     results: list[int] = []
     for request in requests:
         app, agent = request.app, request.agent
-        runs = dict(sorted(request.runs))
+        there = yield "events_with_payload", [(seq,) for seq in sorted(seq for seq, _ in request.runs)]
+        kept = {row[0] for row in there}
+        runs = {seq: run for seq, run in sorted(request.runs) if seq in kept}
         admitted = yield "start_admission", [(seq, agent, run, request.reason) for seq, run in runs.items()]
         new = sorted(row[0] for row in admitted)
         # No end to its life: whoever feeds an event that has expired since wants it handled even so.

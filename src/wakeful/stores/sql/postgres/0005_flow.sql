@@ -160,6 +160,12 @@ create table wakeful_blob (
   created_at bigint not null
 );
 
+-- The keys that payloads are encrypted with, by their ids: the keys themselves are never stored.
+create table wakeful_cipher (
+  id text primary key,
+  used_since bigint not null
+);
+
 alter table wakeful_effect add column undoes text; -- the effect that this one undoes
 alter table wakeful_process add column app text;
 alter table wakeful_process add column agents text; -- JSON: the agents that it has loaded

@@ -152,6 +152,12 @@ create table wakeful_blob (
   created_at integer not null
 ) strict, without rowid;
 
+-- The keys that payloads are encrypted with, by their ids: the keys themselves are never stored.
+create table wakeful_cipher (
+  id text primary key,
+  used_since integer not null
+) strict, without rowid;
+
 alter table wakeful_effect add column undoes text; -- the effect that this one undoes
 alter table wakeful_process add column app text;
 alter table wakeful_process add column agents text; -- JSON: the agents that it has loaded

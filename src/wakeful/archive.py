@@ -1,0 +1,50 @@
+"""Archives: runs as lines of JSON, in files that outlive the store.
+
+One run is one line, the same object as `GET /v1/runs/{id}`. A line is on disk before anything is removed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import to_json
+
+from wakeful.clock import Microseconds, to_datetime
+
+
+def line_of(run: dict[str, Any]) -> bytes:
+    return to_json(run, inf_nan_mode="strings") + b"\n"
+
+
+def append_to_day(folder: Path, runs: Sequence[dict[str, Any]], now: Microseconds) -> Path:
+    """Put runs into the file of this day, on disk when this returns. A line that a crash cut short stays a line of its own:
+    what it was about is still in the store, and comes again whole.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{to_datetime(now).date().isoformat()}.jsonl"
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        size = os.fstat(handle).st_size
+        torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+        text = (b"\n" if torn else b"") + b"".join(map(line_of, runs))
+        written = os.write(handle, text)
+        while written < len(text):
+            written += os.write(handle, text[written:])
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    if size == 0:
+        sync_folder(folder)
+    return path
+
+
+def sync_folder(folder: Path) -> None:
+    """A new name in a folder is on disk only with the folder."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

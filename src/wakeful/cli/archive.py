@@ -1,0 +1,124 @@
+"""`wakeful archive`: finished runs as lines of JSON, in a file that is there whole or not at all."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_store, operator_of
+from wakeful.cli.carrying import carry_out, number, refuse_many
+from wakeful.cli.terminal import plain, print_json, say
+from wakeful.clock import read_moment, to_text
+from wakeful.operations.archive import Plan, plan_archive, refuse_existing, remove_archived, write_archive
+from wakeful.operations.redo import MANY
+from wakeful.stores.base import RecordOperation
+from wakeful.stores.keeping import Keeper
+from wakeful.stores.reading import Reader
+
+if TYPE_CHECKING:
+    from wakeful.operations.pace import Pace, Progress
+    from wakeful.stores.store import DatabaseStore
+
+INTERRUPTED = 130
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a new file, like runs.jsonl, or runs.jsonl.gz to compress it")
+    parser.add_argument("--agent", metavar="NAME", help="only runs of this agent")
+    parser.add_argument("--before", metavar="TIME", help="over before then, like 30d or 2026-01-31 (default: now)")
+    parser.add_argument("--remove", action="store_true", help="remove them from the store once the file is on disk")
+    parser.add_argument("--plan", action="store_true", help="only say what would be written")
+    parser.add_argument("--yes", action="store_true", help=f"with --remove: also when there are more than {MANY:,}")
+    add_json(parser)
+    add_store(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from wakeful.cli.opening import chosen_store
+
+    arguments.url, arguments.rate = chosen_store(arguments), None
+    path = Path(arguments.file)
+    refuse_existing(path)
+    if not path.parent.is_dir():
+        message = f"archive: there is no folder {plain(path.parent)}"
+        raise UsageError(message)
+    told = Told(arguments, path)
+    _, stopped = carry_out(arguments, told.work)
+    return told.report(stopped=stopped)
+
+
+archive_command = Command(
+    declare,
+    execute,
+    "Runs that are done, denied or cancelled, with their whole family. Dead letters stay where they are.",
+)
+
+
+class Told:
+    """What was found, written and removed."""
+
+    def __init__(self, arguments: argparse.Namespace, path: Path) -> None:
+        self._arguments = arguments
+        self._path = path
+        self._plan = Plan()
+        self._written: int | None = None
+        self._removed = 0
+
+    async def work(self, store: DatabaseStore, pace: Pace, progress: Progress) -> int:
+        """Count, write, and remove exactly what was written."""
+        arguments, reader = self._arguments, Reader(store.database)
+        keeper = Keeper(store.database, store.journal)
+        present = await keeper.time()
+        try:
+            before = present if arguments.before is None else read_moment(arguments.before, now=present)
+        except ValueError as error:
+            raise UsageError(f"archive: --before: {error}") from None
+        self._plan = await plan_archive(keeper, agent=arguments.agent, before=before)
+        if arguments.plan or not self._plan.families:
+            return 0
+        if arguments.remove:
+            refuse_many(arguments, self._plan.runs, "runs")
+        if not arguments.json:
+            say(f"{self._words()} over before {to_text(before)}")
+        written = await write_archive(self._path, reader, self._plan.families, pace=pace, progress=progress)
+        if written is None:
+            return 0
+        self._written = sum(len(family.runs) for family in written)
+        if arguments.remove:
+            self._removed = await remove_archived(keeper, written, pace=pace, progress=progress)
+            detail = f"{self._removed} runs removed"
+            await store.record_operation(
+                RecordOperation(operator_of(arguments), "archive", target=str(self._path), detail=detail)
+            )
+        return self._written
+
+    def report(self, *, stopped: bool) -> int:
+        arguments, found = self._arguments, self._plan.runs
+        if arguments.json:
+            print_json(
+                {
+                    "file": str(self._path) if self._written is not None else None,
+                    "found": found,
+                    "agents": dict(self._plan.agents),
+                    "written": self._written or 0,
+                    "removed": self._removed,
+                    "stopped": stopped,
+                }
+            )
+        elif not found:
+            print("there is nothing to archive: no run is over since then")
+        elif arguments.plan:
+            print(f"would write {self._words()}")
+        elif self._written is None:
+            print("stopped; nothing was written")
+        else:
+            left = self._written - self._removed if arguments.remove else 0
+            more = f", {self._removed:,} removed" if arguments.remove else ""
+            kept = f" ({left:,} left: the newest run of all stays, and what was touched since)" if left else ""
+            print(f"{number(self._written, 'run')} in {plain(self._path)}{more}{kept}")
+        return INTERRUPTED if stopped else 0
+
+    def _words(self) -> str:
+        agents = ", ".join(f"{plain(agent)} {count:,}" for agent, count in sorted(self._plan.agents.items()))
+        return f"{number(self._plan.runs, 'run')} ({agents})"

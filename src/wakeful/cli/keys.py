@@ -1,0 +1,125 @@
+"""`wakeful keys`: the keys that payloads are encrypted with.
+
+new       print a fresh key
+list      which keys this store needs, and which are here
+rotate    encrypt everything with the first key; after that the others are needed no longer
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING
+
+from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store, operator_of
+from wakeful.cli.carrying import carry_out, number
+from wakeful.cli.opening import chosen_store, refuse_missing
+from wakeful.cli.terminal import print_json, say
+from wakeful.clock import SystemClock
+from wakeful.errors import did_you_mean
+from wakeful.operations.rotation import Rotated, rotate
+from wakeful.settings import encryption_keys
+from wakeful.stores.base import RecordOperation
+from wakeful.stores.keeping import Keeper
+from wakeful.stores.keyring import new_key, read_keys
+
+if TYPE_CHECKING:
+    from wakeful.operations.pace import Pace, Progress
+    from wakeful.stores.store import DatabaseStore
+
+WORDS = ("new", "list", "rotate")
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("word", metavar="WORD", nargs="?", default="list", help="new, list (the default) or rotate")
+    parser.add_argument("--app", metavar="APP", help=f"the keys and the store of this app: {APP_HELP}")
+    add_json(parser)
+    add_store(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    if arguments.word not in WORDS:
+        message = f'there is no "keys {arguments.word}".{did_you_mean(arguments.word, WORDS)}'
+        raise UsageError(message)
+    if arguments.word == "new":
+        key = new_key()
+        print_json({"key": key}) if arguments.json else print(key)
+        return 0
+    app = None
+    if arguments.app is not None:
+        from wakeful.loading import load_app
+
+        app = load_app(arguments.app)
+    arguments.url, arguments.rate = chosen_store(arguments, app), None
+    arguments.encryption = None if app is None else app.encryption
+    return _list(arguments) if arguments.word == "list" else _rotate(arguments)
+
+
+keys_command = Command(
+    declare,
+    execute,
+    "The keys are those of WAKEFUL_ENCRYPTION_KEYS, or of App(encryption=[…]): the first one encrypts.",
+)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    ring = read_keys(arguments.encryption, encryption_keys())
+    here = ring.ids if ring is not None else frozenset()
+    used = asyncio.run(_used(arguments.url))
+    shown = [
+        {
+            "id": identifier,
+            "here": identifier in here,
+            "used": identifier in used,
+            "first": ring is not None and identifier == ring.first.id,
+        }
+        for identifier in sorted(here | set(used))
+    ]
+    if arguments.json:
+        print_json({"keys": shown})
+    elif not shown:
+        print("payloads are not encrypted here: no key is given, and none was ever used")
+    else:
+        for one in shown:
+            words = "encrypts" if one["first"] else "decrypts" if one["here"] else "MISSING"
+            print(f"{one['id']}  {words}{'' if one['used'] else ', not used yet'}")
+    return 0 if all(one["here"] for one in shown) else 1
+
+
+async def _used(url: str) -> list[str]:
+    """Asked without the check that all of them are here."""
+    from wakeful.runtime import open_database
+
+    refuse_missing(url)
+    database = open_database(url, SystemClock(), encryption=[])
+    try:
+        return [row[0] for row in await database.fetch("list_ciphers")]
+    finally:
+        await database.close()
+
+
+def _rotate(arguments: argparse.Namespace) -> int:
+    rotated: list[Rotated] = []
+
+    async def work(store: DatabaseStore, pace: Pace, progress: Progress) -> int:
+        keeper = Keeper(store.database, store.journal)
+        done = await rotate(keeper, store.database.codec, pace=pace, progress=progress)
+        rotated.append(done)
+        words = f"{done.payloads} payloads encrypted anew" + (f"; {', '.join(done.left)} left" if done.left else "")
+        await store.record_operation(RecordOperation(operator_of(arguments), "keys rotate", detail=words))
+        return done.payloads
+
+    _, stopped = carry_out(arguments, work)
+    (done,) = rotated
+    if arguments.json:
+        print_json({"payloads": done.payloads, "no_longer_needed": done.left, "complete": done.complete})
+    elif done.complete:
+        more = f"; no longer needed: {', '.join(done.left)}" if done.left else ""
+        print(f"{number(done.payloads, 'payload')} encrypted anew, all are under the first key{more}")
+    elif stopped:
+        say("stopped; the same command goes on where it stopped")
+    else:
+        say(
+            "another process still writes with an older key: start all of them with the new key first, then run this again"
+        )
+    return 0 if done.complete else 1

@@ -1,0 +1,218 @@
+"""The housekeeper: what is over and done goes when its time has come, a little at a time.
+
+Every worker has one, and none is the leader: whatever one of them is about to remove, its transition locks and looks at
+again. It reads in small windows, removes in small transitions, and rests in between, so that runs do not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from wakeful.clock import Microseconds, duration
+from wakeful.service import Service
+from wakeful.stores.base import Family, OldEvent, RemoveTraces
+
+EVERY = 600.0
+FIRST_AFTER = 60.0
+PAUSE = 0.05
+WINDOW = 2_000  # rows that are looked at in one go
+WINDOWS_AT_A_TIME = 500
+FAMILIES_AT_A_TIME = 50
+ROWS_AT_A_TIME = 500
+DEDUPLICATION = duration("90d")
+PROCESSES_ARE_KEPT = duration("7d")
+SWEEP_EVERY = duration("6h")
+BLOBS_ARE_NEW = duration("1h")
+BLOBS_AT_A_TIME = 10_000
+
+Archive = Callable[[Sequence[Family]], Awaitable[None]]
+
+
+class Keeping(Protocol):
+    """What the housekeeper needs of the store."""
+
+    async def time(self) -> Microseconds: ...
+
+    async def span(self, table: Literal["runs", "events"]) -> tuple[int, int]: ...
+
+    async def old_runs(
+        self, app: str, after: int, upto: int, before: Microseconds
+    ) -> list[tuple[str, str, Microseconds]]: ...
+
+    async def family(self, root: str, before: Microseconds) -> Family | None: ...
+
+    async def remove_families(self, families: list[Family]) -> list[str]: ...
+
+    async def old_events(self, app: str, after: int, upto: int, before: Microseconds) -> list[OldEvent]: ...
+
+    async def old_idempotency(
+        self, app: str, after: str, before: Microseconds, most: int
+    ) -> tuple[list[str], str | None]: ...
+
+    async def empty_keys(self, app: str, most: int) -> list[tuple[str, str]]: ...
+
+    async def unreferenced(self, after: str, before: Microseconds, most: int) -> tuple[set[str], str]: ...
+
+    async def remove_traces(self, request: RemoveTraces) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long what is over is kept: by agent, and for all others and for events. None: for ever."""
+
+    app: str
+    default: Microseconds | None = None
+    agents: Mapping[str, Microseconds] = field(default_factory=dict)
+    deduplication: Microseconds = DEDUPLICATION
+
+    def of(self, agent: str) -> Microseconds | None:
+        return self.agents.get(agent, self.default)
+
+    @property
+    def shortest(self) -> Microseconds | None:
+        spans = [*self.agents.values(), *([] if self.default is None else [self.default])]
+        return min(spans) if spans else None
+
+
+class Housekeeper(Service):
+    """Removes what is over and old."""
+
+    name = "housekeeper"
+
+    def __init__(
+        self,
+        keeper: Keeping,
+        retention: Retention,
+        *,
+        archive: Archive | None = None,
+        trouble: Callable[[str], None] = lambda _: None,
+        pause: float = PAUSE,
+    ) -> None:
+        super().__init__()
+        self._keeper = keeper
+        self._retention = retention
+        self._archive = archive
+        self._trouble = trouble
+        self._pause = pause
+        self._cursors: dict[str, int] = {}
+        self._rested = False
+        self._swept: Microseconds | None = None
+        self._suspects: set[str] | None = None
+        self._blobs_after = ""
+
+    async def run_once(self) -> float | None:
+        """Go through everything once. The first time only after a rest: a process that starts has better things to do."""
+        if asyncio.current_task() is self._task and not self._rested:
+            self._rested = True
+            return FIRST_AFTER
+        now = await self._keeper.time()
+        await self._remove_runs(now)
+        await self._remove_events(now)
+        await self._remove_rest(now)
+        await self._sweep_blobs(now)
+        return EVERY * random.uniform(0.75, 1.25)
+
+    async def _remove_runs(self, now: Microseconds) -> None:
+        shortest = self._retention.shortest
+        if shortest is None:
+            return
+        removed = 0
+        async for after, upto in self._windows("runs"):
+            old = await self._keeper.old_runs(self._retention.app, after, upto, now - shortest)
+            roots = {
+                root: now - age
+                for root, agent, finished in old
+                if (age := self._retention.of(agent)) is not None and finished <= now - age
+            }
+            found = [await self._keeper.family(root, before) for root, before in roots.items()]
+            families = [family for family in found if family is not None]
+            for start in range(0, len(families), FAMILIES_AT_A_TIME):
+                gone = await self._remove(families[start : start + FAMILIES_AT_A_TIME])
+                if gone is None:
+                    return
+                removed += gone
+        if removed:
+            self.log.info("removed runs that were over for long enough", runs=removed)
+
+    async def _remove(self, families: list[Family]) -> int | None:
+        """None when they could not be archived: then they stay."""
+        if self._archive is not None:
+            try:
+                await self._archive(families)
+            except OSError as error:
+                self._trouble(
+                    f"runs that are over for long enough are not removed, because they cannot be archived: {error}"
+                )
+                return None
+        gone = await self._keeper.remove_families(families)
+        await asyncio.sleep(self._pause)
+        return len(gone)
+
+    async def _remove_events(self, now: Microseconds) -> None:
+        """Events without runs: they lose their payload with the last one, or after the retention time of the app if they never
+        had any; and after the deduplication window those that have none go.
+        """
+        kept, app = self._retention.default, self._retention.app
+        window = self._retention.deduplication
+        shortest = self._retention.shortest
+        if shortest is None:
+            return
+        async for after, upto in self._windows("events"):
+            old = await self._keeper.old_events(app, after, upto, now - min(window, shortest))
+            payloads = [
+                one.seq
+                for one in old
+                if not one.gone and (one.had_runs or (kept is not None and one.accepted_at <= now - kept))
+            ]
+            events = [one.seq for one in old if one.gone and one.accepted_at <= now - window]
+            for start in range(0, max(len(payloads), len(events)), ROWS_AT_A_TIME):
+                end = start + ROWS_AT_A_TIME
+                await self._keeper.remove_traces(
+                    RemoveTraces(app, before=now - window, payloads=payloads[start:end], events=events[start:end])
+                )
+                await asyncio.sleep(self._pause)
+
+    async def _remove_rest(self, now: Microseconds) -> None:
+        """Idempotency keys, processes that left, and keys that no run has."""
+        app, before = self._retention.app, now - self._retention.deduplication
+        after: str | None = ""
+        while after is not None:
+            old, after = await self._keeper.old_idempotency(app, after, before, ROWS_AT_A_TIME)
+            if old:
+                await self._keeper.remove_traces(RemoveTraces(app, before=before, idempotency=old))
+            await asyncio.sleep(self._pause)
+        keys = await self._keeper.empty_keys(app, ROWS_AT_A_TIME)
+        await self._keeper.remove_traces(RemoveTraces(app, keys=keys, processes_before=now - PROCESSES_ARE_KEPT))
+
+    async def _sweep_blobs(self, now: Microseconds) -> None:
+        """Blobs that nothing points to, twice in a row with a while in between: whoever has just read a reference that was
+        overwritten since still finds what it points to.
+        """
+        if self._suspects is None and self._swept is not None and now - self._swept < SWEEP_EVERY:
+            return
+        before = now - BLOBS_ARE_NEW
+        found, onward = await self._keeper.unreferenced(self._blobs_after, before, BLOBS_AT_A_TIME)
+        if self._suspects is None and found:
+            self._suspects = found
+            return
+        gone = sorted(found & (self._suspects or set()))
+        for start in range(0, len(gone), ROWS_AT_A_TIME):
+            request = RemoveTraces(self._retention.app, blobs=gone[start : start + ROWS_AT_A_TIME], blobs_before=before)
+            await self._keeper.remove_traces(request)
+            await asyncio.sleep(self._pause)
+        self._suspects, self._swept, self._blobs_after = None, now, onward
+
+    async def _windows(self, table: Literal["runs", "events"]) -> AsyncIterator[tuple[int, int]]:
+        """A table, window by window, as far as one turn goes; the next one goes on there, and begins anew at the end."""
+        first, last = await self._keeper.span(table)
+        at = max(first - 1, self._cursors.get(table, 0))
+        for _ in range(WINDOWS_AT_A_TIME):
+            if at >= last:
+                break
+            yield at, at + WINDOW
+            at += WINDOW
+        self._cursors[table] = 0 if at >= last else at

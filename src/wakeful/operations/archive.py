@@ -1,0 +1,131 @@
+"""Finished runs out of the store into a file: found, written, and only then removed."""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import os
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from wakeful.archive import line_of, sync_folder
+from wakeful.clock import Microseconds
+from wakeful.errors import ConfigError
+from wakeful.operations.pace import Pace, Progress, nobody_looks
+from wakeful.stores.base import Family
+from wakeful.stores.keeping import Keeper
+
+WINDOW = 2_000
+FAMILIES_AT_A_TIME = 50
+
+
+class Shows(Protocol):
+    """What shows runs whole."""
+
+    async def run(self, identifier: str, /) -> dict[str, Any] | None: ...
+
+
+@dataclass
+class Plan:
+    """What would be written: families of runs that are over, and how many runs of which agent."""
+
+    families: list[Family] = field(default_factory=list)
+    agents: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def runs(self) -> int:
+        return sum(len(family.runs) for family in self.families)
+
+
+async def plan_archive(keeper: Keeper, *, agent: str | None, before: Microseconds) -> Plan:
+    """Families that were over before then, all of them, the oldest first."""
+    plan = Plan()
+    seen: set[str] = set()
+    first, last = await keeper.span("runs")
+    for after in range(first - 1, last, WINDOW):
+        for root, name, _ in await keeper.old_runs(None, after, after + WINDOW, before):
+            if root in seen or agent not in {None, name}:
+                continue
+            seen.add(root)
+            family = await keeper.family(root, before, newest=True)
+            if family is not None:
+                plan.families.append(family)
+                plan.agents[name] += len(family.runs)
+    return plan
+
+
+async def write_archive(
+    path: Path, reader: Shows, families: Sequence[Family], *, pace: Pace, progress: Progress = nobody_looks
+) -> list[Family] | None:
+    """Write them into a new file, which has its name only once all of it is on disk. Returns those that are whole in it; None
+    when it was stopped, and then there is no file.
+    """
+    partial = path.with_name(path.name + ".partial")
+    written: list[Family] = []
+    done, total = 0, sum(len(family.runs) for family in families)
+    handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _take(handle, partial)
+        os.ftruncate(handle, 0)
+        with os.fdopen(os.dup(handle), "wb") as raw:
+            out = _compressed(raw, path)
+            for family in families:
+                if not await pace.turn(done):
+                    partial.unlink()
+                    return None
+                found = [await reader.run(run) for run, _ in sorted(family.runs)]
+                runs = [run for run in found if run is not None]
+                for run in runs:
+                    out.write(line_of(run))
+                if len(runs) == len(family.runs):
+                    written.append(family)
+                done += len(family.runs)
+                progress(done, total)
+            if out is not raw:
+                out.close()
+        os.fsync(handle)
+        refuse_existing(path)
+        partial.rename(path)
+        sync_folder(path.parent)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            partial.unlink()
+        raise
+    finally:
+        os.close(handle)
+    return written
+
+
+async def remove_archived(
+    keeper: Keeper, families: Sequence[Family], *, pace: Pace, progress: Progress = nobody_looks
+) -> int:
+    """Remove what was written. What was touched since then stays; returns how many runs are gone."""
+    gone = 0
+    for start in range(0, len(families), FAMILIES_AT_A_TIME):
+        if not await pace.turn(start):
+            break
+        gone += len(await keeper.remove_families(list(families[start : start + FAMILIES_AT_A_TIME])))
+        progress(min(start + FAMILIES_AT_A_TIME, len(families)), len(families))
+    return gone
+
+
+def refuse_existing(path: Path) -> None:
+    if path.exists():
+        message = f"{path} is there already, and an archive is never written over: name another file"
+        raise ConfigError(message)
+
+
+def _take(handle: int, partial: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        message = f"{partial} is just being written by another process: wait for it, or name another file"
+        raise ConfigError(message) from None
+
+
+def _compressed(raw: IO[bytes], path: Path) -> IO[bytes] | gzip.GzipFile:
+    return gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if path.suffix == ".gz" else raw

@@ -1,0 +1,163 @@
+"""What housekeeping asks of a store: what is old, a window at a time, and that it goes.
+
+Nothing here keeps a transaction open, and nothing is decided by what was read: whatever is removed is looked at again,
+locked, by the transition that removes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Literal, Protocol
+
+from wakeful.clock import Microseconds
+from wakeful.stores.base import Family, LeaveCiphers, OldEvent, RemoveFamilies, RemoveTraces, ResealPayloads, Row
+from wakeful.stores.journal import Journal
+from wakeful.stores.keyring import KeyRing
+from wakeful.stores.payloads import BLOB, VALUES, Codec
+from wakeful.stores.places import PLACES, Place
+
+OVER = frozenset({"done", "denied", "cancelled"})
+WINDOW = 10_000
+WINDOW_OF_TEXTS = 500
+BLOBS_AT_A_TIME = 4
+ROWS_AT_A_TIME = 100
+
+
+class Readable(Protocol):
+    """What is needed of a database to look around in it."""
+
+    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
+    def read_clock(self) -> Microseconds | None: ...
+
+
+class Keeper:
+    """Looks for what is old, and removes it."""
+
+    def __init__(self, database: Readable, journal: Journal) -> None:
+        self._database = database
+        self._journal = journal
+
+    async def time(self) -> Microseconds:
+        """The store's own time."""
+        return int((await self._database.fetch("read_time", self._database.read_clock()))[0][0])
+
+    async def span(self, table: Literal["runs", "events"]) -> tuple[int, int]:
+        """The first and the last seq of a table; (0, -1) while it is empty."""
+        first, last = (await self._database.fetch(f"span_of_{table}"))[0]
+        return (0, -1) if first is None else (first, last)
+
+    async def old_runs(
+        self, app: str | None, after: int, upto: int, before: Microseconds
+    ) -> list[tuple[str, str, Microseconds]]:
+        """(root, agent, when it was over) of runs in a window that are over since then."""
+        rows = await self._database.fetch("old_runs", app, after, upto, before)
+        return [(root, agent, finished) for root, agent, finished in rows]
+
+    async def family(self, root: str, before: Microseconds, *, newest: bool = False) -> Family | None:
+        """A whole family, if all of it was over before then and nothing of it is open. The newest run of all is never removed:
+        one that has it counts only for those who also want that.
+        """
+        rows = await self._database.fetch("family_of_root", root)
+        if not rows or any(row[2] not in OVER or row[3] is None or row[3] > before for row in rows):
+            return None
+        if not newest and any(row[4] for row in rows):
+            return None
+        if await self._database.fetch("unsettled_of_family", root):
+            return None
+        return Family(root, frozenset((row[0], row[1]) for row in rows), before)
+
+    async def remove_families(self, families: list[Family]) -> list[str]:
+        """Remove them, if they are still what was seen; the ids of the runs that are gone."""
+        gone: list[str] = await self._journal.submit(RemoveFamilies(families))
+        return gone
+
+    async def old_events(self, app: str, after: int, upto: int, before: Microseconds) -> list[OldEvent]:
+        """Events in a window that came before then and have no run any more."""
+        rows = await self._database.fetch("old_events", app, after, upto, before)
+        return [OldEvent(seq, accepted, bool(had), bool(gone)) for seq, accepted, had, gone in rows]
+
+    async def old_idempotency(
+        self, app: str, after: str, before: Microseconds, most: int
+    ) -> tuple[list[str], str | None]:
+        """Old keys among the next so many, and where to go on; None at the end."""
+        rows = await self._database.fetch("old_idempotency", app, after, before, most)
+        return [key for key, old in rows if old], rows[-1][0] if len(rows) == most else None
+
+    async def empty_keys(self, app: str, most: int) -> list[tuple[str, str]]:
+        """(agent, key) of keys that no run has or waits for."""
+        return [(agent, key) for agent, key in await self._database.fetch("empty_keys", app, most)]
+
+    async def remove_traces(self, request: RemoveTraces) -> int:
+        """Remove what else is old; how many events were concerned."""
+        count: int = await self._journal.submit(request)
+        return count
+
+    # blobs
+
+    async def unreferenced(self, after: str, before: Microseconds, most: int) -> tuple[set[str], str]:
+        """Of the next so many blobs that are older than that: those that no row points to, and where to go on."""
+        ids = [row[0] for row in await self._database.fetch("old_blobs", after, before, most)]
+        left = set(ids)
+        for place in PLACES if ids else ():
+            if VALUES.isdisjoint(place.columns):
+                continue
+            async for rows in self._walk(place, f"references_of_{place.noun}", WINDOW):
+                left -= {
+                    text[len(BLOB) :] for row in rows for text in row if text is not None and text.startswith(BLOB)
+                }
+        return left, ids[-1] if len(ids) == most else ""
+
+    async def _walk(self, place: Place, query: str, window: int) -> AsyncIterator[list[Row]]:
+        """All rows of a table that a query finds, window by window."""
+        if place.walk is None:
+            yield await self._database.fetch(query)
+            return
+        first, last = (await self._database.fetch(f"walk_of_{place.noun}"))[0]
+        at = last if first is None else first - 1
+        while at is not None and at < last:
+            yield await self._database.fetch(query, at, at + window)
+            at += window
+
+    # encryption
+
+    async def ciphers(self) -> list[str]:
+        """The ids of the keys that payloads of this store may be encrypted with."""
+        return [row[0] for row in await self._database.fetch("list_ciphers")]
+
+    async def leave_ciphers(self, ids: list[str]) -> None:
+        await self._journal.submit(LeaveCiphers(ids))
+
+    async def extent(self) -> int:
+        """Roughly how many rows a walk over all payloads passes."""
+        spans = [(await self._database.fetch(f"walk_of_{place.noun}"))[0] for place in PLACES if place.walk is not None]
+        return sum(last - first + 1 for first, last in spans if first is not None)
+
+    async def reseal(self, codec: Codec, ring: KeyRing) -> AsyncIterator[tuple[int, int]]:
+        """Encrypt with the first key whatever is not: yields (how many rows were passed, how many payloads were changed)
+        piece by piece. Each is changed only if it is still what was read.
+        """
+        for place in PLACES:
+            width = len(place.keys)
+            async for rows in self._walk(place, f"payloads_of_{place.noun}", WINDOW_OF_TEXTS):
+                changed: list[tuple[str, Row]] = [
+                    (f"reseal_{place.noun}_{column}", (*row[:width], row[width + number], new))
+                    for row in rows
+                    for number, column in enumerate(place.columns)
+                    if (new := codec.renewed(column, row[width + number], ring)) is not None
+                ]
+                yield len(rows) if place.walk is None else WINDOW_OF_TEXTS, await self._store(changed)
+        after: str | None = ""
+        while after is not None:
+            blobs = await self._database.fetch("blobs_after", after, BLOBS_AT_A_TIME)
+            large: list[tuple[str, Row]] = [
+                ("reseal_blob", (identifier, content, new))
+                for identifier, content in blobs
+                if (new := codec.renewed("value", content, ring)) is not None
+            ]
+            yield 0, await self._store(large)
+            after = blobs[-1][0] if len(blobs) == BLOBS_AT_A_TIME else None
+
+    async def _store(self, changed: list[tuple[str, Row]]) -> int:
+        for start in range(0, len(changed), ROWS_AT_A_TIME):
+            await self._journal.submit(ResealPayloads(changed[start : start + ROWS_AT_A_TIME]))
+        return len(changed)

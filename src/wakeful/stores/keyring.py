@@ -1,0 +1,146 @@
+"""Keys that payloads are encrypted with: the first one encrypts, every one decrypts, and so a new one can come first.
+
+    @sealed:<key's id>:<base64 of salt, nonce, what is encrypted and its tag>
+
+AES-256 in GCM. A key is never used as it is: every process, and every few million payloads, takes a key of its own out of
+it by a random salt, so that no two payloads ever meet the same nonce under the same key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from wakeful.errors import ConfigError, EncryptionKeyMissing
+from wakeful.secrets import Secret, reveal
+
+SEALED = "@sealed:"
+KEY_LENGTH = 32
+SALT_LENGTH = 16
+NONCE_LENGTH = 12
+DIGEST_LENGTH = 40  # longer than a digest without a key
+UNDER_ONE_SALT = 1 << 24
+HOW_TO_MAKE_ONE = "`wakeful keys new` prints a good one"
+
+
+def new_key() -> str:
+    """A fresh key, as it is written into the environment."""
+    return urlsafe_b64encode(os.urandom(KEY_LENGTH)).decode()
+
+
+def read_keys(given: Sequence[Secret] | None, setting: str | None) -> KeyRing | None:
+    """The keys of an app, else those of the setting (several are parted by commas or spaces); None without any."""
+    texts = (
+        (setting or "").replace(",", " ").split()
+        if given is None
+        else [reveal(secret, needed_by="encryption=") for secret in given]
+    )
+    return KeyRing(texts) if texts else None
+
+
+class Key:
+    """One key. It shows its id, never itself."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            raw = urlsafe_b64decode(text.strip())
+        except ValueError:
+            raw = b""
+        if len(raw) != KEY_LENGTH:  # what was given may be the secret itself: it is not repeated
+            message = (
+                f"an encryption key is {KEY_LENGTH} bytes in base64, and this is something else: {HOW_TO_MAKE_ONE}"
+            )
+            raise ConfigError(message)
+        self.id = hashlib.blake2b(raw, digest_size=4, person=b"wakeful key").hexdigest()
+        self._raw = raw
+
+    def cipher(self, salt: bytes) -> Any:
+        return cipher_of(hmac.digest(self._raw, b"payload" + salt, "sha256"))
+
+    def digest(self, text: str) -> str:
+        own = hmac.digest(self._raw, b"digest", "sha256")
+        return hmac.digest(own, text.encode(), "sha256").hex()[:DIGEST_LENGTH]
+
+    def __repr__(self) -> str:
+        return f"Key({self.id})"
+
+
+@lru_cache(maxsize=1024)
+def cipher_of(key: bytes) -> Any:
+    """AES-GCM under a key that was taken out of another by its salt."""
+    try:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    except ImportError as error:
+        message = "encryption needs the package cryptography: pip install 'wakeful[encryption]'"
+        raise ConfigError(message) from error
+    return AESGCM(key)
+
+
+class KeyRing:
+    """The keys of a process."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        keys = [Key(text) for text in texts]
+        self.first = keys[0]
+        self._keys = {key.id: key for key in keys}
+        self._mark = f"{SEALED}{self.first.id}:"
+        self._take_salt()
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(self._keys)
+
+    def seal(self, text: str) -> str:
+        """A text as only those read it who have the key."""
+        self._left -= 1
+        if self._left < 0:
+            self._take_salt()
+        nonce = os.urandom(NONCE_LENGTH)
+        closed = self._cipher.encrypt(nonce, text.encode(), self._mark.encode())
+        return self._mark + urlsafe_b64encode(self._salt + nonce + closed).decode()
+
+    def open(self, sealed: str) -> str:
+        """The text again. EncryptionKeyMissing when its key is not here, or is another one under the same id."""
+        _, identifier, content = sealed.split(":", 2)
+        key = self._keys.get(identifier)
+        if key is None:
+            raise missing_key([identifier], self.ids)
+        raw = urlsafe_b64decode(content)
+        salt, nonce, closed = (
+            raw[:SALT_LENGTH],
+            raw[SALT_LENGTH : SALT_LENGTH + NONCE_LENGTH],
+            raw[SALT_LENGTH + NONCE_LENGTH :],
+        )
+        try:
+            opened: bytes = key.cipher(salt).decrypt(nonce, closed, f"{SEALED}{identifier}:".encode())
+        except Exception as error:
+            message = f"a stored payload cannot be decrypted with key {identifier}: it was changed, or cut, outside of Wakeful"
+            raise EncryptionKeyMissing(message) from error
+        return opened.decode()
+
+    def is_current(self, sealed: str) -> bool:
+        return sealed.startswith(self._mark)
+
+    def digest(self, text: str) -> str:
+        """A digest that nobody without the key can compare with a guess."""
+        return self.first.digest(text)
+
+    def _take_salt(self) -> None:
+        self._salt = os.urandom(SALT_LENGTH)
+        self._cipher = self.first.cipher(self._salt)
+        self._left = UNDER_ONE_SALT
+
+
+def missing_key(missing: Sequence[str], given: frozenset[str]) -> EncryptionKeyMissing:
+    """What to say about keys that are needed and not here, by their ids."""
+    names = ", ".join(sorted(missing))
+    have = f"given: {', '.join(sorted(given))}" if given else "none is given"
+    return EncryptionKeyMissing(
+        f"payloads in this store are encrypted with key {names}, which is not here ({have}): add it to "
+        "WAKEFUL_ENCRYPTION_KEYS, or to App(encryption=[…]) where the app runs. `wakeful keys rotate` does away with old keys"
+    )

@@ -1,0 +1,76 @@
+"""Where payloads are stored, table by table: for whoever must look at all of them, to find the blobs that nothing points to
+any more, or to encrypt everything with another key.
+
+The queries are the same for each table but for its names, so they are made here, and loaded beside those of the files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wakeful.stores.payloads import BLOB, VALUES
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A table with payloads. `walk` is the column along which it is walked; without one it is small, and read whole."""
+
+    noun: str
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    walk: str | None = "seq"
+
+    @property
+    def table(self) -> str:
+        return f"wakeful_{self.noun}"
+
+
+# In this order references are looked for. One that is copied from row to row while somebody looks is copied from a run to a
+# later run, or to a step of whoever waits for that run: so it is found in the one or in the other.
+PLACES = (
+    Place("event", ("seq",), ("envelope", "reason", "content")),
+    Place("run", ("seq",), ("output", "data", "state_change", "error", "reason", "cancel_note")),
+    Place("step", ("run_seq", "key"), ("arguments", "result", "error"), walk="run_seq"),
+    Place("effect", ("seq",), ("arguments", "result", "error", "reason", "note")),
+    Place("delivery", ("seq",), ("message", "error", "reason")),
+    Place("remedy", ("seq",), ("data", "error", "note")),
+    Place("approval", ("seq",), ("question", "answer", "note")),
+    Place("wait", ("run_seq", "key"), ("variables",), walk="run_seq"),
+    Place("attempt", ("run_seq", "token"), ("error",), walk="run_seq"),
+    Place("conflict", ("event_seq", "content"), ("envelope",), walk="event_seq"),
+    Place("admission", ("event_seq", "agent"), ("reason",), walk="event_seq"),
+    Place("decision", ("seq",), ("reason",)),
+    Place("operation", ("seq",), ("detail",)),
+    Place("state", ("app", "agent", "key"), ("value",), walk=None),
+    Place("alarm", ("key",), ("text",), walk=None),
+    Place("circuit", ("app", "name"), ("error",), walk=None),
+    Place("pause", ("app", "agent"), ("note",), walk=None),
+)
+
+
+def queries_of_places() -> str:
+    """The queries over all of them, as they would stand in a file."""
+    return "\n".join(_queries(place) for place in PLACES)
+
+
+def _queries(place: Place) -> str:
+    names = ", ".join((*place.keys, *place.columns))
+    large = [column for column in place.columns if column in VALUES]
+    points = " or ".join(f"substr({column}, 1, {len(BLOB)}) = '{BLOB}'" for column in large)
+    window = "1 = 1" if place.walk is None else f"{place.walk} > :after and {place.walk} <= :upto"
+    takes = "" if place.walk is None else "after, upto"
+    key = " and ".join(f"{one} = :{one}" for one in place.keys)
+    made = [f"-- payloads_of_{place.noun}({takes}) raw --\nselect {names} from {place.table} where {window}"]
+    if place.walk is not None:
+        made.append(f"-- walk_of_{place.noun}() --\nselect min({place.walk}), max({place.walk}) from {place.table}")
+    if large:
+        made.append(
+            f"-- references_of_{place.noun}({takes}) raw --\n"
+            f"select {', '.join(large)} from {place.table} where {window} and ({points})"
+        )
+    made += [
+        f"-- reseal_{place.noun}_{column}({', '.join(place.keys)}, old, new) raw --\n"
+        f"update {place.table} set {column} = :new where {key} and {column} = :old"
+        for column in place.columns
+    ]
+    return "\n\n".join(made) + "\n"

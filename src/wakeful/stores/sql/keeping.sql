@@ -1,0 +1,162 @@
+-- Housekeeping: what is over and old goes. Everything here is looked for in the order of its seq, a few at a time, so that
+-- no index has to be kept for it; and whatever somebody else has in hand just now is left for the next time.
+
+-- span_of_runs() --
+select min(seq), max(seq) from wakeful_run
+
+-- span_of_events() --
+select min(seq), max(seq) from wakeful_event
+
+-- old_runs(app, after, upto, before) --
+-- Runs that are over since then, and keep no key.
+select root, agent, finished_at from wakeful_run
+where seq > :after and seq <= :upto and (cast(:app as text) is null or app = :app) and state in ('done', 'denied', 'cancelled') and place is null
+  and finished_at <= :before
+order by seq
+
+-- family_of_root(root) --
+select id, token, state, finished_at, seq = (select max(seq) from wakeful_run) from wakeful_run where id = :root
+union all
+select id, token, state, finished_at, seq = (select max(seq) from wakeful_run) from wakeful_run
+where root = :root and id <> root
+
+-- lock_family(root, before) --
+-- Is it over, and since then? The newest run of all stays: SQLite would give its seq to the next one.
+select cast(:root as text), seq, id, token, event_seq,
+  state in ('done', 'denied', 'cancelled') and finished_at <= :before and place is null
+    and seq <> (select max(seq) from wakeful_run)
+from wakeful_run
+where seq in (select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
+
+-- unsettled_of_family(root) --
+-- What keeps it: effects and messages that are not over, and a caller that still runs.
+select cast(:root as text) from wakeful_effect
+where root = :root and state in ('staged', 'intent', 'retrying', 'unknown', 'held')
+union all
+select cast(:root as text) from wakeful_delivery
+where run_seq in (select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
+  and state in ('held', 'pending', 'dead')
+union all
+select cast(:root as text) from wakeful_run run join wakeful_run caller on caller.seq = run.parent_seq
+where run.id = :root and caller.state not in ('done', 'dead', 'denied', 'cancelled')
+
+-- remove_steps(run_seq) --
+delete from wakeful_step where run_seq = :run_seq
+
+-- remove_attempts(run_seq) --
+delete from wakeful_attempt where run_seq = :run_seq
+
+-- remove_effects(root) --
+delete from wakeful_effect where root = :root
+
+-- remove_deliveries(run_seq) --
+delete from wakeful_delivery where run_seq = :run_seq
+
+-- remove_remedies(run_seq) --
+delete from wakeful_remedy where run_seq = :run_seq
+
+-- remove_batch(run_seq) --
+delete from wakeful_batch where run_seq = :run_seq returning event_seq
+
+-- remove_waits(run_seq) --
+delete from wakeful_wait where run_seq = :run_seq
+
+-- remove_approvals(run_seq) --
+delete from wakeful_approval where run_seq = :run_seq
+
+-- remove_decisions(event_seq, run_seq) --
+delete from wakeful_decision where event_seq = :event_seq and run_seq = :run_seq
+
+-- remove_run(seq) --
+delete from wakeful_run where seq = :seq
+
+-- old_events(app, after, upto, before) raw --
+-- Events that came before then and have no run any more: did they have any, and is their payload gone already?
+select event.seq, event.accepted_at,
+  exists (select 1 from wakeful_admission admission where admission.event_seq = event.seq and admission.run_id is not null),
+  case when event.envelope = '' then 1 else 0 end
+from wakeful_event event
+where event.seq > :after and event.seq <= :upto and event.app = :app and event.accepted_at <= :before
+  and event.state <> 'quarantined'
+  and not exists (
+    select 1 from wakeful_admission admission join wakeful_run run on run.id = admission.run_id
+    where admission.event_seq = event.seq
+  )
+order by event.seq
+
+-- lock_event(seq) --
+select seq from wakeful_event where seq = :seq
+
+-- forget_payload(seq) --
+-- What it said goes, and that it came stays: a second delivery is still known.
+update wakeful_event set envelope = '' where seq = :seq and envelope <> ''
+  and not exists (
+    select 1 from wakeful_admission admission join wakeful_run run on run.id = admission.run_id
+    where admission.event_seq = :seq
+  )
+returning seq
+
+-- forget_conflicts(event_seq) --
+update wakeful_conflict set envelope = '' where event_seq = :event_seq
+
+-- remove_event(seq, before) --
+-- The newest stays, as with runs.
+delete from wakeful_event where seq = :seq and envelope = '' and accepted_at <= :before
+  and seq <> (select max(seq) from wakeful_event)
+  and not exists (
+    select 1 from wakeful_admission admission join wakeful_run run on run.id = admission.run_id
+    where admission.event_seq = :seq
+  )
+returning seq
+
+-- remove_admissions(event_seq) --
+delete from wakeful_admission where event_seq = :event_seq
+
+-- remove_conflicts(event_seq) --
+delete from wakeful_conflict where event_seq = :event_seq
+
+-- remove_decisions_of_event(event_seq) --
+delete from wakeful_decision where event_seq = :event_seq
+
+-- events_with_payload(seq) --
+-- Those of some events that can still be handed to an agent, kept from losing their payload until this is committed.
+select seq from wakeful_event where seq = :seq and envelope <> '' {for_update}
+
+-- old_idempotency(app, after, before, most) --
+select key, created_at <= :before from wakeful_idempotency where app = :app and key > :after order by key limit :most
+
+-- remove_idempotency(app, key, before) --
+delete from wakeful_idempotency where app = :app and key = :key and created_at <= :before
+
+-- remove_processes(before) --
+delete from wakeful_process where state in ('stopped', 'dead') and lease_until <= :before
+
+-- empty_keys(app, most) --
+-- Keys that no run has or waits for.
+select agent, key from wakeful_key
+where app = :app and not exists (
+    select 1 from wakeful_run run
+    where run.app = wakeful_key.app and run.agent = wakeful_key.agent and run.key = wakeful_key.key and run.place is not null
+  )
+limit :most
+
+-- lock_key(app, agent, key) --
+select agent, key from wakeful_key where app = :app and agent = :agent and key = :key
+
+-- remove_key(app, agent, key) --
+-- Looked at again now that its row is locked: a run may have been given a place since.
+delete from wakeful_key
+where app = :app and agent = :agent and key = :key and not exists (
+    select 1 from wakeful_run where app = :app and agent = :agent and key = :key and place is not null
+  )
+
+-- old_blobs(after, before, most) --
+select id from wakeful_blob where id > :after and created_at <= :before order by id limit :most
+
+-- remove_blob(id, before) --
+delete from wakeful_blob where id = :id and created_at <= :before
+
+-- admission_of_run(run) --
+-- What a run was that is not there any more. There is no index for this: it is asked when nothing else was found.
+select event.key, admission.agent from wakeful_admission admission join wakeful_event event on event.seq = admission.event_seq
+where admission.run_id = :run limit 1

@@ -1,0 +1,121 @@
+"""Housekeeping: what is over and old goes, and what is encrypted with an old key is encrypted anew. What somebody else has in hand is left for the next time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.stores.base import (
+    EnterCipher,
+    Family,
+    LeaveCiphers,
+    RemoveFamilies,
+    RemoveTraces,
+    ResealPayloads,
+    Row,
+    Transaction,
+)
+
+# What belongs to a run, by its seq.
+OF_A_RUN = (
+    "remove_steps",
+    "remove_attempts",
+    "remove_deliveries",
+    "remove_remedies",
+    "remove_waits",
+    "remove_approvals",
+    "remove_run",
+)
+OF_AN_EVENT = ("remove_admissions", "remove_conflicts", "remove_decisions_of_event")
+
+
+def remove_families(now: int | None, requests: Sequence[RemoveFamilies]) -> Transaction[list[list[str]]]:  # noqa: ARG001 a verb's shape
+    """1. Lock the runs of each family; it goes only if it is what was seen, over and old, and nothing of it is open.
+    2. Remove all that belongs to them. 3. Events none of whose runs are left lose their payload.
+    """
+    results: list[list[str]] = []
+    for request in requests:
+        gone = yield from _remove(request.families)
+        results.append(gone)
+    return results
+
+
+def _remove(families: Sequence[Family]) -> Transaction[list[str]]:
+    wanted = {family.root: family for family in families}
+    locked = yield "lock_family", [(root, wanted[root].before) for root in sorted(wanted)]
+    members: dict[str, list[Row]] = {}
+    for row in locked:
+        members.setdefault(row[0], []).append(row)
+    going = [
+        root
+        for root, rows in members.items()
+        if {(row[2], row[3]) for row in rows} == wanted[root].runs and all(row[5] for row in rows)
+    ]
+    unsettled = {row[0] for row in ((yield "unsettled_of_family", [(root,) for root in going]) if going else [])}
+    gone = [row for root in going if root not in unsettled for row in members[root]]
+    if not gone:
+        return []
+    yield "remove_effects", [(root,) for root in sorted({row[0] for row in gone})]
+    yield "remove_decisions", [(row[4], row[1]) for row in gone]
+    batches = yield "remove_batch", [(row[1],) for row in gone]
+    for query in OF_A_RUN:
+        yield query, [(row[1],) for row in gone]
+    yield from _forget({row[4] for row in gone} | {row[0] for row in batches})
+    return [row[2] for row in gone]
+
+
+def _forget(events: set[int]) -> Transaction[int]:
+    if not events:
+        return 0
+    free = yield "lock_event", [(seq,) for seq in sorted(events)]
+    forgotten = (yield "forget_payload", [(row[0],) for row in free]) if free else []
+    if forgotten:
+        yield "forget_conflicts", [(row[0],) for row in forgotten]
+    return len(forgotten)
+
+
+def remove_traces(now: int | None, requests: Sequence[RemoveTraces]) -> Transaction[list[int]]:  # noqa: ARG001 a verb's shape
+    results = []
+    for request in requests:
+        count = yield from _forget(set(request.payloads))
+        free = (yield "lock_event", [(seq,) for seq in sorted(request.events)]) if request.events else []
+        removed = (yield "remove_event", [(row[0], request.before) for row in free]) if free else []
+        for query in OF_AN_EVENT if removed else ():
+            yield query, [(row[0],) for row in removed]
+        if request.idempotency:
+            rows = [(request.app, key, request.before) for key in sorted(request.idempotency)]
+            yield "remove_idempotency", rows
+        if request.processes_before is not None:
+            yield "remove_processes", [(request.processes_before,)]
+        keys = (
+            (yield "lock_key", [(request.app, agent, key) for agent, key in sorted(request.keys)])
+            if request.keys
+            else []
+        )
+        if keys:
+            yield "remove_key", [(request.app, agent, key) for agent, key in keys]
+        if request.blobs:
+            yield "remove_blob", [(one, request.blobs_before) for one in sorted(request.blobs)]
+        results.append(count + len(removed))
+    return results
+
+
+def reseal_payloads(now: int | None, requests: Sequence[ResealPayloads]) -> Transaction[list[int]]:  # noqa: ARG001 a verb's shape
+    results = []
+    for request in requests:
+        by_query: dict[str, list[Row]] = {}
+        for query, row in request.payloads:
+            by_query.setdefault(query, []).append(row)
+        for query in sorted(by_query):
+            yield query, by_query[query]
+        results.append(len(request.payloads))
+    return results
+
+
+def leave_ciphers(now: int | None, requests: Sequence[LeaveCiphers]) -> Transaction[list[None]]:  # noqa: ARG001 a verb's shape
+    yield "delete_cipher", [(identifier,) for request in requests for identifier in sorted(request.ids)]
+    return [None] * len(requests)
+
+
+def enter_ciphers(now: int | None, requests: Sequence[EnterCipher]) -> Transaction[list[None]]:
+    yield "insert_cipher", [(now, identifier) for identifier in sorted({request.id for request in requests})]
+    return [None] * len(requests)

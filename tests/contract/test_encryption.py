@@ -1,0 +1,199 @@
+"""Payloads at rest are readable for those who have the key, and for nobody else."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+
+import pytest
+
+from support.apps import NewApp, ended, go, working
+from support.stores import OpenStore, accept, an_arrival, join, query, reader
+from wakeful import App, Operation, Persistent, Run, action, env, on
+from wakeful.errors import ConfigError, EncryptionKeyMissing
+from wakeful.settings import sqlite_path
+from wakeful.stores.keyring import KeyRing, new_key
+from wakeful.stores.payloads import LARGE
+
+SECRET = "the-moon-is-made-of-cheese"
+OLD, NEW, OTHER = (urlsafe_b64encode(bytes([number]) * 32).decode() for number in (1, 2, 3))
+
+pytest.importorskip("cryptography")
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch):
+    def use(*given: str) -> None:
+        monkeypatch.setenv("WAKEFUL_ENCRYPTION_KEYS", ",".join(given))
+
+    use(OLD)
+    return use
+
+
+async def everything_at_rest(url: str) -> str:
+    """What somebody sees who has the disk, or the database's backup."""
+    path = sqlite_path(url)
+    if path is not None:
+        files = [path, *path.parent.glob(path.name + "-wal")]
+        return "".join(one.read_bytes().decode(errors="replace") for one in files)
+    tables = await query(url, "select tablename from pg_tables where schemaname = 'public'")
+    rows = [row for (table,) in tables for row in await query(url, f"select t::text from {table} t")]
+    return "\n".join(row[0] for row in rows)
+
+
+def agents_of(app: App) -> App:
+    @action(safety="idempotent")
+    async def send(op: Operation, text: str) -> str:
+        return text
+
+    async def look_up(text: str) -> str:
+        return text
+
+    @app.agent(on("go"))
+    async def handle(run: Run) -> dict[str, str]:
+        text = run.event.data["text"]
+        await run.step(look_up, text)
+        await run.act(send, text)
+        run.send("log", {"text": text})
+        return {"text": text}
+
+    @app.agent(on("break"))
+    async def fail(run: Run) -> None:
+        raise Persistent(f"cannot do {run.event.data['text']}")
+
+    return app
+
+
+@pytest.mark.parametrize("size", [1, LARGE])
+async def test_no_payload_is_readable_at_rest(new_app: NewApp, store_url: str, keys, size: int):
+    app = agents_of(new_app())
+    text = SECRET * size
+    async with working(app) as runtime:
+        run = await go(runtime, {"text": text})
+        assert (run["state"], run["output"]) == ("done", {"text": text})
+        assert run["event"]["data"] == {"text": text}
+        assert run["steps"][0]["result"] == text
+        assert run["effects"][0]["arguments"] == [text]
+        assert run["deliveries"][0]["message"] == {"text": text}
+        failed = await ended(runtime, await app.emit("break", {"text": SECRET}))
+        assert failed["error"]["message"] == f"cannot do {SECRET}"
+        (dead,) = await runtime.reader.dead()
+        assert (dead["error"]["type"], dead["error"]["message"]) == ("Persistent", f"cannot do {SECRET}")
+        alarms = (await runtime.reader.alarms())["alarms"]
+        assert any(SECRET in one["text"] for one in alarms)
+        stored = await everything_at_rest(store_url)
+    assert SECRET not in stored
+    assert "Persistent" in stored  # classes of errors, types and identities are no secrets
+    assert "break" in stored
+
+
+async def test_a_run_resumes_on_what_is_encrypted(new_app: NewApp, keys):
+    app = new_app()
+    calls = []
+
+    async def look_up() -> str:
+        calls.append(1)
+        return SECRET
+
+    @app.agent(on("go"), backoff="1ms")
+    async def handle(run: Run) -> str:
+        found = await run.step(look_up)
+        if len(calls) == 1 and run.attempt == 1:
+            raise ConnectionError(SECRET)
+        return found
+
+    async with working(app) as runtime:
+        run = await go(runtime)
+        runtime.clock.move("1m")  # type: ignore[attr-defined]
+        await runtime.drain()
+        run = (await runtime.reader.run(run["id"])) or {}
+        assert (run["state"], run["output"], calls) == ("done", SECRET, [1])
+        assert run["history"][0]["error"]["message"] == SECRET
+
+
+async def test_duplicates_and_conflicts_are_told_apart_as_ever(stores: OpenStore, store_url: str, keys):
+    store = await stores(store_url)
+    await accept(store, an_arrival(data={"a": 1}))
+    (same,) = await accept(store, an_arrival(data={"a": 1}))
+    (other,) = await accept(store, an_arrival(data={"a": 2}))
+    assert (same.status, same.conflict) == ("duplicate", False)
+    assert (other.status, other.conflict) == ("duplicate", True)
+
+
+async def test_the_digest_of_the_content_cannot_be_compared_with_a_guess(stores: OpenStore, store_url: str, keys):
+    store = await stores(store_url)
+    arrival = an_arrival(data={"pin": 1234})
+    await accept(store, arrival)
+    ((stored,),) = await query(store_url, "select content from wakeful_event")
+    assert stored != arrival.content
+
+
+async def test_what_was_stored_before_there_was_a_key_stays_readable(stores: OpenStore, store_url: str, monkeypatch):
+    store = await stores(store_url)
+    await accept(store, an_arrival(data="plain"))
+    monkeypatch.setenv("WAKEFUL_ENCRYPTION_KEYS", NEW)
+    later = await stores(store_url)
+    await accept(later, an_arrival("2", data="sealed"))
+    claims = await (await join(later)).claim()
+    assert sorted("plain" in claim.envelope for claim in claims) == [False, True]
+
+
+async def test_an_older_key_still_reads(stores: OpenStore, store_url: str, keys):
+    await accept(await stores(store_url), an_arrival(data="one"))
+    keys(NEW, OLD)
+    store = await stores(store_url)
+    await accept(store, an_arrival("2", data="two"))
+    claims = await (await join(store)).claim()
+    assert len(claims) == 2
+
+
+@pytest.mark.parametrize("given", [(), (OTHER,)])
+async def test_a_missing_key_is_named_at_the_start(stores: OpenStore, store_url: str, keys, given, monkeypatch):
+    await accept(await stores(store_url), an_arrival(data="one"))
+    keys(*given)
+    wanted = KeyRing([OLD]).first.id
+    with pytest.raises(EncryptionKeyMissing, match=rf"key {wanted}, which is not here .* WAKEFUL_ENCRYPTION_KEYS"):
+        await stores(store_url)
+
+
+async def test_a_reader_without_the_key_is_told_which_one(stores: OpenStore, store_url: str, keys):
+    store = await stores(store_url)
+    keys("")
+    without = reader(store)
+    store.database.codec.ring = None
+    with pytest.raises(EncryptionKeyMissing, match=KeyRing([OLD]).first.id):
+        await without.health()
+
+
+async def test_the_keys_of_the_app_go_before_the_setting(new_app: NewApp, store_url: str, monkeypatch):
+    monkeypatch.setenv("THE_KEY", NEW)
+    app = agents_of(new_app(encryption=[env("THE_KEY")]))
+    async with working(app) as runtime:
+        assert (await go(runtime, {"text": SECRET}))["state"] == "done"
+        assert SECRET not in await everything_at_rest(store_url)
+        assert await query(store_url, "select id from wakeful_cipher") == [(KeyRing([NEW]).first.id,)]
+
+
+@pytest.mark.parametrize("bad", ["", "short", NEW[:-4], "ü" * 44])
+def test_a_bad_key_is_refused_without_being_repeated(bad: str):
+    with pytest.raises(ConfigError, match="wakeful keys new") as caught:
+        KeyRing([bad])
+    assert not bad or bad not in str(caught.value)
+
+
+def test_a_changed_payload_is_refused():
+    ring = KeyRing([NEW])
+    sealed = ring.seal("text")
+    changed = sealed[:-3] + ("A" if sealed[-3] != "A" else "B") + sealed[-2:]
+    with pytest.raises(EncryptionKeyMissing, match="was changed"):
+        ring.open(changed)
+
+
+def test_a_fresh_key_is_a_key_and_shows_only_its_id():
+    key = new_key()
+    assert key not in repr(KeyRing([key]).first)
+    assert NEW not in repr(KeyRing([NEW]).first)
+
+
+def test_encryption_is_a_list(new_app: NewApp):
+    with pytest.raises(ConfigError, match="must be a list of keys"):
+        new_app(encryption=NEW)
