@@ -37,6 +37,7 @@ class Source(Protocol):
     async def event(self, identifier: str, /) -> Shown | None: ...
     async def delivery(self, identifier: str, /) -> Shown | None: ...
     async def states(self, agent: str | None = None, /) -> list[Shown]: ...
+    async def locks_of(self, run: str, /) -> Shown: ...
     async def processes(self) -> list[Shown]: ...
     async def alarms(self, *, state: str | None = None) -> Shown: ...
     async def time(self) -> Microseconds: ...
@@ -66,6 +67,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
         if told is not None:
             turn = await whose_turn(reader, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
+            story += await tell_locks(reader, told)
             story += await tell_alarms(reader, told["app"], told["deliveries"])
         elif run is None:
             story += tell_admission(admission)
@@ -94,6 +96,28 @@ async def tell_alarms(reader: Source, app: str, deliveries: list[Shown]) -> list
     keys = {key for one in channels for key in (f"channel/{app}/{one}", f"delivery/{app}/{one}/late")}
     found = (await reader.alarms(state="open"))["alarms"]
     return [f"An alarm is open: {one['text']}." for one in found if one["key"] in keys]
+
+
+async def tell_locks(reader: Source, run: Shown) -> list[str]:
+    """What it has locked, and what it waits for."""
+    if run["state"] != "running":
+        return []
+    locks = await reader.locks_of(run["id"])
+    told = [
+        f'It holds lock "{one["name"]}" since {at(one["taken_at"])}'
+        + (f", and {number(one['waiting'], 'other run')} wait for it." if one["waiting"] else ".")
+        for one in locks["held"]
+    ]
+    for one in locks["waited_for"]:
+        words = f'It waits for lock "{one["name"]}" since {at(one["since"])}'
+        if one["run"] is None:
+            told.append(f"{words}; it is free now.")
+        else:
+            told.append(
+                f"{words}: run {one['run']} of agent {one['agent']} has it since {at(one['taken_at'])}. "
+                f"`wakeful why {one['run']}` tells what that one is doing."
+            )
+    return told
 
 
 async def whose_turn(reader: Source, run: Shown) -> str | None:

@@ -73,6 +73,9 @@ class Fake:
     async def states(self, agent=None, /):
         return [one for one in self._states if one["agent"] == agent]
 
+    async def locks_of(self, run, /):
+        return {"held": [], "waited_for": []}
+
     async def processes(self):
         return self._processes
 

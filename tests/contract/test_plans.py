@@ -44,6 +44,12 @@ ASKED: dict[str, tuple[object, ...]] = {
     "settle_effect": (None, "effect-20", "confirmed", None, "somebody", None),
     "clear_failed_effects": ("{run-21}",),
     "release_held_runs": (None, "run-22"),
+    "look_at_lock": ("app", "lock-5"),
+    "find_lock": ("app", "lock-5"),
+    "check_lock": ("app", "lock-5", 1, 5, 1),
+    "take_lock": (None, "app", "lock-5", 5, 1),
+    "free_lock": ("app", "lock-5", 5, 1),
+    "end_wait_for_lock": (5, "lock-5"),
 }
 
 FILL = [
@@ -59,6 +65,10 @@ FILL = [
       position, opened_at, staged)
     select 'effect-' || n, 'run-' || n, n, 'app', 'agent', 'book', 'm:book', 'idempotent', $3, '[]', 0, 1, 0, n, 1
     from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_lock (app, name, token, run_seq, run_token, taken_at)
+    select 'app', 'lock-' || n, 1, n, 1, n from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_lock_wait (run_seq, name, app, run_token, since)
+    select n, 'lock-' || n, 'app', 1, n from generate_series($1::bigint, $2::bigint) n""",
 ]
 
 

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable
-from wakeful.errors import ClaimLost, Persistent, Transient, describe, restore, words_of
+from wakeful.errors import ClaimLost, LockLost, Persistent, Transient, describe, restore, words_of
 from wakeful.execution.call import call, is_async
 from wakeful.execution.options import StepOptions
 from wakeful.execution.retry import GiveUp, decide
@@ -96,8 +96,8 @@ class Checkpoint:
                 value = await self._call()
                 step = self.done(value)
                 return read_back(value, step.result or "null", returns, step=self._name), step
-            except ClaimLost:
-                raise  # nothing went wrong with the step: it is somebody else's now
+            except (ClaimLost, LockLost):
+                raise  # nothing went wrong with the step: it, or its lock, is somebody else's now
             except SystemExit as error:  # asyncio would let it end the whole process, out of whatever task it came
                 inside: Exception = Persistent(
                     f"step {self._name} called sys.exit({error.code!r}): return or raise instead"

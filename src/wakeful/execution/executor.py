@@ -110,6 +110,9 @@ class Executor:
             # Not the handler's doing: settling it failed. It counts as a failure, so that it cannot go on for ever.
             self._log.exception("the executor failed")
             return await self._settle_failure(claim, agent, error)
+        finally:
+            if run.locks_in_use:  # it has none any more, now that it is not running
+                self._around.lock_news.tell()
 
     def _refuse_start(self, claim: Claim, agent: Handler) -> FinishRun | None:
         """Runs that must not start: expired before their first start, or crashed too often."""

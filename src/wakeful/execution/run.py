@@ -12,16 +12,17 @@ code, and the run goes back to the store until the earliest wait is over.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from random import Random
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from pydantic_core import from_json
 
-from wakeful.clock import Clock, Microseconds, seconds, to_datetime
+from wakeful.clock import Clock, Duration, Microseconds, seconds, to_datetime
 from wakeful.errors import ClaimLost, ConfigError, NotAnAction, Persistent, UnknownChannel, did_you_mean
 from wakeful.execution.actions import Action, uses
 from wakeful.execution.call import is_async
@@ -37,6 +38,7 @@ from wakeful.execution.effects import (
 )
 from wakeful.execution.fanout import gather_all
 from wakeful.execution.ledger import Ledger
+from wakeful.execution.locks import Lock, locks_held
 from wakeful.execution.options import StepOptions, location, name_of, options_of
 from wakeful.execution.outgoing import Outgoing
 from wakeful.execution.release import release
@@ -100,6 +102,7 @@ class Run:
         self._releasing = False
         self._random: Random | None = None
         self._log: RunLog | None = None
+        self.locks_in_use: set[str] = set()  # that a branch of the handler has, or is asking for
         self.interrupted: Interruption | None = None
 
     # facts
@@ -247,7 +250,8 @@ class Run:
             )
             step = self.new_step(key, shown, "done", arguments=text[:ARGUMENTS_SHOWN])
             await self.save_facts()
-            receipts = await self._around.door.accept([event], claim=self._claim, step=step)
+            locks = locks_held(self._claim)
+            receipts = await self._around.door.accept([event], claim=self._claim, step=step, locks=locks)
             return receipts[0]
         except ClaimLost:
             self.interrupt("lost")
@@ -430,7 +434,42 @@ class Run:
         finally:
             self._exit()
 
+    def lock(self, name: str, *, wait: Duration = "10s") -> Lock:
+        """`async with run.lock("name") as lock:` one run at a time has it, among all workers; `lock.token` is its fence.
+
+        `LockTimeout` when it is not free within `wait`. Not across durable waits: what has to wait is put away, and a
+        lock that nobody can let go would stop everybody.
+        """
+        self._refuse_inside("run.lock")
+        return Lock(self, self._claim, name, wait)
+
+    def _refuse_lock(self, call: str) -> None:
+        """A run that waits is put away, and what is put away has no lock."""
+        held = locks_held(self._claim)
+        if held:
+            message = (
+                f'{call} inside run.lock("{held[-1].name}") of agent {self.agent}: a run that waits is put away, and would '
+                "lose the lock. Let it go first: wait before the block, or after it"
+            )
+            raise Persistent(message)
+
     # for checkpoints
+
+    @property
+    def surroundings(self) -> Surroundings:
+        return self._around
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[None]:
+        """A call of the handler's is under way, for as long as the block lasts."""
+        self._enter()
+        try:
+            yield
+        except ClaimLost:
+            self.interrupt("lost")  # whatever the handler makes of this error, it does nothing more
+            raise
+        finally:
+            self._exit()
 
     @property
     def clock(self) -> Clock:
@@ -474,13 +513,13 @@ class Run:
         if self._unsaved:
             steps = [*self._unsaved, step]
             self._unsaved = []
-        return self._around.store.save_steps(SaveSteps(self._claim, steps))
+        return self._around.store.save_steps(SaveSteps(self._claim, steps, locks_held(self._claim)))
 
     async def save_facts(self) -> None:
         """Before a checkpoint that cannot take them along."""
         if self._unsaved:
             facts, self._unsaved = self._unsaved, []
-            await self._around.store.save_steps(SaveSteps(self._claim, facts))
+            await self._around.store.save_steps(SaveSteps(self._claim, facts, locks_held(self._claim)))
 
     async def transact(self, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]) -> Step:
         """Run the user's function in a transaction that also stores its checkpoint; `run.*` is refused meanwhile."""
@@ -495,7 +534,8 @@ class Run:
                 return context.run(function, database)
 
         try:
-            return await self._around.store.transact_step(self._claim, key, work, to_step)
+            locks = locks_held(self._claim)
+            return await self._around.store.transact_step(self._claim, key, work, to_step, locks=locks)
         finally:
             _inside_transaction.reset(guard)
             self.outside(step)
@@ -559,7 +599,8 @@ class Run:
             effect.arguments,
         )
         judge = (lambda _: ALLOWED) if judged else around.judge
-        return await around.store.open_effect(OpenEffect(self._claim, around.app, effect, lambda: judge(facts)))
+        locks = locks_held(self._claim)
+        return await around.store.open_effect(OpenEffect(self._claim, around.app, effect, lambda: judge(facts), locks))
 
     def object_to_changes(self) -> None:
         """At the end of the handler: staged effects whose arguments are not those of an earlier run of this family."""

@@ -10,9 +10,10 @@ from random import Random
 from typing import Any, Protocol
 
 from wakeful.clock import Clock
+from wakeful.execution.lock_news import LockNews
 from wakeful.model import Claim, Decision, Effect, Event, Receipt, Step
 from wakeful.policy.decide import EffectFacts, decide
-from wakeful.stores.base import OpenEffect, SaveEffect, SaveSteps
+from wakeful.stores.base import FreeLock, HeldLock, LockHolder, OpenEffect, SaveEffect, SaveSteps, TakeLock
 
 
 class RunStore(Protocol):
@@ -25,8 +26,18 @@ class RunStore(Protocol):
     async def save_effect(self, request: SaveEffect) -> None: ...
 
     async def transact_step(
-        self, claim: Claim, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]
+        self,
+        claim: Claim,
+        key: str,
+        function: Callable[[Any], Any],
+        to_step: Callable[[Any], Step],
+        *,
+        locks: tuple[HeldLock, ...] = (),
     ) -> Step: ...
+
+    async def take_lock(self, request: TakeLock) -> HeldLock | LockHolder: ...
+
+    async def free_lock(self, request: FreeLock) -> None: ...
 
     @property
     def dialect(self) -> str: ...
@@ -36,7 +47,12 @@ class RunDoor(Protocol):
     """The one door, by which a run's own events come in again."""
 
     async def accept(
-        self, events: list[Event], *, claim: Claim | None = None, step: Step | None = None
+        self,
+        events: list[Event],
+        *,
+        claim: Claim | None = None,
+        step: Step | None = None,
+        locks: tuple[HeldLock, ...] = (),
     ) -> list[Receipt]: ...
 
 
@@ -69,3 +85,4 @@ class Surroundings:
     sent: Callable[[Collection[str]], None] = lambda _: None  # deliveries to these channels were committed
     # What is called in the place of a step's function, an action or its find. For tests; identities stay the same.
     stand_in: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
+    lock_news: LockNews = field(default_factory=LockNews)

@@ -15,7 +15,7 @@ from wakeful.intake.cloudevents import content_digest, to_envelope
 from wakeful.intake.route import Router
 from wakeful.model import Admission, Arrival, Claim, Decision, Event, EventState, Receipt, Step, event_key, run_id
 from wakeful.policy.decide import DEFAULT_RULES, AdmissionFacts, Rule, decide
-from wakeful.stores.base import AcceptEvents
+from wakeful.stores.base import AcceptEvents, HeldLock
 
 
 class AcceptingStore(Protocol):
@@ -59,13 +59,15 @@ class Door:
         within: Any = None,
         claim: Claim | None = None,
         step: Step | None = None,
+        locks: tuple[HeldLock, ...] = (),
     ) -> list[Receipt]:
         """Store events and what becomes of them; answers after the commit.
 
         `agent` addresses one agent instead of routing. `within` is a caller's own transaction (PostgreSQL). `claim`
-        and `step` are a run's checkpoint that is stored together with the events it emits.
+        and `step` are a run's checkpoint that is stored together with the events it emits, inside the `locks` it has.
         """
-        request = AcceptEvents(self._app, [self.arrive(event, agent) for event in events], idempotency, claim, step)
+        arrivals = [self.arrive(event, agent) for event in events]
+        request = AcceptEvents(self._app, arrivals, idempotency, claim, step, locks)
         if within is not None:
             receipts = await self._store.accept_within(within, request)
         else:

@@ -69,6 +69,15 @@ def late_alarm(app: str, channel: str) -> str:
     return f"delivery/{app}/{channel}/late"
 
 
+@dataclass(frozen=True, slots=True)
+class HeldLock:
+    """A lock as its holder knows it: what is committed inside it checks that it still has this token."""
+
+    app: str
+    name: str
+    token: int
+
+
 @dataclass(slots=True)
 class AcceptEvents:
     """Store events with what becomes of them. All of them or, on an error, none.
@@ -82,6 +91,7 @@ class AcceptEvents:
     idempotency: tuple[str, str] | None = None
     claim: Claim | None = None
     step: Step | None = None
+    locks: tuple[HeldLock, ...] = ()
 
     @property
     def process(self) -> str | None:
@@ -114,10 +124,11 @@ class Claimed:
 
 @dataclass(slots=True)
 class SaveSteps:
-    """Store checkpoints of a run."""
+    """Store checkpoints of a run. Refused with LockLost once one of the `locks` has another holder."""
 
     claim: Claim
     steps: list[Step]
+    locks: tuple[HeldLock, ...] = ()
 
     @property
     def process(self) -> str:
@@ -214,6 +225,7 @@ class OpenEffect:
     app: str
     effect: Effect
     decide: Callable[[], Decision]
+    locks: tuple[HeldLock, ...] = ()
 
     @property
     def process(self) -> str:
@@ -344,6 +356,7 @@ class TransactStep:
     claim: Claim
     function: Callable[[Any], Any]
     to_step: Callable[[Any], Step]
+    locks: tuple[HeldLock, ...] = ()
 
     @property
     def process(self) -> str:
@@ -360,6 +373,45 @@ class SaveTransacted:
 
     claim: Claim
     step: Step
+    locks: tuple[HeldLock, ...] = ()
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(slots=True)
+class TakeLock:
+    """Take a lock for a run, if it is free: nobody has it, or its holder does not run any more under the token that it had
+    then. `gives_up`: it is the last time that the run asks.
+    """
+
+    claim: Claim
+    app: str
+    name: str
+    gives_up: bool = False
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """Who has a lock that was asked for, and since when."""
+
+    run: str
+    agent: str
+    since: Microseconds
+
+
+@dataclass(slots=True)
+class FreeLock:
+    """Let a lock go that a run has. One that it does not have any more stays as it is."""
+
+    claim: Claim
+    app: str
+    name: str
 
     @property
     def process(self) -> str:
@@ -518,9 +570,24 @@ class Store(Protocol):
         ...
 
     async def transact_step(
-        self, claim: Claim, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]
+        self,
+        claim: Claim,
+        key: str,
+        function: Callable[[Any], Any],
+        to_step: Callable[[Any], Step],
+        *,
+        locks: tuple[HeldLock, ...] = (),
     ) -> Step:
         """The user's rows, written by `function(db)`, and the step's record in one transaction."""
+        ...
+
+    # locks
+    async def take_lock(self, request: TakeLock) -> HeldLock | LockHolder:
+        """The lock, or who has it. Refused with ClaimLost once somebody else owns the run."""
+        ...
+
+    async def free_lock(self, request: FreeLock) -> None:
+        """Let a lock go."""
         ...
 
     async def finish(self, request: FinishRun) -> None:

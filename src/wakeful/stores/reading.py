@@ -212,6 +212,33 @@ class Reader:
             for app, name, key, value, version, by, at, note, run in rows
         ]
 
+    async def locks(self) -> list[dict[str, Any]]:
+        """Locks that runs have now, and how many wait for each."""
+        return [
+            {
+                "app": app,
+                "name": name,
+                "token": token,
+                "run": run,
+                "agent": agent,
+                "taken_at": to_text(at),
+                "waiting": waiting,
+            }
+            for app, name, token, run, agent, at, waiting in await self._database.fetch("list_locks")
+        ]
+
+    async def locks_of(self, run: str) -> dict[str, Any]:
+        """The locks that a run has, and those that it waits for, with who has them."""
+        row = await self._find_run(run)
+        waits = [] if row is None else await self._database.fetch("waits_for_locks", row[0])
+        return {
+            "held": [one for one in await self.locks() if one["run"] == run],
+            "waited_for": [
+                {"name": name, "since": to_text(since), "run": holder, "agent": agent, "taken_at": to_text(at)}
+                for name, since, holder, agent, at in waits
+            ],
+        }
+
     async def apps_of_agent(self, agent: str) -> list[str]:
         """Apps that have had runs of an agent of this name."""
         return sorted(row[0] for row in await self._database.fetch("apps_of_agent", agent))

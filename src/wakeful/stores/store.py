@@ -27,8 +27,11 @@ from wakeful.stores.base import (
     FeedEvents,
     FinishRun,
     ForgetRuns,
+    FreeLock,
+    HeldLock,
     Lane,
     LeaveRun,
+    LockHolder,
     OpenEffect,
     RaiseAlarm,
     Ready,
@@ -45,6 +48,7 @@ from wakeful.stores.base import (
     SaveTransacted,
     Settled,
     SettleEffect,
+    TakeLock,
     Transaction,
     TransactStep,
     WorkLane,
@@ -165,16 +169,28 @@ class DatabaseStore:
         except StoreUnavailable:
             await self._persist(request)
 
+    async def take_lock(self, request: TakeLock) -> HeldLock | LockHolder:
+        return await self._persist(request)  # type: ignore[no-any-return]
+
+    async def free_lock(self, request: FreeLock) -> None:
+        await self._persist(request)
+
     async def transact_step(
-        self, claim: Claim, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]
+        self,
+        claim: Claim,
+        key: str,
+        function: Callable[[Any], Any],
+        to_step: Callable[[Any], Step],
+        *,
+        locks: tuple[HeldLock, ...] = (),
     ) -> Step:
         database = self.database
         if not isinstance(database, TransactionalDatabase):
-            return await self._persist(TransactStep(claim, function, to_step))  # type: ignore[no-any-return]
+            return await self._persist(TransactStep(claim, function, to_step, locks))  # type: ignore[no-any-return]
         wait, in_doubt = FIRST_WAIT, False
         while True:
             try:
-                return await self._transact_beside(database, claim, function, to_step)
+                return await self._transact_beside(database, claim, function, to_step, locks)
             except Died:
                 await asyncio.get_running_loop().create_future()  # no answer ever comes
             except StoreUnavailable as error:
@@ -199,6 +215,7 @@ class DatabaseStore:
         claim: Claim,
         function: Callable[[Any], Any],
         to_step: Callable[[Any], Step],
+        locks: tuple[HeldLock, ...],
     ) -> Step:
         """The user's function on a connection of its own; the fence and the checkpoint are its last statements."""
         refused: Exception | None = None
@@ -213,7 +230,7 @@ class DatabaseStore:
                         raise StoreUnavailable(str(error)) from error
                     refused = error
                     raise
-                request = SaveTransacted(claim, step)
+                request = SaveTransacted(claim, step, locks)
                 results = await database.conclude(connection, lambda now: whole(now, [request], notifies=False))
                 if isinstance(results[0], Exception):
                     refused = results[0]

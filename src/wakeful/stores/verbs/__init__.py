@@ -20,6 +20,7 @@ from wakeful.stores.base import (
     FeedEvents,
     FinishRun,
     ForgetRuns,
+    FreeLock,
     LeaveRun,
     OpenEffect,
     RaiseAlarm,
@@ -33,6 +34,7 @@ from wakeful.stores.base import (
     SaveSteps,
     SaveTransacted,
     SettleEffect,
+    TakeLock,
     Transaction,
     TransactStep,
     WorkLane,
@@ -42,6 +44,7 @@ from wakeful.stores.verbs.claim import claim_runs, forget_runs
 from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
 from wakeful.stores.verbs.feed import feed_events
+from wakeful.stores.verbs.locks import free_locks, take_locks
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
 from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
@@ -54,6 +57,8 @@ Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 VERBS: dict[type, Verb] = {
     RegisterProcess: register_processes,
     BuryProcess: bury_processes,
+    FreeLock: free_locks,
+    TakeLock: take_locks,
     TransactStep: transact_steps,
     SaveTransacted: save_transacted,
     SaveSteps: save_steps,
