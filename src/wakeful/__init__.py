@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from wakeful.clock import SystemClock, VirtualClock
     from wakeful.errors import ConfigError, Denied, Failure, NotSent, Persistent, RateLimited, Transient, WakefulError
     from wakeful.execution.actions import Operation, action
+    from wakeful.execution.circuits import Circuit
     from wakeful.execution.fanout import Outcome
     from wakeful.execution.options import Backoff, step
     from wakeful.execution.run import Run
@@ -23,6 +24,7 @@ __version__ = "0.1.0"
 __all__ = [
     "App",
     "Backoff",
+    "Circuit",
     "ConfigError",
     "Denied",
     "Event",
@@ -59,6 +61,7 @@ _HOMES = {
         "WakefulError",
     ),
     "wakeful.execution.actions": ("Operation", "action"),
+    "wakeful.execution.circuits": ("Circuit",),
     "wakeful.execution.fanout": ("Outcome",),
     "wakeful.execution.options": ("Backoff", "step"),
     "wakeful.execution.run": ("Run",),

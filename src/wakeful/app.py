@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from wakeful.clock import Clock
 from wakeful.errors import ConfigError, did_you_mean
+from wakeful.execution.circuits import Circuit, read_circuits
 from wakeful.execution.options import AgentOptions, location, name_of, read_options
 from wakeful.model import Receipt
 from wakeful.output.channels.base import Channel, handling_of
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-APP_OPTIONS = ("store", "in_flight", "clock", "rules", "channels")
+APP_OPTIONS = ("store", "in_flight", "clock", "rules", "channels", "circuits")
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
 
 
@@ -76,6 +77,7 @@ class App:
         clock: Clock | None = None,
         rules: tuple[Rule, ...] = DEFAULT_RULES,
         channels: Mapping[str, Channel] | None = None,
+        circuits: Mapping[str, Circuit] | None = None,
         **unknown: Any,
     ) -> None:
         for option in unknown:
@@ -92,6 +94,7 @@ class App:
         self.in_flight = in_flight
         self.clock = clock
         self.rules = rules
+        self.circuits = read_circuits(circuits or {}, where=f"App({name!r})")
         self.agents: dict[str, Agent] = {}
         self.channels: dict[str, Channel] = {}
         self.channel("log", Log())

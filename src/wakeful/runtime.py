@@ -20,6 +20,7 @@ import structlog
 
 from wakeful.clock import Clock, Microseconds, SystemClock
 from wakeful.errors import StoreFull, StoreUnavailable
+from wakeful.execution.circuits import Circuits
 from wakeful.execution.executor import Executor
 from wakeful.execution.lease import LEASE, Membership
 from wakeful.execution.reaper import Reaper
@@ -94,6 +95,7 @@ class Runtime:
             on_broken_rule=self._note_broken_rule,
         )
         self.membership = Membership(self.store, self.database.renewer, lease=lease, on_lost=self._lost)
+        self.circuits = Circuits(app.name, app.circuits, self.store, time_passes=clock.for_database() is None)
         self.surroundings = Surroundings(
             app.name,
             self.store,
@@ -105,6 +107,7 @@ class Runtime:
             owners={agent.name: agent.options.owner for agent in app.agents.values()},
             channels=app.channels,
             sent=self._sent,
+            circuits=self.circuits,
         )
         self.courier = Courier(
             app.name,
@@ -149,9 +152,11 @@ class Runtime:
         await self.membership.join()
         self._working = True
         await self.reaper.run_once()
+        await self.circuits.run_once()
         await self.worker.start()
         await self.courier.start()
         await self.reaper.start()
+        await self.circuits.start()
         await self._note_agents_not_loaded()
         await self._note_channels_not_declared()
         self._hear_others()
@@ -167,6 +172,7 @@ class Runtime:
             self._working = False
             self.worker.claim_nothing_more()
             await self.reaper.stop()
+            await self.circuits.stop()
             ends = time.monotonic() + (self.grace if grace is None else grace)
             try:
                 await self.worker.stop(max(0.0, ends - time.monotonic()))
@@ -189,6 +195,7 @@ class Runtime:
         self._working = False
         self.store.journal.die()
         await self.reaper.stop()
+        await self.circuits.stop()
         await self.worker.die()
         await self.courier.die()
         for task in list(self._background):
@@ -201,8 +208,9 @@ class Runtime:
         while True:
             self.worker.look()
             await self.worker.settled()
-            if not await self.courier.drain():
-                return  # what was delivered may have made work: a channel can lead back in
+            # What was delivered may have made work: a channel can lead back in. And runs that were parked may come back.
+            if not await self.courier.drain() and not await self.circuits.tick():
+                return
 
     # hearing
 
@@ -222,6 +230,7 @@ class Runtime:
         self.worker.look(ready)
         if not ready.agents:
             self.courier.wake()
+            self.circuits.wake()
 
     def _lost(self, process: str) -> None:
         """Others declared this process dead: drop what runs, start again under a new identity."""

@@ -38,6 +38,7 @@ class Source(Protocol):
     async def delivery(self, identifier: str, /) -> Shown | None: ...
     async def states(self, agent: str | None = None, /) -> list[Shown]: ...
     async def locks_of(self, run: str, /) -> Shown: ...
+    async def circuits(self) -> list[Shown]: ...
     async def processes(self) -> list[Shown]: ...
     async def alarms(self, *, state: str | None = None) -> Shown: ...
     async def time(self) -> Microseconds: ...
@@ -68,6 +69,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
             turn = await whose_turn(reader, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
             story += await tell_locks(reader, told)
+            story += await tell_circuit(reader, told)
             story += await tell_alarms(reader, told["app"], told["deliveries"])
         elif run is None:
             story += tell_admission(admission)
@@ -118,6 +120,30 @@ async def tell_locks(reader: Source, run: Shown) -> list[str]:
                 f"`wakeful why {one['run']}` tells what that one is doing."
             )
     return told
+
+
+async def tell_circuit(reader: Source, run: Shown) -> list[str]:
+    """What a parked run waits for, and when somebody tries."""
+    if run["state"] != "parked" or run["parked_for"] is None:
+        return []
+    found = [one for one in await reader.circuits() if (one["app"], one["name"]) == (run["app"], run["parked_for"])]
+    if not found:
+        return [
+            f"Nothing is known any more of circuit {run['parked_for']}; the next look of a worker lets it come back."
+        ]
+    circuit = found[0]
+    name, since, last = circuit["name"], at(circuit["changed_at"]), f"The last error was {circuit['error']}."
+    close = f"`wakeful circuits close {name}` does not wait for that."
+    match circuit["state"]:
+        case "open":
+            return [
+                f"Circuit {name} is open since {since}. {last} One run tries again at {at(circuit['next_at'])}. {close}"
+            ]
+        case "probing":
+            return [f"Circuit {name} is being tried by run {circuit['probe']} since {since}. {last} {close}"]
+        case _:
+            back = f"{number(circuit['parked'], 'parked run')} come back a few at a time"
+            return [f"Circuit {name} recovers since {since}: {back}, the next ones at {at(circuit['next_at'])}."]
 
 
 async def whose_turn(reader: Source, run: Shown) -> str | None:
@@ -258,6 +284,8 @@ def tell_attempts(attempts: list[Shown]) -> list[str]:
                 told.append(f"It was put away to wait{times} at {at(last['ended_at'])}.")
             case "held":
                 told.append(f"It was put aside for a person{times} at {at(last['ended_at'])}.")
+            case "parked":
+                told.append(f"It was parked{times} at {at(last['ended_at'])}, which used up no attempt.")
             case "dead":
                 told.append(f"It was given up{times} at {at(last['ended_at'])}: {problem}.")
             case other:
@@ -273,7 +301,9 @@ def tell_steps(run: Shown) -> list[str]:
             f"{number(len(done), 'step')} of it {'is' if len(done) == 1 else 'are'} finished and will not run again: {listed(done)}."
         )
     for step in run["steps"]:
-        if step["state"] == "retrying":
+        if step["state"] == "retrying" and step["tries"] == 0:
+            told.append(f"Step {step['name']} failed with {failure(step['error'])}; that used up no try.")
+        elif step["state"] == "retrying":
             told.append(
                 f"Step {step['name']} failed {number(step['tries'], 'time')}, with {failure(step['error'])}; "
                 f"it is tried again at {at(step['due_at'])}."

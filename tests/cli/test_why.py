@@ -28,7 +28,8 @@ def run(**changes):
         "id": "r1", "agent": "f", "state": "done", "attempts": 1, "crashes": 0, "reason": None, "app": "ops",
         "event": {"source": "/web", "id": "e1", "type": "a", "key": "k1", "data": None}, "created_at": AT_NOON,
         "started_at": AT_NOON, "finished_at": AT_ONE, "due_at": None, "owner": None, "steps": [], "history": [],
-        "remedies": [], "effects": [], "deliveries": [], "outcome": None, "outdated": False, "error": None, **changes,
+        "remedies": [], "effects": [], "deliveries": [], "outcome": None, "outdated": False, "error": None,
+        "parked_for": None, **changes,
     }  # fmt: skip
 
 
@@ -75,6 +76,9 @@ class Fake:
 
     async def locks_of(self, run, /):
         return {"held": [], "waited_for": []}
+
+    async def circuits(self):
+        return []
 
     async def processes(self):
         return self._processes

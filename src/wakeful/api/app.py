@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from wakeful.api.alarms import alarm_routes
+from wakeful.api.circuits import circuit_routes
 from wakeful.api.deliveries import delivery_routes
 from wakeful.api.effects import effect_routes
 from wakeful.api.events import event_routes
@@ -45,6 +46,7 @@ def create_api(
         *delivery_routes(reader, store, settings),
         *state_routes(reader, store, agents, settings),
         *redo_routes(reader, store, agents, settings),
+        *circuit_routes(reader),
         *alarm_routes(reader),
         *openapi_routes(),
         *health_routes(reader),

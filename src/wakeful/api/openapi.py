@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from wakeful.api.alarms import ALARM_STATES
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
+from wakeful.api.openapi_circuits import circuit_paths, circuit_schemas
 from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
 from wakeful.api.problem import MEDIA_TYPE
@@ -151,6 +152,7 @@ def _paths() -> Json:
         **effect_paths(),
         **delivery_paths(),
         **state_paths(),
+        **circuit_paths(),
         **redo_paths(),
         "/v1/alarms": {
             "get": {
@@ -262,6 +264,7 @@ def _schemas() -> Json:
         "Receipts": listing("events", object_of(receipt, "source", "id", "status", "runs")),
         **redo_schemas(),
         **output_schemas(),
+        **circuit_schemas(),
         "StoredEvent": reference,
         "Run": object_of(run, *run),
         "RunDetail": object_of(run | detail, *run, *detail),

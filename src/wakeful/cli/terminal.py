@@ -41,6 +41,9 @@ STYLES = {
     "confirmed": "green",
     "staged": "cyan",
     "open": "red",
+    "closed": "green",
+    "probing": "yellow",
+    "recovering": "yellow",
     "acknowledged": "yellow",
     "resolved": "green",
 }

@@ -316,6 +316,13 @@ class Executor:
                 await self._store.leave(
                     LeaveRun(claim, "held", "held", reason=reason, steps=run.pending_steps, alarm=alarm)
                 )
+            case "parked":
+                shut = run.parked_for
+                place = None if shut is None else (self._around.app, shut.dependency)
+                why = None if shut is None else shut.reason
+                self._log.warning("parked", reason=why)
+                steps = run.pending_steps
+                await self._store.leave(LeaveRun(claim, "parked", "parked", reason=why, steps=steps, parked_for=place))
             case "released":
                 steps = run.pending_steps
                 await self._store.leave(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))

@@ -27,6 +27,7 @@ from wakeful.errors import ClaimLost, ConfigError, NotAnAction, Persistent, Unkn
 from wakeful.execution.actions import Action, uses
 from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
+from wakeful.execution.circuits import Shut
 from wakeful.execution.effects import (
     EffectCall,
     abandoned,
@@ -55,7 +56,7 @@ from wakeful.values import digest_of_arguments, to_text
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Interruption = Literal["waiting", "deadline", "released", "lost", "held"]
+Interruption = Literal["waiting", "deadline", "released", "lost", "held", "parked"]
 
 # A call that has just ended may be on its way to the handler through tasks, gathers and groups, a turn of the event loop
 # for each: what it brings (the next call, or an error) comes before the run is put away.
@@ -90,6 +91,7 @@ class Run:
         self._cut: dict[str, list[str]] = {}  # effects that the handler stopped waiting for, by what it asked for
         self._calls = 0  # of actions, under way now
         self.held_for: str | None = None
+        self.parked_for: Shut | None = None
         self.outgoing = Outgoing()
         self._state = (
             None if state_model is None or claim.committed is not None else AgentState(self, state_model, claim.state)
@@ -621,9 +623,9 @@ class Run:
         self._calls += 1
 
     def call_ends(self) -> None:
-        """An attempt that is to be held lets calls that are under way come to their end first."""
+        """An attempt that is to be held or parked lets calls that are under way come to their end first."""
         self._calls -= 1
-        if self._calls == 0 and self.interrupted == "held" and self._task is not None and not self._over:
+        if self._calls == 0 and self.interrupted in {"held", "parked"} and self._task is not None and not self._over:
             self._task.cancel()
 
     def may_ask_again(self, identifier: str) -> None:
@@ -670,6 +672,30 @@ class Run:
         self.hold_from_outside(reason)
         await asyncio.get_running_loop().create_future()  # the cancellation comes here
 
+    # for dependencies
+
+    async def may_call(self, dependency: str | None) -> Shut | None:
+        """Is the circuit of a dependency open? Then it is not to be called now."""
+        circuits = self._around.circuits
+        return None if dependency is None or circuits is None else await circuits.ask(dependency, self._claim.seq)
+
+    async def called(self, dependency: str | None, error: BaseException | None = None) -> Shut | None:
+        """A dependency answered, or did not. If its circuit is open now, it is not to be called again."""
+        circuits = self._around.circuits
+        if dependency is None or circuits is None or self.interrupted is not None:
+            return None
+        if error is not None and self.time_for_calls() <= 0:  # our own doing: the lease is over
+            return None
+        return await circuits.report(dependency, self._claim.seq, error)
+
+    async def park(self, shut: Shut, step: Step | None = None) -> None:
+        """End this attempt until the circuit lets the run come back; a step that failed is stored with it. Does not return."""
+        if step is not None:
+            self._retrying[step.key] = step
+        self.parked_for = self.parked_for or shut
+        self.interrupt("parked")
+        await asyncio.get_running_loop().create_future()  # the cancellation comes here
+
     # putting away
 
     def _consider_leaving(self) -> None:
@@ -688,7 +714,7 @@ class Run:
         """End this attempt by cancelling its task; every later `run.*` call of it is cancelled too."""
         if self.interrupted is None and (self._releasing or not self._over):
             self.interrupted = why
-            if self._task is not None and not (why == "held" and self._calls):
+            if self._task is not None and not (why in {"held", "parked"} and self._calls):
                 self._task.cancel()
 
     async def end(self) -> None:

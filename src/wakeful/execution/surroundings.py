@@ -10,6 +10,7 @@ from random import Random
 from typing import Any, Protocol
 
 from wakeful.clock import Clock
+from wakeful.execution.circuits import Shut
 from wakeful.execution.lock_news import LockNews
 from wakeful.model import Claim, Decision, Effect, Event, Receipt, Step
 from wakeful.policy.decide import EffectFacts, decide
@@ -56,6 +57,14 @@ class RunDoor(Protocol):
     ) -> list[Receipt]: ...
 
 
+class Dependencies(Protocol):
+    """What is known to be down."""
+
+    async def ask(self, name: str, run: int) -> Shut | None: ...
+
+    async def report(self, name: str, run: int, error: BaseException | None) -> Shut | None: ...
+
+
 class Cancellable(Protocol):
     """Something that will happen, unless it is cancelled."""
 
@@ -86,3 +95,4 @@ class Surroundings:
     # What is called in the place of a step's function, an action or its find. For tests; identities stay the same.
     stand_in: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
     lock_news: LockNews = field(default_factory=LockNews)
+    circuits: Dependencies | None = None

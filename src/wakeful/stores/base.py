@@ -16,6 +16,7 @@ from wakeful.model import (
     AdmissionState,
     Arrival,
     AttemptOutcome,
+    CircuitState,
     Claim,
     Decision,
     Delivery,
@@ -62,6 +63,11 @@ class Alarm:
 def held_alarm(app: str, agent: str, run: str) -> str:
     """The key of the alarm about a run that waits for a person; it is resolved by that name."""
     return f"held/{app}/{agent}/{run}"
+
+
+def circuit_alarm(app: str, name: str) -> str:
+    """The key of the alarm about a dependency that is down."""
+    return f"circuit/{app}/{name}"
 
 
 def late_alarm(app: str, channel: str) -> str:
@@ -329,12 +335,12 @@ class ChangeState:
 
 @dataclass(slots=True)
 class LeaveRun:
-    """Give a run back: `ready` at once, `waiting` until `delay` has passed, or `held` until a person says something.
-    `clear` names failed steps to forget.
+    """Give a run back: `ready` at once, `waiting` until `delay` has passed, `held` until a person says something, or `parked`
+    until a circuit lets it come back. `clear` names failed steps to forget.
     """
 
     claim: Claim
-    state: Literal["ready", "waiting", "held"]
+    state: Literal["ready", "waiting", "held", "parked"]
     outcome: AttemptOutcome
     delay: Microseconds = 0
     reason: str | None = None
@@ -343,6 +349,7 @@ class LeaveRun:
     steps: list[Step] = field(default_factory=list)
     clear: list[str] = field(default_factory=list)
     alarm: Alarm | None = None
+    parked_for: tuple[str, str] | None = None  # the app and the dependency
 
     @property
     def process(self) -> str:
@@ -416,6 +423,58 @@ class FreeLock:
     @property
     def process(self) -> str:
         return self.claim.process
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCircuit:
+    """The row of a dependency that is, or was, down; and what its next state depends on."""
+
+    name: str
+    state: CircuitState
+    failures: int
+    error: str | None
+    rest: Microseconds
+    next_at: Microseconds | None
+    released: int
+    probe_seq: int | None
+    changed_at: Microseconds
+    now: Microseconds  # the store's own time
+    probe_state: RunState | None = None
+    parked: bool = False  # does anybody wait for it?
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitChange:
+    """What is to become of a circuit: its next state, and how many parked runs come back with it, the oldest first.
+    `probes`: the one that comes back is to try; without one the circuit stays as it was.
+    """
+
+    circuit: StoredCircuit
+    come_back: int = 0
+    probes: bool = False
+    reason: str | None = None
+    alarm: str | None = None
+
+
+@dataclass(slots=True)
+class ChangeCircuit:
+    """Whatever happens to a circuit, as one transition: `change` is asked while its row is locked, as it is then. `rest` is
+    for one that is made now.
+    """
+
+    app: str
+    name: str
+    rest: Microseconds
+    change: Callable[[StoredCircuit], CircuitChange]
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitChanged:
+    """How a circuit stands now, and how many runs came back."""
+
+    circuit: StoredCircuit
+    came_back: int
+    changed: bool
 
 
 @dataclass(slots=True)
@@ -612,6 +671,15 @@ class Store(Protocol):
 
     async def forget(self, request: ForgetRuns) -> int:
         """Give back what is owned without being known; returns how many."""
+        ...
+
+    # circuits
+    async def change_circuit(self, request: ChangeCircuit) -> CircuitChanged:
+        """One transition of a circuit."""
+        ...
+
+    async def circuits(self, app: str) -> list[StoredCircuit]:
+        """Those of an app that are not as if nothing had ever happened. A read, and nothing more."""
         ...
 
     # effects

@@ -20,6 +20,8 @@ from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
+    ChangeCircuit,
+    CircuitChanged,
     Claimed,
     ClaimRuns,
     CloseRun,
@@ -339,7 +341,7 @@ def makes_ready(request: Any) -> Ready | None:
         return Ready(None, frozenset({request.claim.agent}))
     if isinstance(request, FeedEvents):
         return Ready(request.app, frozenset({request.agent})) if request.runs else None
-    if isinstance(request, (BuryProcess, ForgetRuns, *BY_PEOPLE)):
+    if isinstance(request, (BuryProcess, ForgetRuns, ChangeCircuit, *BY_PEOPLE)):
         return Ready()
     return None
 
@@ -408,7 +410,10 @@ def unclaimed(requests: list[Any], results: list[Any]) -> str | None:
                     agents |= left
                     apps |= {request.app} if left else set()
         elif isinstance(request, LeaveRun):
-            if request.delay == 0 and request.state != "held" and request.claim.id not in taken:
+            if request.delay == 0 and request.state not in {"held", "parked"} and request.claim.id not in taken:
+                return ""
+        elif isinstance(result, CircuitChanged):
+            if result.changed:
                 return ""
         elif isinstance(request, (BuryProcess, RetireProcess)):
             if result or result.lanes:

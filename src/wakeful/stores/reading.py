@@ -66,6 +66,7 @@ class Reader:
             "root": row[15],
             "event": {**summary["event"], "key": event_key, "data": from_json(envelope).get("data")},
             "owner": owner,
+            "parked_for": row[25],
             "token": token,
             "expires_at": to_text(expires_at),
             "steps": [step_summary(step) for step in steps if step[1] != "fact"],
@@ -238,6 +239,26 @@ class Reader:
                 for name, since, holder, agent, at in waits
             ],
         }
+
+    async def circuits(self) -> list[dict[str, Any]]:
+        """Dependencies that are, or were, down, and how many runs are parked for each."""
+        rows = await self._database.fetch("list_circuits")
+        return [
+            {
+                "app": app,
+                "name": name,
+                "state": state,
+                "failures": failures,
+                "error": error,
+                "rest": rest / 1_000_000,
+                "next_at": to_text(next_at),
+                "came_back": released,
+                "changed_at": to_text(changed),
+                "probe": probe,
+                "parked": parked,
+            }
+            for app, name, state, failures, error, rest, next_at, released, changed, probe, parked in rows
+        ]
 
     async def apps_of_agent(self, agent: str) -> list[str]:
         """Apps that have had runs of an agent of this name."""

@@ -19,7 +19,9 @@ from wakeful.model import Claim, Decision, Effect, Receipt, Step
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
+    ChangeCircuit,
     ChangeState,
+    CircuitChanged,
     Claimed,
     ClaimRuns,
     CloseRun,
@@ -48,6 +50,7 @@ from wakeful.stores.base import (
     SaveTransacted,
     Settled,
     SettleEffect,
+    StoredCircuit,
     TakeLock,
     Transaction,
     TransactStep,
@@ -57,6 +60,7 @@ from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Migration
 from wakeful.stores.queries import Dialect
+from wakeful.stores.verbs.circuits import circuit_of
 
 R = TypeVar("R")
 
@@ -260,6 +264,13 @@ class DatabaseStore:
                 wait = min(wait * 2, LONGEST_WAIT)
                 continue
             return next((step for row in rows if (step := Step(*row[1:])).key == key and step.state == "done"), None)
+
+    async def change_circuit(self, request: ChangeCircuit) -> CircuitChanged:
+        return await self._persist(request)  # type: ignore[no-any-return]
+
+    async def circuits(self, app: str) -> list[StoredCircuit]:
+        rows = await self.database.fetch("circuits_of_app", self.database.read_clock(), app)
+        return [circuit_of(row) for row in rows]
 
     async def open_effect(self, request: OpenEffect) -> Effect | Decision:
         return await self._persist(request)  # type: ignore[no-any-return]

@@ -16,7 +16,8 @@ limit :most
 -- By id, or by the beginning of one: ids between `id` and `upper`.
 select run.seq, run.id, run.agent, run.state, run.attempts, run.crashes, run.reason, run.created_at, run.started_at,
   run.finished_at, run.due_at, run.app, event.source, event.id, event.type,
-  run.root, event.key, run.output, run.error, run.outcome, run.owner, run.token, run.expires_at, event.envelope, run.event_seq
+  run.root, event.key, run.output, run.error, run.outcome, run.owner, run.token, run.expires_at, event.envelope, run.event_seq,
+  run.parked_for
 from wakeful_run run join wakeful_event event on event.seq = run.event_seq
 where run.id >= :id and run.id < :upper
 order by run.id

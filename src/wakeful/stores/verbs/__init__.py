@@ -13,6 +13,7 @@ from typing import Any
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
+    ChangeCircuit,
     ChangeState,
     ClaimRuns,
     CloseRun,
@@ -40,6 +41,7 @@ from wakeful.stores.base import (
     WorkLane,
 )
 from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.verbs.circuits import change_circuits
 from wakeful.stores.verbs.claim import claim_runs, forget_runs
 from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
@@ -65,6 +67,7 @@ VERBS: dict[type, Verb] = {
     OpenEffect: open_effects,
     SaveEffect: save_effects,
     SettleEffect: settle_effects,
+    ChangeCircuit: change_circuits,
     LeaveRun: leave_runs,
     ChangeState: change_states,
     CommitRun: commit_runs,

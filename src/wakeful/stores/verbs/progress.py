@@ -9,6 +9,7 @@ from pydantic_core import to_json
 from wakeful.errors import ClaimLost, LockLost
 from wakeful.model import VERIFIED, WENT_WELL, Claim, Step
 from wakeful.stores.base import Call, Count, FinishRun, LeaveRun, SaveSteps, SaveTransacted, Transaction, TransactStep
+from wakeful.stores.verbs.circuits import note_parked, refuse_parking
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.refusal import lost, refused
@@ -176,6 +177,7 @@ def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transac
 
 
 def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[list[Nothing]]:
+    yield from refuse_parking(requests)
     steps = [step_row(request.claim, step) for request in requests for step in request.steps]
     if steps:
         yield Count("save_step", steps)
@@ -199,6 +201,7 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
             for request in ordered
         ],
     )
+    yield from note_parked(ordered)
     gone = yield from refused([request.claim for request in requests], left)
     attempts = [
         (now, one.claim.seq, one.claim.token, one.claim.process, one.outcome, one.error, one.claim.claimed_at)
