@@ -25,6 +25,7 @@ from wakeful.execution.executor import Executor
 from wakeful.execution.lease import LEASE, Membership
 from wakeful.execution.reaper import Reaper
 from wakeful.execution.surroundings import Surroundings
+from wakeful.execution.watchdog import Watchdog
 from wakeful.execution.worker import Worker
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
@@ -128,6 +129,7 @@ class Runtime:
             limit=app.in_flight,
             time_passes=clock.for_database() is None,
         )
+        self.watchdog = Watchdog(app.name, app.agents, clock, lambda: self.worker.in_flight, self.database.renewer)
         every = 1.0 if self.database.dialect == "sqlite" else 5.0
         self.reaper = Reaper(self.store, lambda: self.membership.process, every=every)
         self._background: set[asyncio.Task[None]] = set()
@@ -157,6 +159,10 @@ class Runtime:
         await self.courier.start()
         await self.reaper.start()
         await self.circuits.start()
+        if self.clock.for_database() is None:  # under a virtual clock, whoever moves that says when to look
+            await self.watchdog.start()
+        else:
+            self.watchdog.watch_loop()
         await self._note_agents_not_loaded()
         await self._note_channels_not_declared()
         self._hear_others()
@@ -179,6 +185,7 @@ class Runtime:
             finally:
                 try:
                     await self.courier.stop(max(0.0, ends - time.monotonic()))
+                    await self.watchdog.stop()
                 finally:  # whatever else went wrong: others must not wait for the lease of a process that is gone
                     await self.membership.leave()
         if self._storing_alarms is not None:
@@ -196,6 +203,7 @@ class Runtime:
         self.store.journal.die()
         await self.reaper.stop()
         await self.circuits.stop()
+        await self.watchdog.stop(silent=True)
         await self.worker.die()
         await self.courier.die()
         for task in list(self._background):

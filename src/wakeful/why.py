@@ -68,6 +68,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
         if told is not None:
             turn = await whose_turn(reader, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
+            story += await tell_stuck(reader, told)
             story += await tell_locks(reader, told)
             story += await tell_circuit(reader, told)
             story += await tell_alarms(reader, told["app"], told["deliveries"])
@@ -98,6 +99,15 @@ async def tell_alarms(reader: Source, app: str, deliveries: list[Shown]) -> list
     keys = {key for one in channels for key in (f"channel/{app}/{one}", f"delivery/{app}/{one}/late")}
     found = (await reader.alarms(state="open"))["alarms"]
     return [f"An alarm is open: {one['text']}." for one in found if one["key"] in keys]
+
+
+async def tell_stuck(reader: Source, run: Shown) -> list[str]:
+    """Is it known to get nowhere?"""
+    if run["state"] != "running":
+        return []
+    key = f"stuck/{run['app']}/{run['agent']}/{run['id']}"
+    found = (await reader.alarms(state="open"))["alarms"]
+    return [f"An alarm is open: {one['text']}." for one in found if one["key"] == key]
 
 
 async def tell_locks(reader: Source, run: Shown) -> list[str]:

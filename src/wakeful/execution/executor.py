@@ -23,6 +23,7 @@ from wakeful.errors import (
     DeadlineExceeded,
     Persistent,
     StateChanged,
+    Stuck,
     TooManyCrashes,
     Transient,
     UnfinishedCalls,
@@ -323,6 +324,15 @@ class Executor:
                 self._log.warning("parked", reason=why)
                 steps = run.pending_steps
                 await self._store.leave(LeaveRun(claim, "parked", "parked", reason=why, steps=steps, parked_for=place))
+            case "stuck":
+                limit, where = readable(agent.options.stuck_after), run.stuck_in or "?"
+                stuck = Stuck(f"no progress for {limit}, the stuck_after of agent {agent.name}: {where}")
+                if agent.options.on_stuck == "retry" or claim.committed is not None:  # what it staged is promised
+                    return await self._settle_failure(claim, agent, stuck, run.pending_steps)
+                self._log.warning("cancelled: it was stuck", reason=words_of(stuck))
+                described, why = to_json(describe(stuck)).decode(), f"stuck: {words_of(stuck)}"
+                ending = FinishRun(claim, "cancelled", error=described, reason=why, outcome=Outcome("cancelled"))
+                await self._store.finish(ending)
             case "released":
                 steps = run.pending_steps
                 await self._store.leave(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))

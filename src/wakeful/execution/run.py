@@ -56,7 +56,7 @@ from wakeful.values import digest_of_arguments, to_text
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Interruption = Literal["waiting", "deadline", "released", "lost", "held", "parked"]
+Interruption = Literal["waiting", "deadline", "released", "lost", "held", "parked", "stuck"]
 
 # A call that has just ended may be on its way to the handler through tasks, gathers and groups, a turn of the event loop
 # for each: what it brings (the next call, or an error) comes before the run is put away.
@@ -105,6 +105,9 @@ class Run:
         self._random: Random | None = None
         self._log: RunLog | None = None
         self.locks_in_use: set[str] = set()  # that a branch of the handler has, or is asking for
+        self.progress_at = surroundings.clock.now()
+        self.stuck_in: str | None = None
+        self._under_way: list[str] = []  # steps, actions and transactions
         self.interrupted: Interruption | None = None
 
     # facts
@@ -120,6 +123,24 @@ class Run:
     def replaying(self) -> bool:
         """Is this attempt still reading back what earlier ones recorded?"""
         return self._unread > 0
+
+    def progress(self) -> None:
+        """Say that this run gets somewhere, where nothing else does: in code that streams, or computes for a long time.
+        Without a sign of progress for `stuck_after` it counts as stuck.
+        """
+        self.progress_at = self._around.clock.now()
+
+    @property
+    def whereabouts(self) -> str:
+        """Where the handler is, in words."""
+        names = list(self._under_way)
+        return f"in {', '.join(names)}" if names else "outside of all steps"
+
+    def interrupt_stuck(self, since: Microseconds, where: str) -> None:
+        """End this attempt, unless it has gone on since."""
+        if self.progress_at == since:
+            self.stuck_in = where
+            self.interrupt("stuck")
 
     def now(self) -> datetime:
         """The time; the same value again on resume. Stored with the run's next checkpoint."""
@@ -527,7 +548,7 @@ class Run:
         """Run the user's function in a transaction that also stores its checkpoint; `run.*` is refused meanwhile."""
         await self.save_facts()
         guard = _inside_transaction.set(True)
-        step = self.inside(key)
+        step = self.inside(key.partition(":")[0])
         work = function
         if self._around.store.dialect == "sqlite":  # in the writer's thread, where it must be known as inside as well
             context = contextvars.copy_context()
@@ -755,15 +776,20 @@ class Run:
 
     def inside(self, name: str) -> contextvars.Token[str | None]:
         """From here on, and until it is reset, the code that runs is a step's or a transaction's own."""
+        self.progress()
+        self._under_way.append(name)
         return _inside_step.set(name)
 
-    @staticmethod
-    def outside(token: contextvars.Token[str | None]) -> None:
+    def outside(self, token: contextvars.Token[str | None]) -> None:
+        self.progress()
+        name = _inside_step.get()
+        if name in self._under_way:
+            self._under_way.remove(name)
         _inside_step.reset(token)
 
-    @staticmethod
-    def _refuse_inside(call: str) -> None:
+    def _refuse_inside(self, call: str) -> None:
         """A step that is read back on resume does not run: what it had asked for would go to somebody else then."""
+        self.progress()
         name = _inside_step.get()
         if name is not None and _inside_transaction.get():
             message = (
@@ -781,12 +807,14 @@ class Run:
             message = "run.* inside run.transaction: the function may only use its db. Do this before or after it"
             raise Persistent(message)
         self._active += 1
+        self.progress()
         task = asyncio.current_task()
         if task is not self._task and task is not None:
             self._branches.add(task)
 
     def _exit(self) -> None:
         self._active -= 1
+        self.progress()
         if self._branches:
             self._branches.discard(asyncio.current_task())
         if self._waits:

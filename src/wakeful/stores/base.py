@@ -70,6 +70,11 @@ def circuit_alarm(app: str, name: str) -> str:
     return f"circuit/{app}/{name}"
 
 
+def stuck_alarm(app: str, agent: str, run: str) -> str:
+    """The key of the alarm about a run that makes no progress."""
+    return f"stuck/{app}/{agent}/{run}"
+
+
 def late_alarm(app: str, channel: str) -> str:
     """The key of the alarm about a channel whose next message does not get through."""
     return f"delivery/{app}/{channel}/late"

@@ -69,9 +69,11 @@ LONGEST_WAIT = 2.0
 
 
 class Renewer(Protocol):
-    """Renews leases from a thread of its own."""
+    """Renews leases, and writes what must not wait for the event loop, from a thread of its own."""
 
     def renew(self, process: str, lease: Microseconds) -> bool: ...
+
+    def write(self, name: str, *parameters: object) -> None: ...
 
     def close(self) -> None: ...
 
