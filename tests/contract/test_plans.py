@@ -50,6 +50,10 @@ ASKED: dict[str, tuple[object, ...]] = {
     "take_lock": (None, "app", "lock-5", 5, 1),
     "free_lock": ("app", "lock-5", 5, 1),
     "end_wait_for_lock": (5, "lock-5"),
+    "find_circuit": (None, "app", "stripe"),
+    "unpark_runs": (None, "app", "stripe", 4, "recovers"),
+    "not_closed": ("app", "stripe"),
+    "note_parked": (6, 1, "stripe"),
 }
 
 FILL = [
@@ -64,6 +68,12 @@ FILL = [
     """insert into wakeful_effect (id, root, run_seq, app, agent, action, reference, safety, state, arguments, tries, attempt,
       position, opened_at, staged)
     select 'effect-' || n, 'run-' || n, n, 'app', 'agent', 'book', 'm:book', 'idempotent', $3, '[]', 0, 1, 0, n, 1
+    from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_run (id, root, app, agent, event_seq, state, parked_for, token, created_at)
+    select 'parked-' || n, 'parked-' || n, 'app', 'agent', n, 'parked', 'stripe', 1, n
+    from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_circuit (app, name, state, failures, rest, next_at, probe_seq, changed_at)
+    select 'app', case n when 1 then 'stripe' else 'other-' || n end, 'open', 5, 1, 1, n, 1
     from generate_series($1::bigint, $2::bigint) n""",
     """insert into wakeful_lock (app, name, token, run_seq, run_token, taken_at)
     select 'app', 'lock-' || n, 1, n, 1, n from generate_series($1::bigint, $2::bigint) n""",

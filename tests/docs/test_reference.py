@@ -167,7 +167,20 @@ def test_every_public_name_is_used_or_explained():
 
 def test_everything_on_a_run_is_documented():
     text = "\n".join(article.text for article in ARTICLES)
-    for name in ("event", "attempt", "log", "now", "uuid", "random", "step", "map", "emit", "transaction", "lock", "progress"):
+    for name in (
+        "event",
+        "attempt",
+        "log",
+        "now",
+        "uuid",
+        "random",
+        "step",
+        "map",
+        "emit",
+        "transaction",
+        "lock",
+        "progress",
+    ):
         assert hasattr(Run, name) or name in Run.__init__.__code__.co_names
         assert f"run.{name}" in text, name
 

@@ -12,3 +12,7 @@ where seq = any(array(
   for update skip locked
 ))
 returning seq
+
+-- note_parked(seq, token, name) --
+-- differs: `state || ''` keeps the planner from walking along the index of all that are parked.
+update wakeful_run set parked_for = :name where seq = :seq and token = :token and state || '' = 'parked'
