@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin, get_type_hints
 
 from pydantic import TypeAdapter
 
@@ -15,6 +15,7 @@ from wakeful.clock import Clock
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.circuits import Circuit, read_circuits
 from wakeful.execution.options import AgentOptions, location, name_of, read_options
+from wakeful.intake.flow import FlowPlan, plan_flow
 from wakeful.model import Receipt
 from wakeful.output.channels.base import Channel, handling_of
 from wakeful.output.channels.log import Log
@@ -43,6 +44,7 @@ class Agent:
     takes_data: bool
     data_model: TypeAdapter[Any] | None
     written_at: str
+    flow: FlowPlan
     returns: TypeAdapter[Any] | None = None
 
     def describe(self) -> dict[str, Any]:
@@ -53,6 +55,7 @@ class Agent:
             "triggers": [trigger.describe() for trigger in self.triggers],
             "attempts": self.options.attempts,
             "concurrency": self.options.concurrency,
+            **self.flow.describe(),
             "deliver": self.options.deliver,
             "checks": [name_of(check) for check in self.options.checks],
             "state": None if self.options.state is None else self.options.state.__name__,
@@ -140,7 +143,8 @@ class App:
         """Declare a function as an agent that wakes on these triggers.
 
         Options: owner, attempts, backoff, deadline, concurrency, max_crashes, deliver (the channel that gets the
-        output), checks (of the output), state (a model, kept from run to run). The function takes the run and, if it
+        output), checks (of the output), state (a model, kept from run to run); order and limits: key, on_dead,
+        concurrency_per_key, overlap, debounce, batch, priority, expires. The function takes the run and, if it
         wants it checked, the event's data: `async def review(run: Run, pull_request: PullRequest) -> Review`.
         """
 
@@ -156,9 +160,17 @@ class App:
                 )
                 raise ConfigError(message)
             checked = read_options(AgentOptions, options, where=where)
-            takes_data, model = read_signature(function, triggers, where)
+            takes_data, model = read_signature(function, triggers, where, lists=checked.batch is not None)
             self.agents[chosen] = Agent(
-                chosen, function, triggers, checked, takes_data, model, location(function), read_returns(function)
+                chosen,
+                function,
+                triggers,
+                checked,
+                takes_data,
+                model,
+                location(function),
+                plan_flow(chosen, checked, where=where),
+                read_returns(function),
             )
             return function
 
@@ -230,9 +242,11 @@ def read_returns(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
 
 
 def read_signature(
-    function: Callable[..., Any], triggers: tuple[Trigger, ...], where: str
+    function: Callable[..., Any], triggers: tuple[Trigger, ...], where: str, *, lists: bool = False
 ) -> tuple[bool, TypeAdapter[Any] | None]:
-    """Does the handler take the data, and as what? Refuses signatures that could not be called."""
+    """Does the handler take the data, and as what? Refuses signatures that could not be called. `lists`: it takes the data of
+    several events at once.
+    """
     parameters = [
         parameter
         for parameter in inspect.signature(function).parameters.values()
@@ -257,6 +271,9 @@ def read_signature(
         raise ConfigError(message) from None
     if annotation is Any:
         return True, None
+    if lists and get_origin(annotation) not in {list, Sequence} and annotation is not list:
+        message = f"{where}: {data.name} must be a list with batch=, one entry for each event: write list[…]"
+        raise ConfigError(message)
     without = [trigger.describe() for trigger in triggers if not trigger.carries_data]
     if without:
         message = f"{where}: {data.name} is typed, but {without[0]} brings no data. Take only (run), or give it a trigger with data"

@@ -4,6 +4,7 @@
 
 Names are `data` and `event.*` (id, source, type, subject, time, … and extensions). `event.time` and `event.expirytime` are
 timestamps. A missing field, a wrong type or any other error while evaluating is "no match", and the reason says so.
+An `Expression` gives a value instead of an answer (`key="data.customer"`), and says why where it has none.
 
 The library converts every value it is handed, all the way down, so the cost grows with the payload. Therefore the expression
 is read once to see which fields it names, and only these are handed over; if that cannot be told for sure, everything is.
@@ -71,10 +72,13 @@ class Condition:
         self._true = Match(matched=True, reason=f'where "{expression}" was true')
         self._false = Match(matched=False, reason=f'where "{expression}" was false')
 
-    def matches(self, event: Event) -> Match:
-        """Evaluate against an event; never raises for what an event holds."""
+    def matches(self, event: Event, values: Any = None) -> Match:
+        """Evaluate against an event; never raises for what an event holds. `values` is what the expression may name besides."""
         try:
-            result = self._program.eval(data=self._bindings(event))
+            bindings = self._bindings(event)
+            if values is not None:
+                bindings["values"] = values
+            result = self._program.eval(data=bindings)
             answer = result.value()
         except Exception as error:  # the library's own failure must not stop intake
             return Match(matched=False, reason=f'where "{self.expression}" failed: {error}: counts as no match')
@@ -108,27 +112,44 @@ class Condition:
         if kind != "ERROR":
             return f'where "{self.expression}" gave {kind.lower()}, not true or false: counts as no match'
         text = str(result.value()).partition(": ")[2]
-        key = _KEY_NOT_FOUND.fullmatch(text)
-        if key is not None or "SELECT" in text or "No value with name" in text:
-            missing = _missing_path(self._paths, event) or (key[1] if key is not None else None)
-            if missing is not None:
-                return f"no field {missing}: counts as no match"
+        if (missing := self._missing(text, event)) is not None:
+            return f"no field {missing}: counts as no match"
         return f'where "{self.expression}" could not be evaluated ({text}): counts as no match'
 
+    def _missing(self, text: str, event: Event) -> str | None:
+        """The field that an error is about, if it is one that is not there."""
+        key = _KEY_NOT_FOUND.fullmatch(text)
+        if key is None and "SELECT" not in text and "No value with name" not in text:
+            return None
+        return _missing_path(self._paths, event) or (key[1] if key is not None else None)
 
-def compile_condition(expression: str, *, where: str) -> Condition:
-    """Compile an expression; ConfigError says in one line what is wrong with it. `where` names the place it stands at."""
+
+class Expression(Condition):
+    """A compiled expression that gives a value of any kind."""
+
+    __slots__ = ()
+
+    def value(self, event: Event) -> Any:
+        """What it gives for an event. ValueError says why it gives nothing."""
+        try:
+            result = self._program.eval(data=self._bindings(event))
+            value, kind = result.value(), result.type().name()
+        except Exception as error:  # the library's own failure
+            raise ValueError(str(error)) from None
+        if kind != "ERROR":
+            return value
+        text = str(value).partition(": ")[2]
+        missing = self._missing(text, event)
+        raise ValueError(text if missing is None else f"no field {missing}")
+
+
+def compile_condition(expression: str, *, where: str, values: bool = False) -> Condition:
+    """Compile an expression; ConfigError says in one line what is wrong with it. `where` names the place it stands at;
+    `values`: whether it may name values that are handed in beside the event.
+    """
     if not isinstance(expression, str) or not expression.strip():
         raise ConfigError(f'{where}: the condition is empty; write a CEL expression like "data.severity >= 3"')
-    tokens = _tokens(expression)
-    paths = None if tokens is None else _paths(tokens)
-    complaint = _complaint(tokens or [], paths or [])
-    if complaint is not None:
-        raise ConfigError(f'{where}: "{_on_one_line(expression)}" {complaint}')
-    try:
-        program = _environment().compile(expression)
-    except RuntimeError as error:
-        raise ConfigError(f'{where}: "{_on_one_line(expression)}" {_reworded(str(error), expression)}') from None
+    program, paths = _compile(expression, where, values=values)
     kind = program.return_type().name()
     if kind not in ("BOOL", "DYN"):
         message = (
@@ -138,19 +159,40 @@ def compile_condition(expression: str, *, where: str) -> Condition:
     return Condition(_on_one_line(expression), program, paths)
 
 
+def compile_expression(expression: str, *, where: str) -> Expression:
+    """As compile_condition, for one that may give anything."""
+    if not isinstance(expression, str) or not expression.strip():
+        raise ConfigError(f'{where}: the expression is empty; write a CEL expression like "data.customer"')
+    program, paths = _compile(expression, where)
+    return Expression(_on_one_line(expression), program, paths)
+
+
+def _compile(expression: str, where: str, *, values: bool = False) -> tuple[Any, list[Path] | None]:
+    tokens = _tokens(expression)
+    paths = None if tokens is None else _paths(tokens)
+    complaint = _complaint(tokens or [], paths or [])
+    if complaint is not None:
+        raise ConfigError(f'{where}: "{_on_one_line(expression)}" {complaint}')
+    try:
+        return _environment(values=values).compile(expression), paths
+    except RuntimeError as error:
+        raise ConfigError(f'{where}: "{_on_one_line(expression)}" {_reworded(str(error), expression)}') from None
+
+
 def _on_one_line(expression: str) -> str:
     line = " ".join(expression.split())
     return line if len(line) <= SHOWN_LIMIT else line[:SHOWN_LIMIT] + "…"
 
 
-@lru_cache(maxsize=1)
-def _environment() -> Any:
+@lru_cache(maxsize=2)
+def _environment(*, values: bool = False) -> Any:
     # Imported here because it takes 50 ms and most programs that import Wakeful have no condition.
     from cel_expr_python import cel
     from cel_expr_python.ext import ext_strings
 
     variables = {"data": cel.Type.DYN, "event": cel.Type.DYN}
     variables |= {f"event.{name}": cel.Type.TIMESTAMP for name in _TIMES}
+    variables |= {"values": cel.Type.DYN} if values else {}
     return cel.NewEnv(variables=variables, extensions=[ext_strings.ExtStrings()])
 
 

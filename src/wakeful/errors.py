@@ -22,12 +22,15 @@ WakefulError
     │   └── Stuck          the run made no progress for too long, and was interrupted
     ├── Persistent         will not work again: dead at once
     │   ├── InvalidData         the event's data does not fit the handler's model
+    │   ├── InvalidKey          key= or priority= cannot be told for the event
     │   ├── NotSerialisable     an argument or result that is not JSON, or is too large
     │   ├── UnfinishedCalls     the handler returned while a run.* call was in flight
     │   ├── DeadlineExceeded    the run's deadline passed
     │   ├── TooManyCrashes      the run took its process with it too often
     │   ├── NotAnAction         run.act of something without @action
     │   ├── EffectAbandoned     a person decided that an effect shall not happen
+    │   ├── TimedOut            what a run waited for did not come in time
+    │   ├── ChildFailed         a run that was called with run.call did not end well
     │   ├── UnknownChannel      run.send to a channel that nobody declared
     │   ├── InvalidState        what is stored as an agent's state does not fit its model
     │   └── StepFailed          a stored error whose own class cannot be found any more
@@ -151,6 +154,10 @@ class InvalidData(Persistent):
     """The event's data does not fit the model of the handler; the handler did not start."""
 
 
+class InvalidKey(Persistent):
+    """What `key=` or `priority=` says of an event is no key or priority; the handler did not start."""
+
+
 class NotSerialisable(Persistent):
     """An argument or a result cannot be stored as JSON, or is over the limit."""
 
@@ -173,6 +180,14 @@ class StepFailed(Persistent):
 
 class EffectAbandoned(Persistent):
     """A person decided that an effect is not to happen any more."""
+
+
+class TimedOut(Persistent):
+    """What a run waited for (an event, a person's answer, another run) did not come in time."""
+
+
+class ChildFailed(Persistent):
+    """A run that was called with `run.call` is dead, denied or cancelled."""
 
 
 class UnknownChannel(Persistent):

@@ -154,16 +154,24 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The order and limits under which a run is admitted, as its agent declared them for this event."""
+    """The order and limits under which a run is admitted, as its agent declared them for this event.
+
+    `key` is None where its runs have nothing to do with each other, and '' where the whole agent is one key.
+    """
 
     key: str | None = None
-    per_key: int = 1  # runs of one key at once
+    per_key: int | None = 1  # runs of one key at once; None: they need not wait for each other
+    blocks: bool = True  # a dead letter keeps its place in the order until a person acts
     overlap: Overlap = "queue"
     debounce: tuple[Microseconds, Microseconds] | None = None  # how long to wait for a newer event, and at most
     batch: tuple[int, Microseconds] | None = None  # how many events at most, and how long to wait for them
-    priority: int = 0
-    shift: Microseconds = 0  # by how much it goes before others that came at the same time
+    priority: int | None = None  # None: nothing in its app has one
     expires: Microseconds | None = None  # it must start within this time
+
+    @property
+    def ordered(self) -> bool:
+        """Do its runs get a place in the order of their key?"""
+        return self.key is not None and self.per_key is not None
 
 
 @dataclass(slots=True)
@@ -319,7 +327,9 @@ class Claim:
     version: str | None = None  # of its agent's code, when it began
     parent: tuple[int, str] | None = None  # the run that called it, and the step of that run
     cancelled: tuple[str, str | None] | None = None  # who wants it to stop, and why
+    app: str = ""
     events: list[str] = field(default_factory=list)
+    output: str | None = None  # of one that is committed, and was called by another run
     steps: list[Step] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 

@@ -29,6 +29,8 @@ from wakeful.execution.watchdog import Watchdog
 from wakeful.execution.worker import Worker
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
+from wakeful.intake.flow import flows_of
+from wakeful.intake.matching import fits
 from wakeful.intake.route import Router
 from wakeful.model import Decision, Event
 from wakeful.output.channels.base import Channel
@@ -39,6 +41,7 @@ from wakeful.settings import sqlite_path, store_url
 from wakeful.stores.base import Alarm, RaiseAlarm, Ready
 from wakeful.stores.journal import Probe
 from wakeful.stores.reading import Reader
+from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import Database, DatabaseStore
 
 if TYPE_CHECKING:
@@ -91,6 +94,7 @@ class Runtime:
             self.store,
             clock,
             owners={agent.name: agent.options.owner for agent in app.agents.values()},
+            flows=flows_of(app.agents),
             rules=app.rules,
             on_conflict=self._note_conflict,
             on_broken_rule=self._note_broken_rule,
@@ -106,10 +110,16 @@ class Runtime:
             time_for_calls=self.membership.time_for_calls,
             judge=lambda facts: decide(facts, app.rules),
             owners={agent.name: agent.options.owner for agent in app.agents.values()},
+            agents={agent.name: agent.function for agent in app.agents.values()},
+            matches=fits,
             channels=app.channels,
             sent=self._sent,
             circuits=self.circuits,
         )
+        self.settler: WaitSettler | None = None
+        if self.database.dialect == "postgres":
+            self.settler = WaitSettler(app.name, self.database, self.store.look_again, fits)
+            self.store.hear_waits(self.settler.registered)
         self.courier = Courier(
             app.name,
             app.channels if channels is None else channels,  # those of a test stand in for the app's own
@@ -163,6 +173,8 @@ class Runtime:
             await self.watchdog.start()
         else:
             self.watchdog.watch_loop()
+        if self.settler is not None:
+            await self.settler.start()
         await self._note_agents_not_loaded()
         await self._note_channels_not_declared()
         self._hear_others()
@@ -179,6 +191,8 @@ class Runtime:
             self.worker.claim_nothing_more()
             await self.reaper.stop()
             await self.circuits.stop()
+            if self.settler is not None:
+                await self.settler.stop()
             ends = time.monotonic() + (self.grace if grace is None else grace)
             try:
                 await self.worker.stop(max(0.0, ends - time.monotonic()))
@@ -204,6 +218,8 @@ class Runtime:
         await self.reaper.stop()
         await self.circuits.stop()
         await self.watchdog.stop(silent=True)
+        if self.settler is not None:
+            await self.settler.stop()
         await self.worker.die()
         await self.courier.die()
         for task in list(self._background):

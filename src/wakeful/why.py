@@ -221,6 +221,8 @@ def tell_admission(admission: Shown) -> list[str]:
     """What became of the event for an agent that has no run of it."""
     agent, reason = admission["agent"], admission["reason"] or "no reason was given"
     match admission["state"]:
+        case "skipped" if reason.startswith("overlap="):
+            return [f"Agent {agent} did nothing, because it was still busy with an earlier event ({reason})."]
         case "skipped":
             return [f"Agent {agent} did nothing, because its condition was not met: {reason}."]
         case "expired":
@@ -242,13 +244,24 @@ def tell_run(
     run: Shown, present: Microseconds, alive: list[Shown], *, because: str | None = None, turn: str | None = None
 ) -> list[str]:
     story = [f"Agent {run['agent']} took it as run {run['id']}" + (f" ({because})." if because else ".")]
+    story += tell_events(run)
     story += tell_history(run)
     story += tell_steps(run)
     story += tell_effects(run)
     story += tell_output(run)
+    if run["ahead"] is not None:
+        return [*story, tell_order(run)]
     if turn is not None:
         return [*story, tell_turn(run, turn)]
     return [*story, *tell_state(run, present, alive)]
+
+
+def tell_events(run: Shown) -> list[str]:
+    """The other events of a run that is over many."""
+    others = [one["id"] for one in run["events"] if one["id"] != run["event"]["id"]]
+    if len(run["events"]) < 2:
+        return []
+    return [f"It is over {len(run['events'])} events: {run['event']['id']}, and after it {listed(others)}."]
 
 
 def tell_history(run: Shown) -> list[str]:
@@ -449,6 +462,10 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
             if process is None:
                 return [f"It is running in {where}, whose lease is over: another worker takes it over soon."]
             return [f"It is running now, in {where}."]
+        case "ready" if (moment(run["gathers_until"]) or 0) > present:
+            left = readable((moment(run["gathers_until"]) or 0) - present)
+            until = f"until {at(run['gathers_until'])}, {left} from now, unless it has them all before"
+            return [f"It waits for more events, or for a newer one, {until}.", *who_takes_it(alive)]
         case "ready":
             return [f"It is ready to run{because}.", *who_takes_it(alive)]
         case "waiting":
@@ -465,6 +482,7 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
                     f"mend the cause, and let it go on with `wakeful replay {run['id']}`; "
                     f"`wakeful dead discard {run['id']}` gives it up for good."
                 ),
+                *tell_blocked(run),
             ]
         case "denied":
             return [
@@ -478,6 +496,32 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
             return [f"It is parked{because}."]
         case other:
             return [f"It is {other}{because}."]
+
+
+def tell_order(run: Shown) -> str:
+    """A run that waits for others of its key."""
+    ahead = run["ahead"]
+    first, many = ahead["run"], ahead["count"]
+    of = f"key {run['key']}" if run["key"] else "its agent"
+    before = f"run {first} is before it" if many == 1 else f"{many} are before it, run {first} first"
+    words = f"It waits for its turn: runs of {of} go in order, and {before}, which is {ahead['state']}. "
+    if ahead["state"] == "dead":
+        return words + (
+            f"That one keeps its place until a person acts: `wakeful replay {first}` lets it go on, "
+            f"`wakeful dead discard {first}` lets those behind it pass."
+        )
+    return words + f"`wakeful why {first}` tells what that one is doing."
+
+
+def tell_blocked(run: Shown) -> list[str]:
+    """A dead letter that keeps its place in the order of its key."""
+    behind = run["behind"]
+    if behind is None:
+        return []
+    if not behind:
+        return [f"It keeps its place: runs of key {run['key']} that come later wait until it is replayed or discarded."]
+    wait = "waits" if behind == 1 else "wait"
+    return [f"{number(behind, 'run')} of key {run['key']} {wait} behind it until then."]
 
 
 def tell_turn(run: Shown, turn: str) -> str:

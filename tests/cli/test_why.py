@@ -30,6 +30,8 @@ def run(**changes):
         "started_at": AT_NOON, "finished_at": AT_ONE, "due_at": None, "owner": None, "steps": [], "history": [],
         "remedies": [], "effects": [], "deliveries": [], "outcome": None, "outdated": False, "error": None,
         "parked_for": None, **changes,
+        "events": [{"source": "/web", "id": "e1", "type": "a", "key": "k1"}], "key": None, "priority": None,
+        "gathers_until": None, "ahead": None, "behind": None, **changes,
     }  # fmt: skip
 
 
@@ -281,3 +283,32 @@ async def test_a_run_waits_for_the_one_that_has_the_state(app, waits):
     told = await story(event(), run(state="ready", finished_at=None), states=[held], processes=[WORKER])
     assert ("run r0 has the state" in told) is waits
     assert ("It is ready to run" in told) is not waits
+
+
+AHEAD = {"count": 1, "run": "r0", "state": "running"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"state": "ready", "key": "shop", "ahead": AHEAD}, "runs of key shop go in order, and run r0 is before it, which is running."),
+        ({"state": "ready", "key": "shop", "ahead": {**AHEAD, "count": 3}}, "3 are before it, run r0 first, which is running."),
+        ({"state": "ready", "ahead": AHEAD}, "runs of its agent go in order"),
+        ({"state": "ready", "key": "shop", "ahead": {**AHEAD, "state": "dead"}}, "`wakeful dead discard r0` lets those behind it pass."),
+        ({"state": "dead", "error": ERROR, "key": "shop", "behind": 2}, "2 runs of key shop wait behind it until then."),
+        ({"state": "dead", "error": ERROR, "key": "shop", "behind": 0}, "runs of key shop that come later wait"),
+        ({"state": "ready", "gathers_until": AT_ONE}, "It waits for more events, or for a newer one, until 2026-01-01 13:00:00 UTC"),
+        ({"events": [{"id": "e1"}, {"id": "e2"}, {"id": "e3"}]}, "It is over 3 events: e1, and after it e2, e3."),
+    ],
+)  # fmt: skip
+async def test_order_and_what_gathers(changes, words):
+    told = await why(Fake(event(), run(**changes)), "r1")
+    assert told is not None
+    assert words in "\n".join(told["story"])
+
+
+async def test_an_event_that_came_too_many():
+    skipped = {"agent": "f", "state": "skipped", "run": None, "reason": 'overlap="skip": run r0 was not over'}
+    told = await why(Fake(event(admissions=[skipped])), "e1")
+    assert told is not None
+    assert 'still busy with an earlier event (overlap="skip": run r0 was not over)' in "\n".join(told["story"])

@@ -104,6 +104,9 @@ async def test_both_databases_have_the_same_tables_and_columns(sqlite_url: str, 
         await database.open(migrate=True)
         await database.close()
         schemas.append(await schema_of(url, dialect))
+    # Which transaction wrote an event, and what a run could see when it was made: SQLite has one writer, and needs neither.
+    schemas[1]["wakeful_event"].remove("written_in")
+    schemas[1]["wakeful_run"].remove("made_in")
     assert schemas[0] == schemas[1]
     assert "wakeful_run" in schemas[0]
 

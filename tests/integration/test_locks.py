@@ -9,8 +9,8 @@ import pytest
 
 from support.apps import FOREVER, NewApp, ended, go, the_run, working
 from support.stores import query
-from wakeful import App, Run, action, on
-from wakeful.errors import LockLost, LockTimeout, Persistent, Transient
+from wakeful import App, Run, VirtualClock, action, on
+from wakeful.errors import LockLost, LockTimeout, Transient
 from wakeful.execution.actions import Operation
 from wakeful.stores.base import BuryProcess
 
@@ -379,17 +379,36 @@ class TestRefused:
         async with working(app) as runtime:
             assert "run.lock inside step step" in (await go(runtime))["error"]["message"]
 
-    async def test_a_durable_wait_inside_it(self, app: App):
+    @pytest.mark.parametrize("call", ["sleep", "wait_for", "call", "ask"])
+    async def test_a_durable_wait_inside_it(self, app: App, call: str):
         @app.agent(on("go"))
         async def work(run: Run) -> None:
-            run._refuse_lock("run.sleep")
+            waits = {
+                "sleep": lambda: run.sleep("1h"),
+                "wait_for": lambda: run.wait_for("answer", timeout="1h"),
+                "call": lambda: run.call("work"),
+                "ask": lambda: run.ask("well?", timeout="1h"),
+            }
             async with run.lock("till"):
-                with pytest.raises(Persistent, match=r'run.sleep inside run.lock\("till"\) of agent work'):
-                    run._refuse_lock("run.sleep")
-            run._refuse_lock("run.sleep")
+                await waits[call]()
 
         async with working(app) as runtime:
-            assert (await go(runtime))["state"] == "done"
+            run = await go(runtime)
+        assert run["state"] == "dead"
+        assert f'run.{call} inside run.lock("till") of agent work' in run["error"]["message"]
+
+    async def test_but_not_one_after_it(self, app: App, clock: VirtualClock):
+        @app.agent(on("go"))
+        async def work(run: Run) -> None:
+            async with run.lock("till"):
+                pass
+            await run.sleep("1h")
+
+        async with working(app) as runtime:
+            receipt = await app.emit("go")
+            assert (await ended(runtime, receipt))["state"] == "waiting"
+            clock.move("1h")
+            assert (await ended(runtime, receipt))["state"] == "done"
 
     async def test_its_token_outside_the_block(self, app: App):
         @app.agent(on("go"))

@@ -242,6 +242,17 @@ def _schemas() -> Json:
     detail: Json = {name: {"type": "array"} for name in ("steps", "effects", "decisions", "deliveries")}
     outdated = "A held output that cannot be released: it would save a state that was changed since"
     detail |= {"outdated": {"type": "boolean", "description": outdated}}
+    number = {"type": ["integer", "null"]}
+    nullable = {"type": ["string", "null"]}
+    ahead: Json = {"count": {"type": "integer"}, "run": nullable, "state": nullable}
+    detail |= {
+        "events": {"type": "array", "items": reference, "description": "All that it is over; one, unless batch="},
+        "key": nullable | {"description": "Runs of one key go in order"},
+        "priority": number,
+        "gathers_until": nullable | {"description": "Until then it waits for more events, or for a newer one"},
+        "ahead": {"type": ["object", "null"], "properties": ahead, "description": "Runs of its key that it waits for"},
+        "behind": number | {"description": "Of a dead letter: how many runs of its key wait for a person"},
+    }
     detail |= {"output": {}, "error": {"type": ["object", "null"]}, "outcome": {"type": ["object", "null"]}}
     receipt: Json = {
         "source": {"type": "string"},

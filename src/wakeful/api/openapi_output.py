@@ -57,6 +57,7 @@ def delivery_paths() -> Json:
 def state_paths() -> Json:
     app = {"app": {**TEXT, "description": "Of which app, where it is not the one that this server runs"}}
     value = {"value": {"description": "The new state: it must fit the agent's model"}}
+    app |= {"key": {**TEXT, "description": "What it keeps for this key, where the agent has key="}}
     named = query("app", {"type": "string"}, "Only those of this app")
     found = {
         "operationId": "list_states",

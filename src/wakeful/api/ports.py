@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
-from wakeful.model import Decision, Event, Receipt
+from wakeful.model import Decision, Event, Flow, Receipt
 from wakeful.operations import feeding, keeping, redelivery, redo
 from wakeful.stores.base import StoredEvent
 
@@ -135,4 +135,8 @@ class Agents(Protocol):
 
     def judge(self, agent: str, /, *, now: Microseconds) -> Callable[[StoredEvent], Decision]:
         """Policy, about handing a stored event to an agent."""
+        ...
+
+    def flow(self, agent: str, /) -> Callable[[StoredEvent], Flow] | None:
+        """The key and the priority that a stored event has for an agent, where that has any."""
         ...

@@ -195,6 +195,7 @@ async def replay_events(reader: Reader, store: Store, agents: Agents, change: Ch
         operator=change.operator,
         note=change.fields.text("note"),
         judge=agents.judge(agent, now=present),
+        flow=agents.flow(agent),
         most=most,
         pace=Pace(rate),
     )

@@ -30,7 +30,7 @@ def state_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSett
         return found({"states": states} if states else None, "agent with a state")
 
     async def put(request: Request) -> Response:
-        change = await read_change(request, settings, ("value", "app", "note"))
+        change = await read_change(request, settings, ("value", "app", "key", "note"))
         if "value" not in change.fields.given:
             raise change.fields.refusal("value", "is missing: it is the new state, as JSON")
         try:
@@ -40,7 +40,7 @@ def state_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSett
         return await changed(request, change, text)
 
     async def delete(request: Request) -> Response:
-        return await changed(request, await read_change(request, settings, ("app", "note")), None)
+        return await changed(request, await read_change(request, settings, ("app", "key", "note")), None)
 
     async def changed(request: Request, change: Change, text: str | None) -> Response:
         """An agent of this server's app is checked by its code; one of another app must be known here."""
@@ -54,7 +54,8 @@ def state_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSett
         elif not is_plain(agent) or app not in {one["app"] for one in await reader.states(agent)}:
             message = "no agent of that name and app keeps a state here: GET /v1/states lists those that do"
             raise NotFound(message)
-        version = await change_state(store, str(app), agent, text, operator=change.operator, note=note)
+        key = change.fields.text("key") or ""
+        version = await change_state(store, str(app), agent, text, operator=change.operator, note=note, key=key)
         return JsonResponse({"app": app, "agent": agent, "version": version})
 
     return [

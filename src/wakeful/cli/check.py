@@ -158,6 +158,23 @@ def show_output(out: Console, found: dict[str, Any]) -> None:
     ]
     if rows:
         print_table(out, ("agent", "delivers to", "keeps", "checks"), rows, flexible="checks")
+    rows = [[plain(agent["name"]), plain(words)] for agent in found["agents"] if (words := order_of(agent))]
+    if rows:
+        print_table(out, ("agent", "order and limits"), rows, flexible="order and limits")
+
+
+def order_of(agent: dict[str, Any]) -> str:
+    """What an agent declared about many events: `key data.order, one at a time, dead letters block`."""
+    told = []
+    if agent["key"] is not None:
+        many = agent["concurrency_per_key"]
+        told += [f"key {agent['key']}", "one at a time" if many == 1 else f"{many} at a time"]
+        told.append("dead letters block" if agent["on_dead"] == "block" else "dead letters are passed over")
+    told += [f"overlap {agent['overlap']}"] if agent["overlap"] != "queue" else []
+    told += [
+        f"{name} {agent[name]}" for name in ("debounce", "batch", "priority", "expires") if agent[name] is not None
+    ]
+    return ", ".join(told)
 
 
 def details_of(channel: dict[str, Any]) -> str:

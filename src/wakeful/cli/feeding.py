@@ -27,6 +27,9 @@ def feed(arguments: argparse.Namespace) -> int:
     if app is not None:
         Declared(app).refuse_unknown(arguments.agent)
     feeding, plan, agents = asyncio.run(_plan_feed(arguments, None if app is None else app.name))
+    if app is None and feeding.agent in asyncio.run(_keyed(arguments)):
+        message = f"runs of agent {plain(feeding.agent)} go in order of their key, which its code tells: add --app APP"
+        raise UsageError(message)
     if plan.events == 0:
         message = f"no stored event is like that: {feeding.shown()}; see `wakeful events --type {plain(feeding.type)}`"
         raise NotFound(message)
@@ -80,8 +83,14 @@ async def _plan_feed(arguments: argparse.Namespace, app: str | None) -> tuple[Fe
         return feeding, plan, await reader.known_agents()
 
 
+async def _keyed(arguments: argparse.Namespace) -> list[str]:
+    async with reading(arguments.url) as reader:
+        return await reader.keyed_agents()
+
+
 def _feed(arguments: argparse.Namespace, app: App | None, feeding: Feeding, plan: FeedPlan) -> tuple[int, bool]:
     judge = None if app is None else Declared(app).judge(feeding.agent, now=now())
+    flow = None if app is None else Declared(app).flow(feeding.agent)
 
     async def work(store: DatabaseStore, pace: Pace, progress: Progress) -> int:
         return await feed_events(
@@ -92,6 +101,7 @@ def _feed(arguments: argparse.Namespace, app: App | None, feeding: Feeding, plan
             operator=operator_of(arguments),
             note=arguments.note,
             judge=judge,
+            flow=flow,
             pace=pace,
             progress=progress,
         )

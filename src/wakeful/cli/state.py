@@ -48,6 +48,7 @@ def declare(parser: Parser) -> None:
     )
     parser.add_argument("--app", metavar="APP", help=f"check the JSON against the agent's model: {APP_HELP}")
     parser.add_argument("--of", metavar="NAME", help="the app's name, where several apps have an agent of that name")
+    parser.add_argument("--key", metavar="KEY", help="what an agent with key= keeps for this key")
     parser.add_argument("--note", metavar="TEXT", help="why, for the record")
     add_json(parser)
     add_store(parser)
@@ -92,6 +93,8 @@ def _show(arguments: argparse.Namespace, agent: str | None) -> int:
     states: list[dict[str, Any]] = read(arguments.url, lambda reader: reader.states(agent))
     if arguments.of is not None:
         states = [one for one in states if one["app"] == arguments.of]
+    if arguments.key is not None:
+        states = [one for one in states if one["key"] == arguments.key]
     if agent is not None and not states:
         names = [one["agent"] for one in read(arguments.url, lambda reader: reader.states())]
         message = f'agent "{plain(agent)}" keeps no state here.{did_you_mean(agent, names)} See `wakeful state`'
@@ -110,11 +113,21 @@ def _show(arguments: argparse.Namespace, agent: str | None) -> int:
 def _print_listing(states: list[dict[str, Any]]) -> None:
     out, present = terminal(), now()
     several = len({one["app"] for one in states}) > 1
-    columns = [*(["app"] if several else []), "agent", "version", "changed by", "changed", "state"]
+    keyed = any(one["key"] for one in states)
+    columns = [
+        *(["app"] if several else []),
+        "agent",
+        *(["key"] if keyed else []),
+        "version",
+        "changed by",
+        "changed",
+        "state",
+    ]
     rows: list[list[Cell]] = [
         [
             *([plain(one["app"])] if several else []),
             plain(one["agent"]),
+            *([plain(one["key"])] if keyed else []),
             str(one["version"]),
             _by(one, out),
             ago(one["changed_at"], present),
@@ -128,7 +141,8 @@ def _print_listing(states: list[dict[str, Any]]) -> None:
 def _print_whole(states: list[dict[str, Any]]) -> None:
     out, present = terminal(), now()
     for one in states:
-        head = f"{plain(one['agent'])} (app {plain(one['app'])}), version {one['version']}"
+        of = f", key {plain(one['key'])}" if one["key"] else ""
+        head = f"{plain(one['agent'])} (app {plain(one['app'])}{of}), version {one['version']}"
         if one["changed_at"] is not None:
             head += f", changed by {_by(one, out)} {ago(one['changed_at'], present)}"
             head += f" ({plain(one['note'])})" if one["note"] else ""
@@ -159,7 +173,9 @@ def _change(arguments: argparse.Namespace, agent: str, text: str | None) -> int:
 
     async def change() -> int:
         async with changing(arguments.url) as store:
-            return await change_state(store, app, agent, text, operator=operator_of(arguments), note=arguments.note)
+            return await change_state(
+                store, app, agent, text, operator=operator_of(arguments), note=arguments.note, key=arguments.key or ""
+            )
 
     version = asyncio.run(change())
     if arguments.json:

@@ -85,6 +85,11 @@ class Drawing:
     def tree(self, run: Shown) -> Tree:
         tree = Tree(self._head(run), guide_style="dim")
         self._event(tree, run["event"], run["created_at"])
+        for event in run["events"][1:]:
+            words = f"{event['type']}  {event['id']} from {event['source']}"
+            branch = tree.add(Text.assemble(("and event ", "dim"), self._fit(plain(words), 10)))
+            if event["data"] is not None:
+                branch.add(Text.assemble(("data ", "dim"), self._value(event["data"], 13)))
         self._history(tree, run)
         for step in run["steps"]:
             self._step(tree, step)
@@ -230,6 +235,8 @@ class Drawing:
                 self._error(tree.add(line), run["error"])
             case _:
                 due = f", due {ago(run['due_at'], self._present)}" if run["due_at"] else ""
+                if run["ahead"] is not None:
+                    due = f"behind {run['ahead']['count']} of its key, first {run['ahead']['run']}"
                 tree.add(Text.assemble(state(run["state"]), f"  {plain(run['reason'] or '')}{due}"))
 
     def _error(self, branch: Tree, error: Shown | None) -> None:

@@ -6,9 +6,16 @@ from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
+from wakeful.clock import Microseconds
 from wakeful.errors import InvalidData
+from wakeful.model import Event
 
 SHOWN_VALIDATION_ERRORS = 20
+
+
+class BatchOptions(Protocol):
+    @property
+    def batch(self) -> tuple[int, Microseconds] | None: ...
 
 
 class Taker(Protocol):
@@ -18,6 +25,33 @@ class Taker(Protocol):
     def name(self) -> str: ...
     @property
     def data_model(self) -> TypeAdapter[Any] | None: ...
+
+
+class BatchTaker(Taker, Protocol):
+    """And whether it takes several events at once."""
+
+    @property
+    def options(self) -> BatchOptions: ...
+
+
+def edit(events: list[Event], data: Any, agent: BatchTaker) -> None:
+    """A person's data instead of the events' own. An agent with batch= takes a list, one entry for each event."""
+    if agent.options.batch is None:
+        events[0].data = data
+        return
+    if not isinstance(data, list) or len(data) != len(events):
+        message = f"the edited data must be a list of {len(events)} for agent {agent.name}: one entry for each event"
+        raise InvalidData(message)
+    for event, one in zip(events, data, strict=True):
+        event.data = one
+
+
+def read_events(events: list[Event], agent: BatchTaker) -> Any:
+    """What the handler takes as its second argument: the data of its event, or with batch= that of all its events."""
+    if agent.options.batch is None:
+        return read_data(events[0].data, agent, what=f"the data of {events[0].type}")
+    what = f"the data of {len(events)} event{'' if len(events) == 1 else 's'}, {events[0].type} first,"
+    return read_data([event.data for event in events], agent, what=what)
 
 
 def read_data(data: Any, agent: Taker, *, what: str) -> Any:

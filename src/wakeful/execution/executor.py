@@ -21,6 +21,8 @@ from wakeful.clock import to_text as time_text
 from wakeful.errors import (
     ClaimLost,
     DeadlineExceeded,
+    InvalidData,
+    InvalidKey,
     Persistent,
     StateChanged,
     Stuck,
@@ -32,13 +34,14 @@ from wakeful.errors import (
 )
 from wakeful.execution.call import call, is_async
 from wakeful.execution.checkpoint import ERRORS_SHOWN, failed_steps
-from wakeful.execution.data import read_data
+from wakeful.execution.data import edit, read_events
 from wakeful.execution.effects import failed_check
 from wakeful.execution.options import AgentOptions
 from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Run
 from wakeful.execution.state import FACT as STATE_FACT
 from wakeful.execution.surroundings import Cancellable, Surroundings
+from wakeful.intake.flow import FlowPlan
 from wakeful.model import VERIFIED, WENT_WELL, Claim, Decision, Event, Outcome, Step, digest
 from wakeful.output.checks import Verdict, check_output
 from wakeful.stores.base import Alarm, CloseRun, CommitRun, FinishRun, LeaveRun, held_alarm
@@ -60,6 +63,8 @@ class Handler(Protocol):
     def data_model(self) -> TypeAdapter[Any] | None: ...
     @property
     def returns(self) -> TypeAdapter[Any] | None: ...
+    @property
+    def flow(self) -> FlowPlan: ...
 
 
 class SettlingStore(Protocol):
@@ -93,9 +98,15 @@ class Executor:
     async def execute(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
         """The whole attempt. Never raises for what the handler did; ClaimLost ends it without a trace."""
         event = self._read_event(claim.envelope)
+        events = [self._read_event(envelope) for envelope in claim.events] or [event]
+        misfit: InvalidData | None = None
         if claim.data is not None:
-            event.data = from_json(claim.data)
-        run = Run(claim, event, self._around, state_model=agent.options.state)
+            try:
+                edit(events, from_json(claim.data), agent)
+            except InvalidData as error:
+                misfit = error
+        event = events[0]
+        run = Run(claim, event, self._around, state_model=agent.options.state, events=events)
         on_run(run)
         run._task = asyncio.current_task()  # noqa: SLF001 the run is interrupted by cancelling this task
         structlog.contextvars.bind_contextvars(run=claim.id, agent=claim.agent, trace=event.traceparent)
@@ -103,6 +114,8 @@ class Executor:
             if (refusal := self._refuse_start(claim, agent)) is not None:
                 await self._store.finish(refusal)
                 return Ended()
+            if misfit is not None:
+                return await self._settle_failure(claim, agent, misfit)
             return await self._attempt(run, claim, agent)
         except ClaimLost as error:
             self._log.warning("the run has another owner now; this attempt is dropped", error=str(error))
@@ -124,7 +137,7 @@ class Executor:
             error = TooManyCrashes(
                 f"in flight in {claim.crashes} processes that died, {agent.options.max_crashes} allowed"
             )
-            return self._dead(claim, error, "crashed too often")
+            return self._dead(claim, error, "crashed too often", agent)
         if claim.committed is not None:  # its work is done, and what it staged is promised
             return None
         if agent.options.deadline is not None and claim.started_at + agent.options.deadline <= claim.claimed_at:
@@ -134,7 +147,7 @@ class Executor:
     def _past_deadline(self, claim: Claim, agent: Handler) -> FinishRun:
         limit = readable(agent.options.deadline)
         error = DeadlineExceeded(f"not finished {limit} after its first start, the deadline of agent {agent.name}")
-        return self._dead(claim, error, "deadline passed")
+        return self._dead(claim, error, "deadline passed", agent)
 
     async def _attempt(self, run: Run, claim: Claim, agent: Handler) -> Ended:
         timer = self._start_deadline(run, claim, agent)
@@ -151,9 +164,9 @@ class Executor:
                 await self._commit(ending)
                 if ending.then != "running":
                     return Ended()
-                claim.committed = ending.outcome
+                claim.committed, claim.output = ending.outcome, ending.output
             await run.release()
-            await self._store.close_run(CloseRun(claim, replace(claim.committed, execution="ok")))
+            await self._store.close_run(CloseRun(claim, replace(claim.committed, execution="ok"), claim.output))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             while task is not None and task.cancelling():
@@ -182,11 +195,9 @@ class Executor:
 
     async def _handle(self, run: Run, claim: Claim, agent: Handler) -> FinishRun | CommitRun | None:
         """Run the handler, and check what it returned: how the run goes on from there."""
-        arguments = (
-            (run, read_data(run.event.data, agent, what=f"the data of {run.event.type}"))
-            if agent.takes_data
-            else (run,)
-        )
+        if agent.flow.key is not None or agent.flow.priority is not None:
+            refuse_without_key(claim, run.event, agent)
+        arguments = (run, read_events(run.events, agent)) if agent.takes_data else (run,)
         try:
             if is_async(agent.function):
                 output = await agent.function(*arguments)
@@ -209,6 +220,7 @@ class Executor:
 
     async def _verify(self, run: Run, claim: Claim, agent: Handler, output: Any) -> FinishRun | CommitRun:
         """Nothing unchecked goes out: what does not pass is held as it is, with all that would have left with it."""
+        await run.save_passed()
         verdict = await check_output(output, agent.returns, agent.options.checks)
         text = self._output_text(verdict, agent)
         if agent.options.deliver is not None and output is not None:
@@ -301,7 +313,16 @@ class Executor:
                 delay = self._before_deadline(claim, agent, max(0, (due or 0) - self._around.clock.now()))
                 steps = run.pending_steps
                 await self._store.leave(
-                    LeaveRun(claim, "waiting", "waited", delay=delay, reason=run.waits_for, steps=steps)
+                    LeaveRun(
+                        claim,
+                        "waiting",
+                        "waited",
+                        delay=delay,
+                        reason=run.waits_for,
+                        steps=steps,
+                        waits=run.awaited,
+                        matches=self._around.matches,
+                    )
                 )
                 return Ended(delay)
             case "deadline":
@@ -309,7 +330,7 @@ class Executor:
                 error = DeadlineExceeded(
                     f"not finished {limit} after its first start, the deadline of agent {agent.name}"
                 )
-                await self._store.finish(self._dead(claim, error, "deadline passed", failed=True))
+                await self._store.finish(self._dead(claim, error, "deadline passed", agent, failed=True))
             case "held":
                 reason = run.held_for or "held for a person"
                 self._log.warning("held for a person", reason=reason)
@@ -386,13 +407,18 @@ class Executor:
                 )
             )
         else:
-            await self._store.finish(self._dead(claim, error, decision.reason, failed=True))
+            await self._store.finish(self._dead(claim, error, decision.reason, agent, failed=True))
         return Ended()
 
-    def _dead(self, claim: Claim, error: BaseException, reason: str, *, failed: bool = False) -> FinishRun:
+    def _dead(
+        self, claim: Claim, error: BaseException, reason: str, agent: Handler, *, failed: bool = False
+    ) -> FinishRun:
+        blocks = claim.key is not None and agent.flow.key is not None and agent.options.on_dead == "block"
         described = describe(error)
         kind = signature(described["type"], described["message"])
         text = f"agent {claim.agent}: run {claim.id} is a dead letter ({kind}); {reason}"
+        if blocks:
+            text += f". Runs of key {claim.key!r} wait behind it: `wakeful replay {claim.id}` or `wakeful dead discard {claim.id}`"
         self._log.error(
             "dead letter: given up until a person acts",
             error=f"{described['type']}: {described['message']}",
@@ -407,3 +433,19 @@ class Executor:
             failed=failed,
             alarm=Alarm(self._around.app, f"dead/{self._around.app}/{claim.agent}/{digest(kind, size=5)}", text),
         )
+
+
+def refuse_without_key(claim: Claim, event: Event, agent: Handler) -> None:
+    """The door takes in what it cannot tell the key or the priority of; here it is refused, so that a person sees it. One that
+    a person has mended by other data goes, out of the order, unless what its agent keeps for the key would be needed.
+    """
+    agent.flow.priority_of(event)
+    if agent.flow.key is None or claim.key is not None:
+        return
+    key = agent.flow.key_of(event)
+    if agent.options.state is not None:
+        message = (
+            f"agent {agent.name} keeps a state for each key, and run {claim.id} was accepted without one. "
+            f"Its key would be {key!r} now: send the event again under a new id, and discard this run"
+        )
+        raise InvalidKey(message)

@@ -24,6 +24,7 @@ from pydantic_core import from_json
 
 from wakeful.clock import Clock, Duration, Microseconds, seconds, to_datetime
 from wakeful.errors import ClaimLost, ConfigError, NotAnAction, Persistent, UnknownChannel, did_you_mean
+from wakeful.execution import waiting
 from wakeful.execution.actions import Action, uses
 from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
@@ -50,7 +51,7 @@ from wakeful.execution.surroundings import Surroundings
 from wakeful.intake.cloudevents import new_event
 from wakeful.model import Claim, Decision, Delivery, Effect, Event, Receipt, Step, StepState, digest
 from wakeful.policy.decide import ALLOWED, EffectFacts
-from wakeful.stores.base import OpenEffect, SaveEffect, SaveSteps, StateChange
+from wakeful.stores.base import Approval, AskPerson, EndWait, OpenEffect, SaveEffect, SaveSteps, StateChange, Wait
 from wakeful.values import digest_of_arguments, to_text
 
 P = ParamSpec("P")
@@ -70,11 +71,19 @@ class Run:
     """One agent handling one event. Handed to the handler as its first argument."""
 
     def __init__(
-        self, claim: Claim, event: Event, surroundings: Surroundings, *, state_model: type[Any] | None = None
+        self,
+        claim: Claim,
+        event: Event,
+        surroundings: Surroundings,
+        *,
+        state_model: type[Any] | None = None,
+        events: list[Event] | None = None,
     ) -> None:
         self.id = claim.id
         self.agent = claim.agent
         self.event = event
+        self.events = [event] if events is None else events  # with batch=: all that it is over, in order
+        self.key = claim.key or None
         self.attempt = claim.attempts + 1
         self.scheduled_for: datetime | None = None
         self._claim = claim
@@ -86,6 +95,8 @@ class Run:
         self._position = len(self._recorded)
         self._unsaved: list[Step] = []
         self._retrying: dict[str, Step] = {}
+        self._waiting: dict[str, Step] = {}  # durable waits, by their key
+        self._awaited: dict[str, Wait] = {}  # of these, those for events
         self.ledger = Ledger(claim.effects)
         self._bases: dict[str, str] = {}
         self._cut: dict[str, list[str]] = {}  # effects that the handler stopped waiting for, by what it asked for
@@ -94,7 +105,9 @@ class Run:
         self.parked_for: Shut | None = None
         self.outgoing = Outgoing()
         self._state = (
-            None if state_model is None or claim.committed is not None else AgentState(self, state_model, claim.state)
+            None
+            if state_model is None or claim.committed is not None
+            else AgentState(self, state_model, claim.state, key=claim.key)
         )
         self._active = 0
         self._waits: list[Microseconds] = []
@@ -257,11 +270,6 @@ class Run:
                 return Receipt(
                     stored["source"], stored["id"], stored["status"], stored["runs"], stored.get("conflict", False)
                 )
-            inherited = {
-                "causationid": self.event.id,
-                "correlationid": self.event.correlationid or self.event.id,
-                "traceparent": self.event.traceparent,
-            }
             event = new_event(
                 type,
                 data,
@@ -269,7 +277,7 @@ class Run:
                 id=digest(self._claim.root, key) if id is None else id,
                 subject=subject,
                 time=to_datetime(self._around.clock.now()),
-                **(inherited | extensions),
+                **(self.inherited() | extensions),
             )
             step = self.new_step(key, shown, "done", arguments=text[:ARGUMENTS_SHOWN])
             await self.save_facts()
@@ -429,6 +437,48 @@ class Run:
             self._releasing = False
             self._active -= 1
 
+    # waiting
+
+    async def sleep(self, span: Duration) -> None:
+        """Wait for a time ("2d", "90m", a timedelta), durably: the run leaves memory and survives restarts."""
+        await waiting.sleep(self, span)
+
+    async def sleep_until(self, moment: datetime | str) -> None:
+        """Wait until a moment, durably. One without a zone counts as UTC."""
+        await waiting.sleep_until(self, moment)
+
+    async def wait_for(
+        self,
+        type: str,  # noqa: A002 the field's own name
+        *,
+        subject: str | None = None,
+        where: str | None = None,
+        values: Mapping[str, Any] | None = None,
+        timeout: Duration | None = None,
+    ) -> Event:
+        """Wait for an event, durably: the first of this type that came since the run was made and that no earlier wait of the
+        run took. `where` is CEL over `event`, `data` and `values`. TimedOut when it does not come within `timeout`.
+        """
+        return await waiting.wait_for(self, type, subject=subject, where=where, values=values, timeout=timeout)
+
+    async def call(
+        self, agent: Any, data: Any = None, *, subject: str | None = None, timeout: Duration | None = None
+    ) -> Any:
+        """Start a run of another agent of this app (its name, or its function) and wait for its output, durably.
+
+        ChildFailed when that run is dead, denied or cancelled; TimedOut when it is not done within `timeout`.
+        """
+        return await waiting.call(self, agent, data, subject=subject, timeout=timeout)
+
+    async def ask(
+        self, question: str, *, to: str | None = None, schema: Any = None, timeout: Duration | None = None
+    ) -> Any:
+        """Ask a person and wait for the answer, durably: `wakeful approvals` shows it, `wakeful approvals answer` answers it.
+
+        `schema` is what the answer must be: a type, a pydantic model. TimedOut when nobody answers within `timeout`.
+        """
+        return await waiting.ask(self, question, to=to, schema=schema, timeout=timeout)
+
     async def transaction(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """`function(db, *arguments)` and its checkpoint are one database transaction: both are stored, or neither.
 
@@ -475,6 +525,103 @@ class Run:
                 "lose the lock. Let it go first: wait before the block, or after it"
             )
             raise Persistent(message)
+
+    # for waits
+
+    @contextlib.contextmanager
+    def calling(self, call: str) -> Iterator[None]:
+        """A call of the handler's that may wait for long, for as long as it lasts."""
+        self._refuse_inside(call)
+        self._refuse_lock(call)
+        self._enter()
+        try:
+            yield
+        except ClaimLost:
+            self.interrupt("lost")
+            raise
+        finally:
+            self._exit()
+
+    def next_key(self, name: str, digested: str) -> tuple[str, str]:
+        return self._next_key(name, digested)
+
+    async def rest(self, step: Step, until: Microseconds, *, wait: Wait | None = None, in_place: bool = False) -> None:
+        """Until its time has come. If nothing else goes on the run is put away, unless the wait is short and `in_place` will do."""
+        delay = until - self._around.clock.now()
+        if delay <= 0:
+            return
+        if in_place and delay <= WAITS_IN_PLACE:
+            await self._around.sleep(seconds(delay))
+            return
+        self._waiting[step.key] = step
+        if wait is not None:
+            self._awaited[step.key] = wait
+        self._waits.append(until)
+        self._active -= 1
+        self._consider_leaving()
+        try:
+            await self._around.sleep(seconds(delay))
+        finally:
+            self._active += 1
+            self._waits.remove(until)
+            if self.interrupted is None:  # its time has come, or the handler does not wait for it any longer
+                self._waiting.pop(step.key, None)
+                self._awaited.pop(step.key, None)
+
+    def passed(self, step: Step) -> None:
+        """A sleep is over. Stored with the next checkpoint: until then its due time says so as well."""
+        step.state, step.result, step.finished_at = "done", "null", self._around.clock.now()
+        self._unsaved.append(step)
+
+    async def save_passed(self) -> None:
+        """At the end of the handler: sleeps that are over, and that no checkpoint took along."""
+        if any(step.state == "done" for step in self._unsaved):
+            await self.save_facts()
+
+    async def end_wait(self, step: Step, error: str, wait: Wait | None) -> Step:
+        """The time of a wait is over: how its step ended."""
+        await self.save_facts()
+        return await self._around.store.end_wait(EndWait(self._claim, step, error, wait, self._around.matches))
+
+    async def ask_person(self, step: Step, approval: Approval, *, again: str | None = None) -> None:
+        """Store a question; `again`: why the answer that came did not do."""
+        await self.save_facts()
+        await self._around.store.ask(AskPerson(self._claim, self._around.app, step, approval, again))
+
+    async def start_child(self, event: Event, agent: str, step: Step, written: Callable[[Receipt], str]) -> Receipt:
+        """An event for one agent, together with the step that waits for the end of its run."""
+        door = self._around.door
+        return (await door.accept([event], agent=agent, claim=self._claim, step=step, written=written, adopts=True))[0]
+
+    def name_of_agent(self, agent: Any) -> str | None:
+        """The name of an agent of the app, by that name or by its function; None when there is none."""
+        agents = self._around.agents
+        if isinstance(agent, str):
+            return agent if agent in agents else None
+        return next((name for name, function in agents.items() if function is agent), None)
+
+    @property
+    def agents(self) -> list[str]:
+        """The agents of the app."""
+        return list(self._around.agents)
+
+    @property
+    def root(self) -> str:
+        """The first run of its family."""
+        return self._claim.root
+
+    def inherited(self) -> dict[str, Any]:
+        """What an event takes over from the one that its run handles."""
+        return {
+            "causationid": self.event.id,
+            "correlationid": self.event.correlationid or self.event.id,
+            "traceparent": self.event.traceparent,
+        }
+
+    @property
+    def awaited(self) -> list[Wait]:
+        """The events that this attempt waits for."""
+        return list(self._awaited.values())
 
     # for checkpoints
 
@@ -753,11 +900,15 @@ class Run:
     def earliest_wait(self) -> Microseconds | None:
         pending = [int(step.result or 0) for step in self._retrying.values()]
         pending += self.ledger.due.values()
+        pending += [from_json(step.result or "{}")["until"] for step in self._waiting.values()]
         return min(pending) if pending else None
 
     @property
     def waits_for(self) -> str:
         """Why the run is put away, in words."""
+        if self._waiting:
+            words = [waiting.in_words(step) for step in self._waiting.values()]
+            return words[0] if len(words) == 1 else f"{words[0]}, and {len(words) - 1} more"
         if not self._retrying and self.ledger.due:
             return "an effect waits to be tried again"
         return "a step waits to be tried again"
@@ -765,7 +916,7 @@ class Run:
     @property
     def pending_steps(self) -> list[Step]:
         """Facts and waiting steps that must be stored when the run is put away."""
-        return [*self._unsaved, *self._retrying.values()]
+        return [*self._unsaved, *self._retrying.values(), *self._waiting.values()]
 
     @property
     def in_flight(self) -> int:

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from wakeful.execution.run import Run
 
 FACT = "state"
-KEY = ""  # one state per agent
 
 
 class AgentState:
-    """One run's copy of its agent's state."""
+    """One run's copy of its agent's state, or of what its agent keeps for one key."""
 
-    def __init__(self, run: Run, model: Any, found: StateRead | None) -> None:
+    def __init__(self, run: Run, model: Any, found: StateRead | None, *, key: str | None = None) -> None:
         read = found or StateRead(None, 0)
         recorded = run.fact(FACT, to_json({"value": read.value, "version": read.version}).decode())
         stored = from_json(recorded)
         read = StateRead(stored["value"], stored["version"])
         self._agent = run.agent
+        self._key = key or ""  # '': one state for the whole agent
         self._model = model
         self._read = read
         self._value: Any = None
@@ -56,7 +56,7 @@ class AgentState:
         if self._before is None:
             return None
         text = self._text()
-        return None if text == self._before else StateChange(app, agent, KEY, self._read.version, text)
+        return None if text == self._before else StateChange(app, agent, self._key, self._read.version, text)
 
     def _load(self) -> Any:
         if self._read.value is None:

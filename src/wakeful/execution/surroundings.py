@@ -14,7 +14,18 @@ from wakeful.execution.circuits import Shut
 from wakeful.execution.lock_news import LockNews
 from wakeful.model import Claim, Decision, Effect, Event, Receipt, Step
 from wakeful.policy.decide import EffectFacts, decide
-from wakeful.stores.base import FreeLock, HeldLock, LockHolder, OpenEffect, SaveEffect, SaveSteps, TakeLock
+from wakeful.stores.base import (
+    AskPerson,
+    EndWait,
+    FreeLock,
+    HeldLock,
+    LockHolder,
+    Matches,
+    OpenEffect,
+    SaveEffect,
+    SaveSteps,
+    TakeLock,
+)
 
 
 class RunStore(Protocol):
@@ -25,6 +36,10 @@ class RunStore(Protocol):
     async def open_effect(self, request: OpenEffect) -> Effect | Decision: ...
 
     async def save_effect(self, request: SaveEffect) -> None: ...
+
+    async def end_wait(self, request: EndWait) -> Step: ...
+
+    async def ask(self, request: AskPerson) -> None: ...
 
     async def transact_step(
         self,
@@ -51,8 +66,11 @@ class RunDoor(Protocol):
         self,
         events: list[Event],
         *,
+        agent: str | None = None,
         claim: Claim | None = None,
         step: Step | None = None,
+        written: Callable[[Receipt], str] | None = None,
+        adopts: bool = False,
         locks: tuple[HeldLock, ...] = (),
     ) -> list[Receipt]: ...
 
@@ -90,6 +108,8 @@ class Surroundings:
     time_for_calls: Callable[[], float] = lambda: math.inf
     judge: Callable[[EffectFacts], Decision] = decide
     owners: Mapping[str, str | None] = field(default_factory=dict)
+    agents: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # those of the app, and their functions
+    matches: Matches | None = None
     channels: Collection[str] = ()
     sent: Callable[[Collection[str]], None] = lambda _: None  # deliveries to these channels were committed
     # What is called in the place of a step's function, an action or its find. For tests; identities stay the same.

@@ -61,7 +61,11 @@ class Worker:
         self._process = process
         self._limit = limit
         self._time_passes = time_passes  # under a virtual clock it does not: whoever moves that says when to look
-        self._serial = frozenset(name for name, agent in agents.items() if agent.options.state is not None)
+        keeping = {
+            name: agent.options.key is not None for name, agent in agents.items() if agent.options.state is not None
+        }
+        self._serial = frozenset(name for name, by_key in keeping.items() if not by_key)
+        self._keeps_by_key = frozenset(name for name, by_key in keeping.items() if by_key)
         self._hot: dict[str, None] = dict.fromkeys(agents)
         self._hinted: set[str] = set()  # since the claim that is under way was put together: it may not have seen these
         self._running: dict[str, int] = dict.fromkeys(agents, 0)
@@ -208,7 +212,14 @@ class Worker:
                 if self._orphans_possible:
                     await self._forget_orphans()
                 claimed = await self._store.claim(
-                    ClaimRuns(self._app, self._process(), self._ask, self._may_go_solo, serial=self._serial),
+                    ClaimRuns(
+                        self._app,
+                        self._process(),
+                        self._ask,
+                        self._may_go_solo,
+                        serial=self._serial,
+                        keeps_by_key=self._keeps_by_key,
+                    ),
                     now=bool(self._wants()),
                 )
             except Exception as error:
@@ -245,7 +256,7 @@ class Worker:
             if room <= 0:
                 break
             options = self._agents[agent].options
-            concurrency = options.concurrency if options.state is None else 1
+            concurrency = 1 if agent in self._serial else options.concurrency
             free = room if concurrency is None else min(room, concurrency - self._running[agent])
             share = max(1, room // max(1, len(self._hot) - place))
             if free > 0:

@@ -6,12 +6,14 @@ decided here is stored in one transaction with the event itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from wakeful.clock import Clock, from_datetime, to_text
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.intake.cloudevents import content_digest, to_envelope
+from wakeful.intake.flow import FlowPlan
+from wakeful.intake.matching import fits
 from wakeful.intake.route import Router
 from wakeful.model import Admission, Arrival, Claim, Decision, Event, EventState, Receipt, Step, event_key, run_id
 from wakeful.policy.decide import DEFAULT_RULES, AdmissionFacts, Rule, decide
@@ -37,6 +39,7 @@ class Door:
         clock: Clock,
         *,
         owners: dict[str, str | None],
+        flows: Mapping[str, FlowPlan] | None = None,
         rules: Sequence[Rule] = DEFAULT_RULES,
         on_conflict: Callable[[Event], None] = lambda _: None,
         on_broken_rule: Callable[[Decision], None] = lambda _: None,
@@ -46,6 +49,7 @@ class Door:
         self._store = store
         self._clock = clock
         self._owners = owners
+        self._flows = flows or {}
         self._rules = rules
         self._on_conflict = on_conflict
         self._on_broken_rule = on_broken_rule
@@ -60,14 +64,17 @@ class Door:
         claim: Claim | None = None,
         step: Step | None = None,
         locks: tuple[HeldLock, ...] = (),
+        written: Callable[[Receipt], str] | None = None,
+        adopts: bool = False,
     ) -> list[Receipt]:
         """Store events and what becomes of them; answers after the commit.
 
         `agent` addresses one agent instead of routing. `within` is a caller's own transaction (PostgreSQL). `claim`
-        and `step` are a run's checkpoint that is stored together with the events it emits, inside the `locks` it has.
+        and `step` are a run's checkpoint that is stored together with the events it emits; `written` says what that
+        checkpoint holds, `adopts` that it waits for the end of the run that is made. It is made inside the `locks`.
         """
         arrivals = [self.arrive(event, agent) for event in events]
-        request = AcceptEvents(self._app, arrivals, idempotency, claim, step, locks)
+        request = AcceptEvents(self._app, arrivals, idempotency, claim, step, written, adopts, fits, locks=locks)
         if within is not None:
             receipts = await self._store.accept_within(within, request)
         else:
@@ -96,7 +103,9 @@ class Door:
                 decision = decide(AdmissionFacts(self._app, name, self._owners.get(name), event, now), self._rules)
                 if decision.answer == "allow":
                     run = run_id(self._app, name, event.source, event.id)
-                    admissions.append(Admission(name, "started", run_id=run))
+                    plan = self._flows.get(name)
+                    flow = None if plan is None else plan.flow(event)
+                    admissions.append(Admission(name, "started", run_id=run, flow=flow))
                 else:
                     if decision.broken:
                         self._on_broken_rule(decision)

@@ -10,7 +10,8 @@ from wakeful.errors import NotFound, did_you_mean
 from wakeful.execution.data import read_data
 from wakeful.execution.state import refuse_misfit
 from wakeful.intake.cloudevents import from_envelope
-from wakeful.model import Decision
+from wakeful.intake.flow import flows_of
+from wakeful.model import Decision, Flow
 from wakeful.policy.decide import AdmissionFacts, decide
 from wakeful.stores.base import StoredEvent
 
@@ -61,3 +62,8 @@ class Declared:
             return decide(facts, self._app.rules)
 
         return ask
+
+    def flow(self, agent: str) -> Callable[[StoredEvent], Flow] | None:
+        """The key and the priority of an event that was stored before, for an agent that has any."""
+        plan = flows_of(self._app.agents).get(agent)
+        return None if plan is None else lambda event: plan.place(from_envelope(event.envelope or "{}"))

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from wakeful.clock import Microseconds, read_moment, to_text
 from wakeful.intake.route import WILDCARD, type_matcher
-from wakeful.model import Decision, run_id
+from wakeful.model import Decision, Flow, run_id
 from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
 from wakeful.stores.base import FeedEvents, RecordOperation, StoredEvent
 
@@ -132,18 +132,19 @@ async def feed_events(
     operator: str,
     note: str | None = None,
     judge: Callable[[StoredEvent], Decision] | None = None,
+    flow: Callable[[StoredEvent], Flow] | None = None,
     most: int | None = None,
     pace: Pace | None = None,
     progress: Progress = nobody_looks,
 ) -> int:
     """Hand them over, the oldest first; returns how many runs that made. `judge` is policy, where it is known: what it does
-    not allow is written down as denied.
+    not allow is written down as denied. `flow` tells the key and the priority of each: they queue like any other.
     """
     pace = pace or Pace()
     most = plan.new if most is None else most
     reason = f"replayed by {operator}" + (f": {note}" if note else "")
     done = seen = 0
-    async for page in stored_events(reader, feeding, whole=judge is not None):
+    async for page in stored_events(reader, feeding, whole=judge is not None or flow is not None):
         for batch in pace.batches([event for event in page if not has(event)]):
             chosen = batch[: most - seen]
             if not chosen or not await pace.turn(seen):
@@ -153,6 +154,8 @@ async def feed_events(
                 decision = None if judge is None else judge(event)
                 if decision is None or decision.answer == "allow":
                     request.runs.append((event.seq, run_id(event.app, feeding.agent, event.source, event.id)))
+                    if flow is not None:
+                        request.flows[event.seq] = flow(event)
                 else:
                     request.denied.append((event.seq, decision))
             done += await store.feed(request)

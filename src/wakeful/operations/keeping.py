@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from wakeful.execution.state import KEY
 from wakeful.stores.base import ChangeState, RecordOperation
 
 
@@ -17,10 +16,10 @@ class Keeping(Protocol):
 
 
 async def change_state(
-    store: Keeping, app: str, agent: str, value: str | None, *, operator: str, note: str | None = None
+    store: Keeping, app: str, agent: str, value: str | None, *, operator: str, note: str | None = None, key: str = ""
 ) -> int:
-    """Set it, or clear it with None, and note who did so; the new version."""
-    version = await store.change_state(ChangeState(app, agent, KEY, value, operator))
+    """Set it, or clear it with None, and note who did so; the new version. `key`: what an agent with key= keeps for one."""
+    version = await store.change_state(ChangeState(app, agent, key, value, operator))
     verb = "state clear" if value is None else "state set"
     await store.record_operation(RecordOperation(operator, verb, app, agent, note))
     return version

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 from wakeful.clock import Microseconds
 from wakeful.model import (
     AdmissionState,
+    ApprovalState,
     Arrival,
     AttemptOutcome,
     CircuitState,
@@ -21,6 +22,7 @@ from wakeful.model import (
     Decision,
     Delivery,
     Effect,
+    Flow,
     Outcome,
     Receipt,
     RunState,
@@ -29,6 +31,10 @@ from wakeful.model import (
 
 Row = Sequence[Any]
 R = TypeVar("R")
+
+
+# Does an event fit a condition with its variables? (CEL, JSON or None, the event's envelope)
+Matches = Callable[[str, str | None, str], bool]
 
 
 @dataclass(slots=True)
@@ -102,6 +108,10 @@ class AcceptEvents:
     idempotency: tuple[str, str] | None = None
     claim: Claim | None = None
     step: Step | None = None
+    written: Callable[[Receipt], str] | None = None  # what the checkpoint says; else the receipt
+    adopts: bool = False  # the run that was made is a child: its end is told to the step
+    matches: Matches | None = None
+    woken: list[tuple[str, str]] = field(default_factory=list)  # runs that waited for this: (app, agent)
     locks: tuple[HeldLock, ...] = ()
 
     @property
@@ -119,6 +129,7 @@ class ClaimRuns:
     solo: Callable[[], bool]
     wanted: list[tuple[str, int]] = field(default_factory=list)
     serial: frozenset[str] = frozenset()  # agents with a state: one run at a time, wherever it runs
+    keeps_by_key: frozenset[str] = frozenset()  # agents with a state for each key: the key has one run at a time
     versions: Mapping[str, str] = field(default_factory=dict)  # of the agents' code, noted with a run's first start
 
 
@@ -160,6 +171,7 @@ class FinishRun:
     expired: bool = False
     alarm: Alarm | None = None
     decision: Decision | None = None
+    woken: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def process(self) -> str:
@@ -196,6 +208,7 @@ class CommitRun:
     reason: str | None = None
     alarm: Alarm | None = None
     dropped: list[str] = field(default_factory=list)  # staged by an earlier commit of this run, and not asked for again
+    woken: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def process(self) -> str:
@@ -208,6 +221,8 @@ class CloseRun:
 
     claim: Claim
     outcome: Outcome
+    output: str | None = None  # for whoever called it
+    woken: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def process(self) -> str:
@@ -338,27 +353,117 @@ class ChangeState:
     operator: str
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """An event that a run waits for. `key` is its step; subject '' is any; `variables` is what the condition names, as JSON."""
+
+    key: str
+    type: str
+    subject: str = ""
+    condition: str | None = None
+    variables: str | None = None
+
+
 @dataclass(slots=True)
 class LeaveRun:
-    """Give a run back: `ready` at once, `waiting` until `delay` has passed, `held` until a person says something, or `parked`
-    until a circuit lets it come back. `clear` names failed steps to forget.
+    """Give a run back: `ready` at once, `waiting` until `delay` has passed (None: until what it waits for comes), `held`
+    until a person says something, or `parked` until a circuit lets it come back. `clear` names failed steps to forget;
+    `waits` are the events that it waits for.
     """
 
     claim: Claim
     state: Literal["ready", "waiting", "held", "parked"]
     outcome: AttemptOutcome
-    delay: Microseconds = 0
+    delay: Microseconds | None = 0
     reason: str | None = None
     error: str | None = None
     failed: bool = False
     steps: list[Step] = field(default_factory=list)
     clear: list[str] = field(default_factory=list)
     alarm: Alarm | None = None
+    waits: list[Wait] = field(default_factory=list)
+    matches: Matches | None = None
+    woken: list[tuple[str, str]] = field(default_factory=list)
     parked_for: tuple[str, str] | None = None  # the app and the dependency
 
     @property
     def process(self) -> str:
         return self.claim.process
+
+
+@dataclass(slots=True)
+class EndWait:
+    """The time of a wait is over: the step failed with `error`, unless what it waited for is there after all."""
+
+    claim: Claim
+    step: Step
+    error: str
+    wait: Wait | None = None
+    matches: Matches | None = None
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(slots=True)
+class LookAgain:
+    """Waits of these runs were registered while events were being accepted. For those that are `settled` all of these are
+    stored by now.
+    """
+
+    runs: list[int]
+    settled: frozenset[int] = frozenset()
+    matches: Matches | None = None
+    woken: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A question to a person."""
+
+    id: str
+    question: str
+    asked_of: str | None = None
+    schema: str | None = None  # JSON schema of the answer
+    due_at: Microseconds | None = None
+
+
+@dataclass(slots=True)
+class AskPerson:
+    """A question, and the step that waits for its answer. `again`: why the answer that came did not do."""
+
+    claim: Claim
+    app: str
+    step: Step
+    approval: Approval
+    again: str | None = None
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(slots=True)
+class AnswerApproval:
+    """A person's answer (JSON). The first stands."""
+
+    id: str
+    answer: str
+    operator: str
+    note: str | None = None
+    woken: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What an answer found: `first` says whether it is the one that stands."""
+
+    id: str
+    run: str
+    first: bool
+    state: ApprovalState
+    answered_by: str | None
 
 
 @dataclass(slots=True)
@@ -522,7 +627,7 @@ class StoredEvent:
 @dataclass(slots=True)
 class FeedEvents:
     """Hand stored events to an agent that did not get them. `runs` is (the event's seq, the run's id); `denied` are those
-    that policy does not allow.
+    that policy does not allow; `flows` says of an event's run which key and priority it has, where the agent has any.
     """
 
     app: str
@@ -530,6 +635,7 @@ class FeedEvents:
     reason: str
     runs: list[tuple[int, str]]
     denied: list[tuple[int, Decision]] = field(default_factory=list)
+    flows: dict[int, Flow] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -685,6 +791,19 @@ class Store(Protocol):
 
     async def circuits(self, app: str) -> list[StoredCircuit]:
         """Those of an app that are not as if nothing had ever happened. A read, and nothing more."""
+        ...
+
+    # waiting
+    async def end_wait(self, request: EndWait) -> Step:
+        """The step of a wait whose time is over, as it ended. Refused with ClaimLost once somebody else owns the run."""
+        ...
+
+    async def ask(self, request: AskPerson) -> None:
+        """Store a question. Refused with ClaimLost once somebody else owns the run."""
+        ...
+
+    async def answer(self, request: AnswerApproval) -> Answered | None:
+        """A person's answer; None when there is no such question."""
         ...
 
     # effects

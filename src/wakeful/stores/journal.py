@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.stores.base import (
     AcceptEvents,
+    AnswerApproval,
     BuryProcess,
     ChangeCircuit,
     CircuitChanged,
@@ -30,12 +31,14 @@ from wakeful.stores.base import (
     FinishRun,
     ForgetRuns,
     LeaveRun,
+    LookAgain,
     OpenEffect,
     Ready,
     RedoDelivery,
     RedoRun,
     ReleaseRun,
     RetireProcess,
+    Row,
     SaveEffect,
     SaveSteps,
     SettleEffect,
@@ -43,6 +46,7 @@ from wakeful.stores.base import (
     WorkLane,
 )
 from wakeful.stores.verbs import VERBS
+from wakeful.stores.verbs.keys import ENDS, lock, pass_on
 
 R = TypeVar("R")
 
@@ -56,9 +60,11 @@ MOST_CHARACTERS = 16_000_000
 
 PLAIN = frozenset({SaveSteps, FinishRun, AcceptEvents})  # whose batches may be one statement
 # The most frequent ones.
-MAKE_NOTHING_READY = frozenset({SaveSteps, FinishRun, ClaimRuns, OpenEffect, SaveEffect, CommitRun, CloseRun, WorkLane})
+MAKE_NOTHING_READY = frozenset({SaveSteps, ClaimRuns, OpenEffect, SaveEffect, WorkLane})
 # What was done is stored even if its caller has given up meanwhile.
 WORTH_STORING = frozenset({SaveSteps, SaveEffect})
+# What may bring a run what it waited for: who it was is only known afterwards.
+MAY_WAKE = frozenset({AcceptEvents, FinishRun, CommitRun, CloseRun, LeaveRun, AnswerApproval, LookAgain})
 # What a person did, from wherever that was: anybody may have work now.
 BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery)
 
@@ -244,6 +250,18 @@ class Journal:
                     waiting.future.set_result(None)
                 else:
                     settle(waiting, result)
+            self._tell_woken(batch)
+
+    def _tell_woken(self, batch: list[Waiting]) -> None:
+        agents: dict[str, set[str]] = {}
+        for waiting in batch:
+            if type(waiting.request) in MAY_WAKE and waiting.request.woken:
+                for app, agent in waiting.request.woken:
+                    agents.setdefault(app, set()).add(agent)
+        for app, names in agents.items():
+            self.on_ready(Ready(app, frozenset(names)))
+        if agents:
+            self.poke()
 
     async def _clear_doubt(self, requests: list[Any]) -> None:
         """After an answer was lost, wait until that transaction is over, however it ends. Only then what we read is the
@@ -337,7 +355,10 @@ def makes_ready(request: Any) -> Ready | None:
             if admission.run_id is not None
         )
         return Ready(request.app, agents) if agents else None
-    if isinstance(request, LeaveRun) and request.delay == 0 and request.state != "held":
+    if type(request) in ENDS:
+        claim = request.claim
+        return None if claim.key is None else Ready(claim.app, frozenset({claim.agent}))
+    if isinstance(request, LeaveRun) and request.delay == 0 and request.state in {"ready", "waiting"}:
         return Ready(None, frozenset({request.claim.agent}))
     if isinstance(request, FeedEvents):
         return Ready(request.app, frozenset({request.agent})) if request.runs else None
@@ -347,7 +368,8 @@ def makes_ready(request: Any) -> Ready | None:
 
 
 def whole(now: int | None, requests: list[Any], *, notifies: bool) -> Transaction[list[Any]]:
-    """One transaction: the fence, then each verb in the order of VERBS over all requests of its kind.
+    """One transaction: the fence, the keys, then each verb in the order of VERBS over all requests of its kind. Before the
+    claims, which come last, the keys that were given up are passed on.
 
     Giving runs back waits at the fence until no other transaction of this process is under way: one whose answer was
     lost, or a user's own, may still bring the claim of such a run, or the checkpoint of its last step.
@@ -366,14 +388,18 @@ def whole(now: int | None, requests: list[Any], *, notifies: bool) -> Transactio
             results[number] = refusal(process, buried=process not in lease_is_good)
         else:
             groups.setdefault(type(request), []).append(number)
+    lanes = yield from lock([requests[number] for numbers in groups.values() for number in numbers])
+    promoted: Sequence[Row] = ()
     for kind, verb in VERBS.items():
+        if kind is ClaimRuns and lanes is not None:
+            promoted = yield from pass_on(now, lanes)
         numbers = groups.get(kind)
         if numbers:
             answers = yield from verb(now, [requests[number] for number in numbers])
             for number, answer in zip(numbers, answers, strict=True):
                 results[number] = answer
     if notifies:
-        payload = unclaimed(requests, results)
+        payload = unclaimed(requests, results, promoted)
         if payload is not None:
             yield "notify", [(payload,)]
     return results
@@ -391,26 +417,33 @@ def refusal(process: str, *, buried: bool) -> Exception:
     return StoreUnavailable(f"the lease of process {process} ran out and is not renewed yet: nothing was written")
 
 
-def unclaimed(requests: list[Any], results: list[Any]) -> str | None:
+def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] = ()) -> str | None:
     """What to tell other processes: "app agent agent …" of runs made ready that no claim of this transaction took. An
     empty text says that anybody may have work, or a channel that nobody has.
     """
     taken = {claim.id for result in results if isinstance(result, Claimed) for claim in result.claims}
-    apps: set[str] = set()
-    agents: set[str] = set()
+    waiting = [row for row in promoted if row[0] not in taken]  # whose turn it is now
+    apps: set[str] = {row[1] for row in waiting}
+    agents: set[str] = {row[2] for row in waiting}
     for request, result in zip(requests, results, strict=True):
         if isinstance(result, Exception):
             continue
+        if type(request) in MAY_WAKE and request.woken:
+            apps |= {app for app, _ in request.woken}
+            agents |= {agent for _, agent in request.woken}
         if isinstance(request, AcceptEvents):
             for arrival, receipt in zip(request.arrivals, result, strict=False):
                 if receipt.status != "duplicate":
                     left = {
-                        one.agent for one in arrival.admissions if one.run_id is not None and one.run_id not in taken
+                        one.agent
+                        for one in arrival.admissions
+                        if one.run_id is not None and one.run_id not in taken
+                        if one.flow is None or not one.flow.ordered  # one in an order is due once it is promoted
                     }
                     agents |= left
                     apps |= {request.app} if left else set()
         elif isinstance(request, LeaveRun):
-            if request.delay == 0 and request.state not in {"held", "parked"} and request.claim.id not in taken:
+            if request.delay == 0 and request.state in {"ready", "waiting"} and request.claim.id not in taken:
                 return ""
         elif isinstance(result, CircuitChanged):
             if result.changed:

@@ -271,7 +271,12 @@ class PostgresBackend:
         keys = [row[1] for row in events]
         if not 0 < len(keys) <= MOST_AT_ONCE or len(set(keys)) < len(keys):
             return None
-        given: dict[str, Sequence[Row]] = {"insert_admission": (), "insert_run": (), "notify": ((None,),)}
+        given: dict[str, Sequence[Row]] = {
+            "insert_admission": (),
+            "insert_run": (),
+            "any_wait": (),  # none, or the statement fails
+            "notify": ((None,),),
+        }
         try:
             operation: Any = generator.send([(key, place) for place, key in enumerate(keys, start=1)])
             while not isinstance(operation, Count | Call) and operation[0] in given:

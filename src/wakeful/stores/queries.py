@@ -28,7 +28,8 @@ _POSTGRES_NOW = "coalesce(cast(:now as bigint), cast(extract(epoch from statemen
 # What a claim tells of a run: the columns in the order in which `verbs/claim.py` reads them.
 _CLAIMED = """seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
   (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
-  case when committed_at is not null then outcome end, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note"""
+  case when committed_at is not null then outcome end, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note,
+  case when committed_at is not null and parent_seq is not null then output end"""
 _SLOTS: dict[Dialect, dict[str, str]] = {
     "sqlite": {"{claimed}": _CLAIMED, "{now}": ":now", "{for_key_share}": "", "{for_update}": "", "{skip_locked}": ""},
     "postgres": {

@@ -61,10 +61,14 @@ class Reader:
         decisions = await self._database.fetch("list_decisions", event_seq)
         remedies = await self._database.fetch("list_remedies", row[0])
         deliveries = [delivery_summary(one) for one in await self._database.fetch("list_deliveries", row[15])]
+        flow = await self._database.fetch("flow_of_run", row[0])
+        members = await self._database.fetch("list_members", row[0])
         return {
             **summary,
             "root": row[15],
             "event": {**summary["event"], "key": event_key, "data": from_json(envelope).get("data")},
+            "events": [member_summary(one) for one in members] or [{**summary["event"], "key": event_key}],
+            **flow_summary(flow[0]),
             "owner": owner,
             "parked_for": row[25],
             "token": token,
@@ -121,6 +125,10 @@ class Reader:
     async def known_agents(self) -> list[str]:
         """The agents that ever had to do with an event here."""
         return sorted(row[0] for row in await self._database.fetch("known_agents"))
+
+    async def keyed_agents(self) -> list[str]:
+        """The agents whose runs go in order of a key."""
+        return sorted(row[0] for row in await self._database.fetch("keyed_agents"))
 
     async def effects(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> dict[str, Any]:
         """A page of effects, newest first."""
@@ -194,6 +202,23 @@ class Reader:
         return [
             {"app": app, "channel": channel, "count": count, "oldest": oldest} for app, channel, count, oldest in rows
         ]
+
+    async def approvals(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> dict[str, Any]:
+        """A page of questions to people, newest first."""
+        most = min(limit, LONGEST_PAGE)
+        rows = await self._database.fetch("page_of_approvals", state, _cursor(after), most + 1)
+        return {"approvals": [approval_summary(row[1:]) for row in rows[:most]], "next": _next(rows, most)}
+
+    async def approval(self, identifier: str) -> dict[str, Any] | None:
+        """One question, by its id or the beginning of it."""
+        upper = identifier + (LAST_CHARACTER if len(identifier) >= SHORTEST_PREFIX else "\x01")
+        rows = await self._database.fetch("find_approvals", identifier, upper)
+        exact = next((row for row in rows if row[1] == identifier), None)
+        if exact is None and len(rows) > 1:
+            message = f"{identifier} is the beginning of more than one question's id: give more of it"
+            raise NotFound(message)
+        found = exact or (rows[0] if rows else None)
+        return None if found is None else approval_summary(found[1:])
 
     async def states(self, agent: str | None = None) -> list[dict[str, Any]]:
         """What agents keep from run to run, and the run that has it now."""
@@ -412,6 +437,24 @@ def run_summary(row: Row) -> dict[str, Any]:
     }
 
 
+def member_summary(row: Row) -> dict[str, Any]:
+    """One event of a run that is over many."""
+    source, identifier, kind, key, envelope = row
+    return {"source": source, "id": identifier, "type": kind, "key": key, "data": from_json(envelope).get("data")}
+
+
+def flow_summary(row: Row) -> dict[str, Any]:
+    """How a run stands to others: its key, whom it waits for, and who waits for it."""
+    key, priority, _, until, _, ahead, first, first_state, behind = row
+    return {
+        "key": key or None,
+        "priority": priority,
+        "gathers_until": to_text(until),
+        "ahead": {"count": ahead, "run": first, "state": first_state} if ahead else None,
+        "behind": behind,
+    }
+
+
 def step_summary(row: Row) -> dict[str, Any]:
     name, state, tries, attempt, arguments, result, error, started, finished, key = row
     return {
@@ -426,9 +469,16 @@ def step_summary(row: Row) -> dict[str, Any]:
         "started_at": to_text(started),
         "finished_at": to_text(finished),
         "duration": (finished - started) / 1_000_000,
-        "due_at": to_text(int(result)) if state == "retrying" and result else None,
+        "due_at": to_text(_until(state, result)),
+        "waits_for": _json(result) if state == "waiting" else None,
         "key": key,
     }
+
+
+def _until(state: str, result: str | None) -> int | None:
+    if result is None or state not in {"retrying", "waiting"}:
+        return None
+    return int(result) if state == "retrying" else from_json(result).get("until")
 
 
 def effect_summary(row: Row) -> dict[str, Any]:
@@ -472,6 +522,26 @@ def delivery_summary(row: Row) -> dict[str, Any]:
         "settled_at": to_text(settled),
         "run": run,
         "agent": agent,
+    }
+
+
+def approval_summary(row: Row) -> dict[str, Any]:
+    (identifier, app, agent, run, question, to, schema, state, answer, by, note, asked, due, answered) = row
+    return {
+        "id": identifier,
+        "app": app,
+        "agent": agent,
+        "run": run,
+        "question": question,
+        "to": to,
+        "schema": _json(schema),
+        "state": state,
+        "answer": _json(answer),
+        "answered_by": by,
+        "note": note,
+        "asked_at": to_text(asked),
+        "due_at": to_text(due),
+        "answered_at": to_text(answered),
     }
 
 

@@ -18,6 +18,9 @@ from wakeful.errors import ConfigError, StoreUnavailable
 from wakeful.model import Claim, Decision, Effect, Receipt, Step
 from wakeful.stores.base import (
     AcceptEvents,
+    AnswerApproval,
+    Answered,
+    AskPerson,
     BuryProcess,
     ChangeCircuit,
     ChangeState,
@@ -26,6 +29,7 @@ from wakeful.stores.base import (
     ClaimRuns,
     CloseRun,
     CommitRun,
+    EndWait,
     FeedEvents,
     FinishRun,
     ForgetRuns,
@@ -34,6 +38,7 @@ from wakeful.stores.base import (
     Lane,
     LeaveRun,
     LockHolder,
+    LookAgain,
     OpenEffect,
     RaiseAlarm,
     Ready,
@@ -121,6 +126,7 @@ class DatabaseStore:
         self.journal = Journal(database, probe=probe)
         self._probe: Probe = probe or (lambda _point, _requests: None)
         self._deliveries_wait: Callable[[], None] = lambda: None
+        self._waits_registered: Callable[[int], None] = lambda _: None
         self.log = structlog.get_logger("wakeful").bind(part="store")
 
     @property
@@ -141,6 +147,10 @@ class DatabaseStore:
     def hear_deliveries(self, waiting: Callable[[], None]) -> None:
         """Call this whenever deliveries may have to go that no run of ours has just sent."""
         self._deliveries_wait = waiting
+
+    def hear_waits(self, registered: Callable[[int], None]) -> None:
+        """Call this whenever a run has registered what it waits for."""
+        self._waits_registered = registered
 
     def hear_trouble(self, unavailable: Callable[[StoreUnavailable], None]) -> None:
         """Call this whenever a transaction could not be stored."""
@@ -274,6 +284,18 @@ class DatabaseStore:
         rows = await self.database.fetch("circuits_of_app", self.database.read_clock(), app)
         return [circuit_of(row) for row in rows]
 
+    async def end_wait(self, request: EndWait) -> Step:
+        return await self._persist(request)  # type: ignore[no-any-return]
+
+    async def ask(self, request: AskPerson) -> None:
+        await self._persist(request)
+
+    async def answer(self, request: AnswerApproval) -> Answered | None:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def look_again(self, request: LookAgain) -> None:
+        await self.journal.submit(request)
+
     async def open_effect(self, request: OpenEffect) -> Effect | Decision:
         return await self._persist(request)  # type: ignore[no-any-return]
 
@@ -326,6 +348,8 @@ class DatabaseStore:
 
     async def leave(self, request: LeaveRun) -> None:
         await self._persist(request)
+        if request.waits:
+            self._waits_registered(request.claim.seq)
 
     async def forget(self, request: ForgetRuns) -> int:
         return await self.journal.submit(request)  # type: ignore[no-any-return]

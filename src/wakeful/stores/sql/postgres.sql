@@ -97,8 +97,8 @@ on conflict (key) do nothing
 returning key, seq
 
 -- accept_new(now, count, payload, key, app, source, id, type, subject, state, reason, content, envelope, place, agent, admission, run_id, why, run_place, run, root, run_app, run_agent, expires_at) --
--- differs: exists only here. Events, admissions, runs and the word to other processes as one statement, if every event is new;
--- else it divides by zero, and nothing of it is stored.
+-- differs: exists only here. Events, admissions, runs and the word to other processes as one statement, if every event is new
+-- and no run waits for one of them; else it divides by zero, and nothing of it is stored.
 with given as materialized (
   select * from unnest(
     cast(cast(:key as text) as text[]), cast(cast(:app as text) as text[]), cast(cast(:source as text) as text[]),
@@ -138,7 +138,12 @@ started as (
 told as materialized (
   select pg_notify('wakeful', cast(:payload as text)) where cast(:payload as text) is not null
 )
-select (select count(*) from told), 1 / cast((select count(*) from event) = cast(:count as bigint) as integer)
+select (select count(*) from told), 1 / cast((select count(*) from event) = cast(:count as bigint)
+  and not exists (
+    select 1 from given
+    join wakeful_wait waiting on waiting.app = given.app and waiting.type = given.type
+      and waiting.subject = any(array['', coalesce(given.subject, '')]) and waiting.event_seq is null
+  ) as integer)
 
 -- insert_admission(event_seq, agent, state, run_id, reason) bulk --
 -- differs: as save_step.
@@ -201,7 +206,7 @@ order by delivery.seq + 0 desc
 
 -- find_run_to_redo(id) bulk --
 -- differs: as save_step. In one order for everybody, so that two people who replay the same never wait in a circle.
-select seq, id, root, state, error, app, agent, reason, outcome is not null and committed_at is null
+select seq, id, root, state, error, app, agent, reason, outcome is not null and committed_at is null, key, gathered
 from wakeful_run where id = any(cast(:id as text[])) order by seq for update
 
 -- replay_run(now, seq, reason, data) bulk --

@@ -401,7 +401,7 @@ where seq in (
 returning app, agent, id, seq
 
 -- find_run_to_redo(id) --
-select seq, id, root, state, error, app, agent, reason, outcome is not null and committed_at is null
+select seq, id, root, state, error, app, agent, reason, outcome is not null and committed_at is null, key, gathered
 from wakeful_run where id = :id {for_update}
 
 -- replay_run(now, seq, reason, data) --
@@ -450,8 +450,8 @@ select cast(:root as text), count(*) from wakeful_run where root = :root and id 
 
 -- insert_again(now, id, seq, reason, data) --
 -- A further run of the same family: the same event, the same agent, the same effects.
-insert into wakeful_run (id, root, app, agent, event_seq, state, reason, due_at, created_at, data)
-select :id, root, app, agent, event_seq, 'ready', :reason, {now}, {now}, coalesce(:data, data)
+insert into wakeful_run (id, root, app, agent, event_seq, state, reason, due_at, created_at, data, key, priority, gathered)
+select :id, root, app, agent, event_seq, 'ready', :reason, {now}, {now}, coalesce(:data, data), key, priority, gathered
 from wakeful_run where seq = :seq
 returning id, seq
 
@@ -481,9 +481,14 @@ values (:run_seq, :token, :process, :outcome, :error, :started_at, {now})
 on conflict (run_seq, token) do nothing
 
 -- expire_admission(run_seq, reason) --
--- The run of an event that expired before its first start.
+-- The run of an event that expired before its first start; one that is over many expires with the last of them.
 update wakeful_admission set state = 'expired', reason = :reason
-where (event_seq, agent) = (select event_seq, agent from wakeful_run where seq = :run_seq)
+where agent = (select agent from wakeful_run where seq = :run_seq)
+  and event_seq in (
+    select event_seq from wakeful_run where seq = :run_seq
+    union all
+    select event_seq from wakeful_batch where run_seq = :run_seq
+  )
 
 -- raise_alarm(now, key, app, text) --
 -- Opens an alarm, or refreshes the one that is open. A resolved one opens again.

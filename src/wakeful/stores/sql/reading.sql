@@ -138,7 +138,8 @@ where (cast(:agent as text) is null or state.agent = :agent) order by state.app,
 -- state_of_held(run_seq) --
 -- What a held output would save as its agent's state, and the version that is there now.
 select run.state_change, state.version
-from wakeful_run run join wakeful_state state on state.app = run.app and state.agent = run.agent
+from wakeful_run run
+join wakeful_state state on state.app = run.app and state.agent = run.agent and state.key = coalesce(run.key, '')
 where run.seq = :run_seq and run.state_change is not null
 
 -- apps_of_agent(agent) --

@@ -12,17 +12,21 @@ from typing import Any
 
 from wakeful.stores.base import (
     AcceptEvents,
+    AnswerApproval,
+    AskPerson,
     BuryProcess,
     ChangeCircuit,
     ChangeState,
     ClaimRuns,
     CloseRun,
     CommitRun,
+    EndWait,
     FeedEvents,
     FinishRun,
     ForgetRuns,
     FreeLock,
     LeaveRun,
+    LookAgain,
     OpenEffect,
     RaiseAlarm,
     RecordOperation,
@@ -53,6 +57,7 @@ from wakeful.stores.verbs.processes import bury_processes, register_processes, r
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
 from wakeful.stores.verbs.redo import redo_runs
 from wakeful.stores.verbs.state import change_states
+from wakeful.stores.verbs.waits import answer_approvals, ask_people, end_waits, look_again
 
 Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 
@@ -68,6 +73,8 @@ VERBS: dict[type, Verb] = {
     SaveEffect: save_effects,
     SettleEffect: settle_effects,
     ChangeCircuit: change_circuits,
+    EndWait: end_waits,
+    AskPerson: ask_people,
     LeaveRun: leave_runs,
     ChangeState: change_states,
     CommitRun: commit_runs,
@@ -79,6 +86,8 @@ VERBS: dict[type, Verb] = {
     RedoDelivery: redo_deliveries,
     WorkLane: work_lanes,
     AcceptEvents: accept_events,
+    AnswerApproval: answer_approvals,
+    LookAgain: look_again,
     RaiseAlarm: raise_alarms,
     RecordOperation: record_operations,
     ForgetRuns: forget_runs,

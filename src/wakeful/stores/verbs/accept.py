@@ -10,10 +10,14 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import IdempotencyConflict
 from wakeful.model import Arrival, Receipt
 from wakeful.stores.base import AcceptEvents, SaveSteps, Transaction
+from wakeful.stores.verbs.admit import Entry, admit
 from wakeful.stores.verbs.progress import save_steps
+from wakeful.stores.verbs.waits import bring_events
 
 Result = list[Receipt] | Exception
 
+# What a run may wait for: not what came too late.
+BRINGS = frozenset({"accepted", "unmatched"})
 CONTENT = ("type", "subject", "datacontenttype", "dataschema", "data")
 
 
@@ -38,6 +42,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     new = {row[0]: row[1] for row in inserted}
 
     fresh: list[tuple[str, int, Arrival]] = []
+    receipt_of: dict[int, Receipt] = {}
     known: list[tuple[Arrival, Receipt]] = []
     for number in pending:
         receipts: list[Receipt] = []
@@ -46,15 +51,21 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
             if seq is not None:
                 fresh.append((requests[number].app, seq, arrival))
                 receipts.append(_receipt(arrival))
+                receipt_of[seq] = receipts[-1]
             else:
                 receipt = Receipt(arrival.source, arrival.id, "duplicate", [])
                 known.append((arrival, receipt))
                 receipts.append(receipt)
         results[number] = receipts
-    yield from _insert_consequences(now, fresh)
+    decided = yield from _insert_consequences(now, fresh)
+    for seq, runs in decided.items():
+        receipt_of[seq].runs = runs
+    yield from _bring_to_waits(now, fresh, [(requests[number], results[number]) for number in pending])
     if known:
         yield from _count_duplicates(now, known)
+    if known or decided:
         yield from _correct_checkpoints(now, requests, results)
+    yield from _adopt_children([(requests[number], results[number]) for number in pending])
     yield from _write_answers([(requests[number], results[number]) for number in pending])
     for number, first in repeats.items():
         results[number] = results[first]
@@ -82,13 +93,21 @@ def _receipt(arrival: Arrival) -> Receipt:
     return Receipt(arrival.source, arrival.id, arrival.state, runs)
 
 
-def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]]) -> Transaction[None]:
+def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]]) -> Transaction[dict[int, list[str]]]:
+    """Admissions and runs. Where an agent has order or limits, what becomes of an event is decided now: the runs of those."""
     admissions: list[tuple[object, ...]] = []
     runs: list[tuple[object, ...]] = []
     decisions: list[tuple[object, ...]] = []
+    entries: list[Entry] = []
     for app, seq, arrival in fresh:
         for admission in arrival.admissions:
-            run = admission.run_id
+            run, flow = admission.run_id, admission.flow
+            if flow is not None:
+                expires_at = arrival.expires_at
+                entries.append(
+                    Entry(app, admission.agent, seq, run, flow, arrival.id, expires_at, reason=admission.reason)
+                )
+                continue
             admissions.append((seq, admission.agent, admission.state, run, admission.reason))
             if run is not None:
                 runs.append((now, run, run, app, admission.agent, seq, arrival.expires_at))
@@ -102,6 +121,51 @@ def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]])
         yield "insert_run", runs
     if decisions:
         yield "insert_decision", decisions
+    if not entries:
+        return {}
+    yield from admit(now, entries)
+    became = {(one.event_seq, one.agent): one.run for one in entries}
+    concerned = {one.event_seq for one in entries}
+    return {
+        seq: [
+            run
+            for one in arrival.admissions
+            if (run := became.get((seq, one.agent), one.run_id if one.flow is None else None)) is not None
+        ]
+        for _, seq, arrival in fresh
+        if seq in concerned
+    }
+
+
+def _bring_to_waits(
+    now: int | None, fresh: list[tuple[str, int, Arrival]], stored: list[tuple[AcceptEvents, Result | None]]
+) -> Transaction[None]:
+    """Runs that wait for one of these events go on. An event that nobody takes but somebody waits for is accepted."""
+    seqs = {arrival.key: seq for _, seq, arrival in fresh if arrival.state in BRINGS}
+    if not seqs or not (yield "any_wait", [()]):
+        return
+    for request, receipts in stored:
+        mine = {
+            seqs[arrival.key]: (arrival, receipt)
+            for arrival, receipt in zip(request.arrivals, receipts if isinstance(receipts, list) else [], strict=False)
+            if arrival.key in seqs and receipt.status != "duplicate"
+        }
+        events = [(seq, one.type, one.subject, one.envelope) for seq, (one, _) in mine.items()]
+        request.woken, taken = yield from bring_events(now, request.app, events, request.matches)
+        for seq in taken:
+            mine[seq][1].status = "accepted"
+
+
+def _adopt_children(stored: list[tuple[AcceptEvents, Result | None]]) -> Transaction[None]:
+    """A run that called another hears of its end, also if the other was there already."""
+    rows = [
+        (receipts[0].runs[0], request.claim.seq, request.step.key)
+        for request, receipts in stored
+        if request.adopts and request.claim is not None and request.step is not None
+        if isinstance(receipts, list) and receipts[0].runs
+    ]
+    if rows:
+        yield "adopt_run", rows
 
 
 def _count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> Transaction[None]:
@@ -153,7 +217,7 @@ def _save_checkpoints(
     inside = []
     for number, request in enumerate(requests):
         if results[number] is None and request.claim is not None and request.step is not None:
-            request.step.result = _written(_receipt(request.arrivals[0]))
+            request.step.result = _written(request, _receipt(request.arrivals[0]))
             inside.append((number, SaveSteps(request.claim, [request.step], request.locks)))
     if not inside:
         return
@@ -170,7 +234,7 @@ def _correct_checkpoints(
     corrected = []
     for request, receipts in zip(requests, results, strict=True):
         if request.claim is not None and request.step is not None and isinstance(receipts, list):
-            written = _written(receipts[0])
+            written = _written(request, receipts[0])
             if request.step.result != written:
                 request.step.result = written
                 corrected.append(SaveSteps(request.claim, [request.step]))
@@ -178,8 +242,8 @@ def _correct_checkpoints(
         yield from save_steps(now, corrected)
 
 
-def _written(receipt: Receipt) -> str:
-    return to_json(receipt.to_json()).decode()
+def _written(request: AcceptEvents, receipt: Receipt) -> str:
+    return to_json(receipt.to_json()).decode() if request.written is None else request.written(receipt)
 
 
 def _take_keys(

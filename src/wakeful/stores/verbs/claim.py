@@ -10,7 +10,8 @@ from wakeful.clock import Microseconds
 from wakeful.model import Claim, Outcome, StateRead, Step
 from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Row, Transaction
 from wakeful.stores.verbs.effects import effect_of
-from wakeful.stores.verbs.state import claim_serial
+from wakeful.stores.verbs.gathered import load_gathered
+from wakeful.stores.verbs.state import claim_serial, load_states_of_keys
 
 # When to look again for a run that must go alone, and whose row another process is just holding.
 SOMEBODY_HAS_IT: Microseconds = 50_000
@@ -50,7 +51,10 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
             rows = [*rows, *found]
     claims = [_claim_of(row, process) for row in rows]
     for claim in claims:
+        claim.app = app
         claim.state = states.get(claim.agent)
+    yield from load_gathered(claims)
+    yield from load_states_of_keys([claim for claim in claims if claim.agent in request.keeps_by_key])
     claims.sort(key=lambda claim: claim.created_at)
     again = [claim for claim in claims if not claim.first_start]
     if again:
@@ -81,7 +85,7 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
 
 def _claim_of(row: Sequence[object], process: str) -> Claim:
     seq, identifier, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at = row[:11]
-    envelope, data, committed, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note = row[11:]
+    envelope, data, committed, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note, output = row[11:]
     return Claim(
         seq,  # type: ignore[arg-type]  # columns of a row have no types
         identifier,  # type: ignore[arg-type]
@@ -104,6 +108,7 @@ def _claim_of(row: Sequence[object], process: str) -> Claim:
         version=version,  # type: ignore[arg-type]
         parent=None if parent_seq is None else (parent_seq, parent_key),  # type: ignore[arg-type]
         cancelled=None if cancel_by is None else (cancel_by, cancel_note),  # type: ignore[arg-type]
+        output=output,  # type: ignore[arg-type]
     )
 
 

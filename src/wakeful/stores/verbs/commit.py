@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import ClaimLost, StateChanged
 from wakeful.model import Claim
 from wakeful.stores.base import CloseRun, CommitRun, Count, Redone, ReleaseRun, StateChange, Transaction, held_alarm
+from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 from wakeful.stores.verbs.refusal import refused
 
@@ -43,6 +44,9 @@ def commit_runs(now: int | None, requests: Sequence[CommitRun]) -> Transaction[l
     if dropped:
         yield "drop_effect", dropped
     yield from _move_runs(now, going, results)
+    for one in going:
+        if one.then == "done" and results.get(_place(one.claim)) is None:
+            one.woken = yield from runs_ended(now, [Ended(one.claim, "done", one.output)])
     alarms = [one.alarm for one in going if one.alarm is not None and results.get(_place(one.claim)) is None]
     if alarms:
         yield from open_alarms(now, alarms)
@@ -94,6 +98,9 @@ def close_runs(now: int | None, requests: Sequence[CloseRun]) -> Transaction[lis
     rows = [(now, one.claim.seq, one.claim.token, to_json(one.outcome).decode()) for one in ordered]
     closed = yield "close_run", rows
     lost = yield from refused([one.claim for one in ordered], closed)
+    for one in ordered:
+        if _place(one.claim) not in lost:
+            one.woken = yield from runs_ended(now, [Ended(one.claim, "done", one.output)])
     return [lost.get(_place(request.claim)) for request in requests]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wakeful.stores.base import FeedEvents, Transaction
+from wakeful.stores.verbs.admit import Entry, NewRun, insert_runs
 
 
 def feed_events(now: int | None, requests: Sequence[FeedEvents]) -> Transaction[list[int]]:
@@ -18,7 +19,10 @@ def feed_events(now: int | None, requests: Sequence[FeedEvents]) -> Transaction[
         admitted = yield "start_admission", [(seq, agent, run, request.reason) for seq, run in runs.items()]
         new = sorted(row[0] for row in admitted)
         # No end to its life: whoever feeds an event that has expired since wants it handled even so.
-        yield "insert_run", [(now, runs[seq], runs[seq], app, agent, seq, None) for seq in new]
+        plain = [seq for seq in new if seq not in request.flows]
+        yield "insert_run", [(now, runs[seq], runs[seq], app, agent, seq, None) for seq in plain]
+        placed = [Entry(app, agent, seq, runs[seq], request.flows[seq]) for seq in new if seq in request.flows]
+        yield from insert_runs(now, [NewRun([entry]) for entry in placed])
         yield "accept_unmatched", [(seq,) for seq in new]
         if request.denied:
             denied = [

@@ -10,9 +10,11 @@ from wakeful.errors import ClaimLost, LockLost
 from wakeful.model import VERIFIED, WENT_WELL, Claim, Step
 from wakeful.stores.base import Call, Count, FinishRun, LeaveRun, SaveSteps, SaveTransacted, Transaction, TransactStep
 from wakeful.stores.verbs.circuits import note_parked, refuse_parking
+from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.refusal import lost, refused
+from wakeful.stores.verbs.waits import register_waits, store_waiting_steps
 
 Nothing = ClaimLost | None
 
@@ -111,6 +113,9 @@ def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[l
     gone = (yield from _finish_well(now, well)) if well else {}
     if len(well) < len(requests):
         gone |= yield from _finish_otherwise(now, [one for one in requests if one.outcome not in WELL])
+    for one in requests:
+        if (one.claim.steps or one.claim.parent) and (one.claim.seq, one.claim.token) not in gone:
+            one.woken = yield from runs_ended(now, [Ended(one.claim, one.state, one.output, one.error, one.reason)])
     return [gone.get((request.claim.seq, request.claim.token)) for request in requests]
 
 
@@ -178,9 +183,10 @@ def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transac
 
 def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[list[Nothing]]:
     yield from refuse_parking(requests)
-    steps = [step_row(request.claim, step) for request in requests for step in request.steps]
+    steps = [step_row(request.claim, step) for request in requests for step in request.steps if step.state != "waiting"]
     if steps:
         yield Count("save_step", steps)
+    yield from store_waiting_steps(requests)
     cleared = [(request.claim.seq, request.claim.token, key) for request in requests for key in request.clear]
     if cleared:
         yield "clear_step", cleared
@@ -211,6 +217,7 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
     if attempts:
         yield "insert_attempt", attempts
     just_now = {row[0] for row in left}
+    yield from register_waits(now, [one for one in requests if one.claim.seq in just_now])
     held = [(now, request.claim.root) for request in requests if request.state == "held"]
     if (
         held

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.model import RunState
 from wakeful.stores.base import Redone, RedoRun, Row, Transaction, held_alarm
+from wakeful.stores.verbs.keys import take_places
 from wakeful.stores.verbs.people import resolve_alarms
 
 OVER = frozenset({"dead", "denied", "cancelled"})
@@ -28,6 +30,8 @@ class Found(NamedTuple):
     agent: str
     reason: str | None
     holds_output: bool  # if it is held: for what it would put out, and not for an effect
+    key: str | None
+    gathered: int
 
 
 Asked = list[tuple[RedoRun, Found]]
@@ -119,6 +123,22 @@ def _replay(now: int | None, asked: Asked) -> Transaction[None]:
         remedies.append((now, run.seq, "replay", one.operator, one.note, one.data, error))
     yield "insert_remedy", remedies
     yield "replay_run", [(now, run.seq, _reason("replayed", one), one.data) for one, run in ordered]
+    yield from _queue([(run, run.seq) for _, run in ordered])
+
+
+def _queue(runs: Sequence[tuple[Found, int]]) -> Transaction[None]:
+    """Those with a key wait for their turn: at the place they kept, as a dead letter may, or at the end."""
+    keyed = [(run, seq) for run, seq in runs if run.key is not None]
+    if not keyed:
+        return
+    counts = Counter((run.app, run.agent, run.key or "") for run, _ in keyed)
+    places = yield from take_places(counts)
+    rows = []
+    for run, seq in keyed:
+        lane = (run.app, run.agent, run.key or "")
+        rows.append((seq, places[lane]))
+        places[lane] += 1
+    yield "queue_again", rows
 
 
 def _drop_outgoing(now: int | None, asked: Asked, word: str) -> Transaction[None]:
@@ -141,6 +161,10 @@ def _begin_again(now: int | None, asked: Asked) -> Transaction[list[str]]:
         for name, (one, _) in zip(names, asked, strict=True)
     ]
     yield "insert_remedy", remedies
+    gathered = [(run.seq, made[name]) for name, (_, run) in zip(names, asked, strict=True) if run.gathered > 1]
+    if gathered:
+        yield "copy_members", gathered
+    yield from _queue([(run, made[name]) for name, (_, run) in zip(names, asked, strict=True)])
     return names
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.model import StateRead
+from wakeful.model import Claim, StateRead
 from wakeful.stores.base import ChangeState, Row, Transaction
 
 # A run in one of these still has the state that it took: it will go on by itself.
@@ -31,6 +31,14 @@ def claim_serial(
         if rows:
             yield "hold_state", [(app, agent, rows[0][0])]
     return rows, StateRead(value, version)
+
+
+def load_states_of_keys(claims: Sequence[Claim]) -> Transaction[None]:
+    """What an agent keeps for the keys of these runs. A key lets its runs go one at a time: nobody else has it."""
+    of = {(claim.app, claim.agent, claim.key): claim for claim in claims if claim.key is not None}
+    for app, agent, key in sorted(of):
+        rows = yield "state_of_key", [(app, agent, key)]
+        of[app, agent, key].state = StateRead(rows[0][2], rows[0][3])
 
 
 def change_states(now: int | None, requests: Sequence[ChangeState]) -> Transaction[list[int]]:

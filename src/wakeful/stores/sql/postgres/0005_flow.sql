@@ -2,8 +2,9 @@
 
 alter table wakeful_run add column key text; -- runs of one key go one at a time, in order; null: it has none
 alter table wakeful_run add column place bigint; -- its place in the order of its key, as long as it keeps the key
-alter table wakeful_run add column priority bigint not null default 0;
+alter table wakeful_run add column priority bigint; -- null: nothing in its app has one
 alter table wakeful_run add column gathering_since bigint; -- it waits for more events, or for a newer one; since when
+alter table wakeful_run add column gathers_until bigint;
 alter table wakeful_run add column gathered bigint not null default 1; -- how many events it is over
 alter table wakeful_run add column version text; -- of its agent's code, when it began
 alter table wakeful_run add column parent_seq bigint; -- the run that called it, and waits for its output
@@ -13,15 +14,21 @@ alter table wakeful_run add column cancel_at bigint; -- a person, or its caller,
 alter table wakeful_run add column cancel_by text;
 alter table wakeful_run add column cancel_note text;
 create index wakeful_run_key on wakeful_run (app, agent, key, place) where place is not null;
+create index wakeful_run_gathering on wakeful_run (app, agent, coalesce(key, ''), (seq + 0)) where state || '' = 'ready' and gathering_since is not null;
 create index wakeful_run_parked on wakeful_run (app, parked_for, (seq + 0)) where state = 'parked';
 create index wakeful_run_child on wakeful_run (parent_seq) where parent_seq is not null;
 -- By agent, so that those of a limited one can be counted; there are never many, so those of a process are found as well.
 drop index wakeful_run_owner;
 create index wakeful_run_running on wakeful_run (app, agent, owner) where state = 'running';
 
--- What a run waits for may have come before it asked.
-create index wakeful_event_type on wakeful_event (app, type, seq);
-create index wakeful_event_subject on wakeful_event (app, subject, type, seq) where subject is not null;
+-- What a run waits for may have come before it asked, but not before it was made. `seq` does not tell: an event whose number
+-- was given first may be committed last. So each event has the transaction that wrote it, and each run what it could see.
+alter table wakeful_event add column written_in xid8;
+alter table wakeful_event alter column written_in set default pg_current_xact_id();
+alter table wakeful_run add column made_in pg_snapshot;
+alter table wakeful_run alter column made_in set default pg_current_snapshot();
+create index wakeful_event_type on wakeful_event (app, type, written_in);
+create index wakeful_event_subject on wakeful_event (subject, app, type, written_in) where subject is not null;
 
 -- One row per key: locked by whoever accepts or ends a run of it.
 create table wakeful_key (
@@ -30,6 +37,7 @@ create table wakeful_key (
   key text not null,
   counter bigint not null,               -- the last place that was given
   most bigint not null default 1,        -- how many runs may have it at once
+  blocks bigint not null default 1,      -- a dead letter keeps its place until a person acts
   primary key (app, agent, key)
 );
 
@@ -50,7 +58,6 @@ create table wakeful_wait (
   subject text not null default '',       -- '': any
   condition text,                         -- CEL
   variables text,                         -- JSON: the values that the condition names
-  after_seq bigint not null,             -- events before this one came before the run
   event_seq bigint,
   settled bigint not null default 1,     -- 0: an event that was being accepted at the same time may have missed it
   registered_at bigint not null,

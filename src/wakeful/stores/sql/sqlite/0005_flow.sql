@@ -2,8 +2,9 @@
 
 alter table wakeful_run add column key text; -- runs of one key go one at a time, in order; null: it has none
 alter table wakeful_run add column place integer; -- its place in the order of its key, as long as it keeps the key
-alter table wakeful_run add column priority integer not null default 0;
+alter table wakeful_run add column priority integer; -- null: nothing in its app has one
 alter table wakeful_run add column gathering_since integer; -- it waits for more events, or for a newer one; since when
+alter table wakeful_run add column gathers_until integer;
 alter table wakeful_run add column gathered integer not null default 1; -- how many events it is over
 alter table wakeful_run add column version text; -- of its agent's code, when it began
 alter table wakeful_run add column parent_seq integer; -- the run that called it, and waits for its output
@@ -13,6 +14,7 @@ alter table wakeful_run add column cancel_at integer; -- a person, or its caller
 alter table wakeful_run add column cancel_by text;
 alter table wakeful_run add column cancel_note text;
 create index wakeful_run_key on wakeful_run (app, agent, key, place) where place is not null;
+create index wakeful_run_gathering on wakeful_run (app, agent, coalesce(key, ''), seq) where state = 'ready' and gathering_since is not null;
 create index wakeful_run_parked on wakeful_run (app, parked_for, seq) where state = 'parked';
 create index wakeful_run_child on wakeful_run (parent_seq) where parent_seq is not null;
 -- By agent, so that those of a limited one can be counted; there are never many, so those of a process are found as well.
@@ -21,7 +23,7 @@ create index wakeful_run_running on wakeful_run (app, agent, owner) where state 
 
 -- What a run waits for may have come before it asked.
 create index wakeful_event_type on wakeful_event (app, type, seq);
-create index wakeful_event_subject on wakeful_event (app, subject, type, seq) where subject is not null;
+create index wakeful_event_subject on wakeful_event (subject, app, type, seq) where subject is not null;
 
 -- One row per key: locked by whoever accepts or ends a run of it.
 create table wakeful_key (
@@ -30,6 +32,7 @@ create table wakeful_key (
   key text not null,
   counter integer not null,               -- the last place that was given
   most integer not null default 1,        -- how many runs may have it at once
+  blocks integer not null default 1,     -- a dead letter keeps its place until a person acts
   primary key (app, agent, key)
 ) strict, without rowid;
 
@@ -50,7 +53,6 @@ create table wakeful_wait (
   subject text not null default '',       -- '': any
   condition text,                         -- CEL
   variables text,                         -- JSON: the values that the condition names
-  after_seq integer not null,             -- events before this one came before the run
   event_seq integer,
   settled integer not null default 1,     -- 0: an event that was being accepted at the same time may have missed it
   registered_at integer not null,

@@ -1,0 +1,316 @@
+"""Durable waits: for time, an event, another run, a person. A run that only waits holds no worker.
+
+    the call ──► recorded? ──► its result, or its error again
+                  │ no
+                  ▼
+    a step in the state `waiting`, whose `result` says for what and until when ──► rest (the run is put away meanwhile)
+                  │
+                  ▼ its time is over, as far as this attempt knows
+    the store has the last word: what was waited for may have come at that very moment
+
+What comes while the run is away ends the step in the store; the handler then runs from the top and finds it recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json
+
+from wakeful.clock import SECOND, Duration, Microseconds, duration, from_datetime, readable
+from wakeful.errors import ChildFailed, ConfigError, Persistent, TimedOut, describe, did_you_mean, restore
+from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, marked
+from wakeful.execution.retry import WAITS_IN_PLACE
+from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, new_event
+from wakeful.intake.matching import condition_of
+from wakeful.model import Event, Receipt, Step, digest
+from wakeful.stores.base import Approval, Wait
+from wakeful.values import digest_of_arguments, to_text
+
+if TYPE_CHECKING:
+    from wakeful.execution.run import Run
+
+DAY = 86400 * SECOND
+# A wait for an event, an answer or another run that was given no timeout ends after this, so that nothing waits for ever.
+LIMIT_WITHOUT_TIMEOUT: Microseconds = 30 * DAY
+LONGEST: Microseconds = 3660 * DAY
+CALL_PATH = "callpath"  # the extension of an event that a call made: the agents on the way here
+
+
+# time
+
+
+async def sleep(run: Run, span: Duration) -> None:
+    """Until so much time has passed since this was first called."""
+    length = _span(span, f"agent {run.agent}: run.sleep({span!r})")
+    await _sleep(run, "sleep", span, lambda now: now + length)
+
+
+async def sleep_until(run: Run, moment: datetime | str) -> None:
+    """Until a moment. One that has passed is no wait."""
+    try:
+        until = from_datetime(datetime.fromisoformat(moment) if isinstance(moment, str) else moment)
+    except (ValueError, AttributeError, TypeError):
+        message = (
+            f"agent {run.agent}: run.sleep_until({moment!r}): that is no time, give a datetime or 2026-01-31T12:00:00Z"
+        )
+        raise Persistent(message) from None
+    if until - run.clock.now() > LONGEST:
+        message = f"agent {run.agent}: run.sleep_until({moment!r}): that is more than {readable(LONGEST)} from now"
+        raise Persistent(message)
+    await _sleep(run, "sleep_until", moment, lambda _: until)
+
+
+async def _sleep(run: Run, call: str, given: Any, until_from: Any) -> None:
+    with run.calling(f"run.{call}"):
+        key, shown, text = _identity(run, call, (given,))
+        step = run.recorded(key)
+        if step is not None and step.state == "done":
+            return
+        if step is None:
+            until = until_from(run.clock.now())
+            step = _new_step(run, key, shown, text, {"until": until})
+            if until - run.clock.now() <= WAITS_IN_PLACE:
+                await run.save(step)  # its time counts from the first call, also for one that is waited for in place
+        await run.rest(step, _until(step), in_place=True)
+        run.passed(step)
+
+
+# events
+
+
+async def wait_for(
+    run: Run,
+    type_: str,
+    *,
+    subject: str | None,
+    where: str | None,
+    values: Mapping[str, Any] | None,
+    timeout: Duration | None,
+) -> Event:
+    """The first event of a type that came since the run was made and that no earlier wait of it took."""
+    what = f"agent {run.agent}: run.wait_for({type_!r})"
+    _refuse_wait(what, type_, subject, where)
+    limit = None if timeout is None else _span(timeout, what)
+    with run.calling("run.wait_for"):
+        variables = None if values is None else to_text(dict(values), what=f"{what}: values", passed=True)
+        key, shown, text = _identity(run, f"wait_for {type_}", (subject, where, values, timeout))
+        awaited: dict[str, Any] = {"type": type_, "subject": subject, "where": where}
+        step, _ = _begin(run, key, shown, text, {"event": awaited}, limit)
+        wait = Wait(key, type_, subject or "", where, variables)
+        ended = await _reach(run, step, f"{what}: no such event came", wait=wait)
+        return from_envelope(ended.result or "{}")
+
+
+def _refuse_wait(what: str, type_: Any, subject: Any, where: Any) -> None:
+    if not isinstance(type_, str) or not type_.strip() or "*" in type_ or len(type_) > TEXT_LIMIT:
+        message = f"{what}: give the one type to wait for, without *; what else must hold goes into where="
+        raise Persistent(message)
+    if not (subject is None or (isinstance(subject, str) and subject)):
+        message = f"{what}: subject={subject!r}: give a text that is not empty, or leave it out"
+        raise Persistent(message)
+    if where is not None:
+        try:
+            condition_of(where)
+        except ConfigError as error:
+            message = f"{what}: where: {str(error).removeprefix('run.wait_for: ')}"
+            raise Persistent(message) from None
+
+
+# other runs
+
+
+async def call(run: Run, agent: Any, data: Any, *, subject: str | None, timeout: Duration | None) -> Any:
+    """Start a run of another agent of the app, by the one door, and wait for its output."""
+    with run.calling("run.call"):
+        name = _agent_name(run, agent)
+        what = f"agent {run.agent}: run.call({name!r})"
+        limit = None if timeout is None else _span(timeout, what)
+        key, shown, text = _identity(run, f"call {name}", (data, subject, timeout))
+        step = run.recorded(key)
+        if step is None:
+            step = await _start_child(run, name, data, subject, key, shown, text, limit)
+        ended = await _reach(run, step, f"{what}: it was not done")
+        return from_json(ended.result or "null")
+
+
+async def _start_child(
+    run: Run, name: str, data: Any, subject: str | None, key: str, shown: str, text: str, limit: Microseconds | None
+) -> Step:
+    """The event, the child's run and the step that waits for it are stored in one transaction."""
+    step = _new_step(run, key, shown, text, {})
+    until = _until_from(run, limit)
+    event = new_event(
+        "wakeful.call",
+        data,
+        source=f"/{run.app}/{run.agent}",
+        id=digest(run.root, key),
+        subject=subject,
+        **run.inherited(),
+        **{CALL_PATH: "/".join([*call_path(run), run.agent])},
+    )
+
+    def written(receipt: Receipt) -> str:
+        child = receipt.runs[0] if receipt.runs else None
+        return _info({"child": child, "agent": name, **until})
+
+    await run.save_facts()
+    receipt = await run.start_child(event, name, step, written)
+    if not receipt.runs:
+        failure = ChildFailed(f"agent {name} did not take it: the event {event.id} is {receipt.status}")
+        step.state, step.error = "failed", to_json(describe(failure)).decode()
+        await run.save(step)
+    return step
+
+
+def _agent_name(run: Run, agent: Any) -> str:
+    name = run.name_of_agent(agent)
+    path = [*call_path(run), run.agent]
+    if name is None:
+        shown = agent if isinstance(agent, str) else getattr(agent, "__name__", repr(agent))
+        message = (
+            f"agent {run.agent}: run.call({shown!r}): app {run.app} has no such agent.{did_you_mean(shown, run.agents)}"
+        )
+        raise Persistent(message)
+    if name in path:
+        message = (
+            f"agent {run.agent}: run.call({name!r}) goes round in a circle: {' → '.join([*path, name])}. "
+            "Each would wait for the next for ever; hand the work on with run.emit instead"
+        )
+        raise Persistent(message)
+    return name
+
+
+def call_path(run: Run) -> list[str]:
+    """The agents whose calls led to this run."""
+    path = run.event.extensions.get(CALL_PATH)
+    return path.split("/") if isinstance(path, str) and path else []
+
+
+# people
+
+
+async def ask(run: Run, question: str, *, to: str | None, schema: Any, timeout: Duration | None) -> Any:
+    """A person's answer, as what `schema` says."""
+    what = f"agent {run.agent}: run.ask({str(question)[:60]!r})"
+    if not isinstance(question, str) or not question.strip():
+        message = f"{what}: a question is a text that is not empty"
+        raise Persistent(message)
+    limit = None if timeout is None else _span(timeout, what)
+    reader = _reader(schema, what)
+    with run.calling("run.ask"):
+        shape = None if reader is None else to_json(reader.json_schema()).decode()
+        key, shown, text = _identity(run, "ask", (question, to, shape))
+        identifier = digest(run.root, key)
+        told = {"question": question, "to": to, "approval": identifier}
+        step, fresh = _begin(run, key, shown, text, told, limit)
+        if fresh:
+            await run.ask_person(step, Approval(identifier, question, to, shape, _until(step)))
+        while True:
+            ended = await _reach(run, step, f"{what}: nobody answered")
+            try:
+                return _read_answer(ended.result or "null", reader)
+            except ValidationError as error:
+                first = error.errors(include_url=False, include_input=False)[0]
+                step.state, step.result = "waiting", _info({**told, **_until_from(run, limit)})
+                again = f"the answer did not fit: {first['msg']}"
+                await run.ask_person(step, Approval(identifier, question, to, shape, _until(step)), again=again)
+
+
+def _reader(schema: Any, what: str) -> TypeAdapter[Any] | None:
+    if schema is None:
+        return None
+    try:
+        return TypeAdapter(schema)
+    except Exception as error:
+        message = f"{what}: schema={schema!r} cannot be validated: {str(error).splitlines()[0]}"
+        raise Persistent(message) from None
+
+
+def _read_answer(text: str, reader: TypeAdapter[Any] | None) -> Any:
+    return from_json(text) if reader is None else reader.validate_json(text)
+
+
+# what they share
+
+
+async def _reach(run: Run, step: Step, what: str, *, wait: Wait | None = None) -> Step:
+    """The step as it ended. Raises what it ended with."""
+    ended = step
+    if step.state == "waiting":
+        told = from_json(step.result or "{}")
+        until = told["until"]
+        await run.rest(step, until, wait=wait)
+        limit = until - step.started_at
+        remedy = "; give it a timeout= of its own" if told.get("limited") else ""
+        late = TimedOut(f"{what} within {readable(limit)}{remedy}")
+        ended = await run.end_wait(step, to_json(describe(late)).decode(), wait)
+    if ended.state == "failed":
+        raise marked(restore(from_json(ended.error or "{}")), step.key)
+    return ended
+
+
+def _begin(
+    run: Run, key: str, shown: str, text: str, told: dict[str, Any], limit: Microseconds | None
+) -> tuple[Step, bool]:
+    """What is recorded of a wait, or a new one that counts from now; and whether it is new."""
+    step = run.recorded(key)
+    if step is not None:
+        return step, False
+    return _new_step(run, key, shown, text, {**told, **_until_from(run, limit)}), True
+
+
+def _until_from(run: Run, limit: Microseconds | None) -> dict[str, Any]:
+    until = run.clock.now() + (LIMIT_WITHOUT_TIMEOUT if limit is None else limit)
+    return {"until": until, "limited": limit is None}
+
+
+def _identity(run: Run, name: str, arguments: tuple[Any, ...]) -> tuple[str, str, str]:
+    digested, text = digest_of_arguments(arguments, {}, of=f"run.{name}")
+    key, shown = run.next_key(name, digested)
+    return key, shown, text
+
+
+def _new_step(run: Run, key: str, shown: str, text: str, told: dict[str, Any]) -> Step:
+    step = run.new_step(key, shown, "waiting", arguments=text[:ARGUMENTS_SHOWN])
+    step.result = _info(told)
+    step.tries = 0
+    return step
+
+
+def _info(told: dict[str, Any]) -> str:
+    return to_json(told).decode()
+
+
+def _until(step: Step) -> Microseconds:
+    return int(from_json(step.result or "{}")["until"])
+
+
+def _span(span: Duration, what: str) -> Microseconds:
+    try:
+        length = duration(span)
+    except (TypeError, ValueError) as error:
+        message = f"{what}: {error}"
+        raise Persistent(message) from None
+    if not 0 <= length <= LONGEST:
+        message = f"{what}: from 0 to {readable(LONGEST)}, not {span!r}"
+        raise Persistent(message)
+    return length
+
+
+def in_words(step: Step) -> str:
+    """What a run waits for, for people."""
+    told = from_json(step.result or "{}")
+    if "event" in told:
+        awaited = told["event"]
+        about = f" about {awaited['subject']}" if awaited["subject"] else ""
+        return f"waits for event {awaited['type']}{about}"
+    if "child" in told:
+        return f"waits for run {told['child']} of agent {told['agent']}"
+    if "question" in told:
+        whom = f" {told['to']}" if told["to"] else ""
+        return f"asks{whom}: {told['question']}"
+    return "sleeps"

@@ -1,0 +1,176 @@
+-- Order by key, and runs that gather events. Runs of a key have places; the first ones of it, as many as may have the key
+-- at once, are due, and the others have no due time until one of those is over.
+-- A priority moves a fresh run into the past by (priority + 10) minutes: the older of two due times goes first, so a low one
+-- that has waited long enough goes before a fresh high one.
+
+-- lock_keys(app, agent, key, most, blocks) --
+-- Whoever accepts or ends runs of a key has its row until the commit, before looking at any run of it. `most` is 0 where
+-- that is not to be changed. No new row is written for a key that is as it was, and it is locked all the same.
+insert into wakeful_key (app, agent, key, counter, most, blocks) values (:app, :agent, :key, 0, :most, :blocks)
+on conflict (app, agent, key) do update set most = excluded.most, blocks = excluded.blocks
+where excluded.most > 0 and (wakeful_key.most <> excluded.most or wakeful_key.blocks <> excluded.blocks)
+
+-- keys_of_runs(id) --
+select app, agent, key, seq from wakeful_run where id = :id and key is not null
+
+-- take_places(app, agent, key, many) --
+-- The last of so many new places.
+update wakeful_key set counter = counter + :many where app = :app and agent = :agent and key = :key
+returning app, agent, key, counter
+
+-- let_go(seq) --
+-- A run that is over has no place any more. A dead letter keeps it, where its agent says so.
+update wakeful_run set place = null
+where seq = :seq and place is not null
+  and (state in ('done', 'denied', 'cancelled') or (state = 'dead' and not exists (
+    select 1 from wakeful_key kept
+    where kept.app = wakeful_run.app and kept.agent = wakeful_run.agent and kept.key = wakeful_run.key and kept.blocks = 1)))
+
+-- promote(now, app, agent, key) --
+-- The first of a key may go, unless they still gather. Derived from the rows alone: doing it again changes nothing. Where
+-- several may go at once, each is due a microsecond after the one before it, so that they start in order.
+with first as materialized (
+  select seq, row_number() over (order by place desc) - 1 as behind
+  from (
+    select seq, place from wakeful_run
+    where app = :app and agent = :agent and key = :key and place is not null
+    order by place
+    limit coalesce((select max(most, 1) from wakeful_key where app = :app and agent = :agent and key = :key), 1)
+  ) as placed
+)
+update wakeful_run
+set due_at = case
+    when gathers_until > {now} then gathers_until
+    else {now} - coalesce((priority + 10) * 60000000, 0) - first.behind
+  end
+from first
+where wakeful_run.seq = first.seq and state = 'ready' and due_at is null
+returning id, app, agent
+
+-- queue_again(seq, place) --
+-- A run that a person lets go on waits for its turn, at the place it kept or at the end.
+update wakeful_run set place = coalesce(place, :place), due_at = null where seq = :seq
+
+-- open_of_key(app, agent, key) --
+-- Runs of a key that are not over, in their order.
+select app, agent, key, seq, id, state, token from wakeful_run
+where app = :app and agent = :agent and key = :key and place is not null
+  and state in ('ready', 'running', 'waiting', 'held', 'parked')
+order by place
+
+-- gathering_of_key(app, agent, key) --
+-- The run that the next event may join, or take the place of: the newest one that has not started.
+select app, agent, cast(:key as text), seq, id, gathering_since, gathered from wakeful_run
+where app = :app and agent = :agent and coalesce(key, '') = :key and state = 'ready' and gathering_since is not null
+  and token = 0
+order by seq desc limit 1
+
+-- supersede_run(now, seq, reason, outcome) --
+-- A newer one takes its place. No row comes back when it has started: whoever commits first wins.
+update wakeful_run
+set state = 'cancelled', reason = :reason, outcome = :outcome, due_at = null, place = null, finished_at = {now}
+where seq = :seq and state = 'ready' and token = 0
+returning seq
+
+-- supersede_admission(run_seq, reason) --
+update wakeful_admission set state = 'superseded', reason = :reason
+where (event_seq, agent) = (select event_seq, agent from wakeful_run where seq = :run_seq)
+  and run_id = (select id from wakeful_run where seq = :run_seq)
+
+-- ask_to_stop(now, seq, asked_by, note) --
+-- One that has started stops by itself. If it waits for time it is woken for that.
+update wakeful_run
+set cancel_at = {now}, cancel_by = :asked_by, cancel_note = :note,
+    due_at = case when state = 'waiting' then {now} else due_at end
+where seq = :seq and state in ('ready', 'running', 'waiting', 'held', 'parked') and cancel_at is null
+
+-- join_run(now, seq, many, most, latest, expires, priority) --
+-- So many more events for a run that gathers. No row comes back when it has started, or has no room. It is as urgent as its
+-- most urgent event, and expires with its last one.
+update wakeful_run
+set gathered = gathered + :many,
+    gathers_until = case when gathered + :many >= :most then {now} else gathers_until end,
+    due_at = case
+      when due_at is null or gathered + :many < :most then due_at
+      else {now} - coalesce((max(priority, :priority) + 10) * 60000000, 0)
+    end,
+    priority = max(priority, :priority),
+    expires_at = case
+      when expires_at is null then null
+      when :latest is null then max(expires_at, {now} + :expires)
+      else max(expires_at, min(:latest, {now} + coalesce(:expires, :latest)))
+    end
+where seq = :seq and state = 'ready' and token = 0 and gathered + :many <= :most
+returning seq, gathered
+
+-- insert_flow_run(now, id, root, app, agent, event_seq, latest, expires, key, place, priority, since, wait, longest, gathered) --
+-- One with a place becomes due when its turn comes. One that gathers waits, for a newer event at most until `longest` after
+-- the first.
+insert into wakeful_run
+  (id, root, app, agent, event_seq, state, created_at, expires_at, key, place, priority, gathered, gathering_since,
+   gathers_until, due_at)
+select :id, :root, :app, :agent, :event_seq, 'ready', {now},
+  case when :latest is null then {now} + :expires else min(:latest, coalesce({now} + :expires, :latest)) end,
+  :key, :place, :priority, :gathered,
+  case when :wait is null then null else coalesce(:since, {now}) end,
+  case when :longest is null then {now} + :wait else min({now} + :wait, coalesce(:since, {now}) + :longest) end,
+  case
+    when :place is not null then null
+    when coalesce(:wait, 0) = 0 then {now} - coalesce((:priority + 10) * 60000000, 0)
+    when :longest is null then {now} + :wait
+    else min({now} + :wait, coalesce(:since, {now}) + :longest)
+  end
+where true
+on conflict (id) do nothing
+returning id, seq
+
+-- insert_member(run_seq, event_seq, position) --
+insert into wakeful_batch (run_seq, event_seq, position) values (:run_seq, :event_seq, :position)
+on conflict (run_seq, event_seq) do nothing
+
+-- copy_members(run_seq, again_seq) --
+-- A run that is done again is over the same events.
+insert into wakeful_batch (run_seq, event_seq, position)
+select :again_seq, event_seq, position from wakeful_batch where run_seq = :run_seq
+
+-- load_members(run_seq) --
+select member.run_seq, event.envelope
+from wakeful_batch member join wakeful_event event on event.seq = member.event_seq
+where member.run_seq = :run_seq order by member.position
+
+-- state_of_key(app, agent, key) --
+-- What an agent keeps for a key. The key has one run at a time, so nobody else would save it.
+insert into wakeful_state (app, agent, key) values (:app, :agent, :key)
+on conflict (app, agent, key) do update set agent = excluded.agent
+returning agent, key, value, version
+
+-- list_members(run_seq) --
+select event.source, event.id, event.type, event.key, event.envelope
+from wakeful_batch member join wakeful_event event on event.seq = member.event_seq
+where member.run_seq = :run_seq order by member.position
+
+-- flow_of_run(seq) --
+-- How it stands to others of its key: how many are before it, the first of those, and how many wait behind a dead letter.
+select run.key, run.priority, run.gathering_since, run.gathers_until, run.gathered,
+  case when run.place is not null and run.state = 'ready' and run.due_at is null then (
+    select count(*) from wakeful_run ahead
+    where ahead.app = run.app and ahead.agent = run.agent and ahead.key = run.key and ahead.place < run.place)
+  end,
+  (
+    select ahead.id from wakeful_run ahead
+    where ahead.app = run.app and ahead.agent = run.agent and ahead.key = run.key and ahead.place < run.place
+    order by ahead.place limit 1
+  ),
+  (
+    select ahead.state from wakeful_run ahead
+    where ahead.app = run.app and ahead.agent = run.agent and ahead.key = run.key and ahead.place < run.place
+    order by ahead.place limit 1
+  ),
+  case when run.state = 'dead' and run.place is not null then (
+    select count(*) from wakeful_run behind
+    where behind.app = run.app and behind.agent = run.agent and behind.key = run.key and behind.place > run.place)
+  end
+from wakeful_run run where run.seq = :seq
+
+-- keyed_agents() --
+select distinct agent from wakeful_key where key <> ''

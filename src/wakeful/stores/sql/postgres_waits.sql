@@ -1,0 +1,93 @@
+-- What must differ on PostgreSQL about waits, each with its reason.
+
+-- insert_wait(now, run_seq, key, type, subject, condition, variables) --
+-- differs: an event that is being accepted at this moment does not see this wait, nor is it seen from here. It stays unsettled
+-- until every transaction that was under way then has ended, and somebody has looked again.
+insert into wakeful_wait
+  (run_seq, key, app, type, subject, condition, variables, settled, registered_at)
+select seq, :key, app, :type, :subject, :condition, :variables, 0, {now}
+from wakeful_run where seq = :run_seq
+on conflict (run_seq, key) do nothing
+
+-- find_waits(app, type, subject) --
+-- differs: two lookups, so that no plan reads all waits for a type.
+select run_seq, key, condition, variables from (
+  select run_seq, key, condition, variables, registered_at from wakeful_wait
+  where app = :app and type = :type and subject = '' and event_seq is null
+  union all
+  select run_seq, key, condition, variables, registered_at from wakeful_wait
+  where app = :app and type = :type and subject = :subject and subject <> '' and event_seq is null
+) as waiting
+order by run_seq, registered_at, key
+
+-- awaited_about(app, type, subject, skip, run_seq) --
+-- differs: by the transaction that wrote it, an event that the run could not see when it was made. Numbers start anew where a
+-- database was restored from a dump: then only what comes from now on is found, as it comes. `app || ''` keeps the planner
+-- from walking along all events of a type.
+select event.seq, event.envelope from wakeful_run run
+cross join lateral (
+  select event.seq, event.envelope, event.written_in from wakeful_event event
+  where event.subject = :subject and event.app || '' = :app and event.type || '' = :type
+    and event.written_in >= pg_snapshot_xmin(run.made_in)
+    and not pg_visible_in_snapshot(event.written_in, run.made_in)
+    and event.state in ('accepted', 'unmatched')
+) event
+where run.seq = :run_seq and event.seq <> run.event_seq
+  and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = event.seq)
+  and not exists (select 1 from wakeful_batch own where own.run_seq = :run_seq and own.event_seq = event.seq)
+order by event.written_in, event.seq limit 100 offset :skip
+
+-- awaited(app, type, skip, run_seq) --
+-- differs: as awaited_about.
+select event.seq, event.envelope from wakeful_run run
+cross join lateral (
+  select event.seq, event.envelope, event.written_in from wakeful_event event
+  where event.app = :app and event.type = :type
+    and event.written_in >= pg_snapshot_xmin(run.made_in)
+    and not pg_visible_in_snapshot(event.written_in, run.made_in)
+    and event.state in ('accepted', 'unmatched')
+) event
+where run.seq = :run_seq and event.seq <> run.event_seq
+  and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = event.seq)
+  and not exists (select 1 from wakeful_batch own where own.run_seq = :run_seq and own.event_seq = event.seq)
+order by event.written_in, event.seq limit 100 offset :skip
+
+-- waits_of_run(run_seq) --
+-- differs: `coalesce` keeps the planner from walking along the index of everything that is waited for.
+select key, app, type, subject, condition, variables from wakeful_wait
+where run_seq = :run_seq and coalesce(event_seq, 0) = 0
+order by registered_at, key
+
+-- close_wait(run_seq, key) --
+-- differs: as waits_of_run.
+delete from wakeful_wait where run_seq = :run_seq and key = :key and coalesce(event_seq, 0) = 0
+
+-- close_waits(run_seq) --
+-- differs: as waits_of_run.
+delete from wakeful_wait where run_seq = :run_seq and coalesce(event_seq, 0) = 0
+
+-- take_event(run_seq, key, event_seq) --
+-- differs: as waits_of_run.
+update wakeful_wait set event_seq = :event_seq, settled = 1
+where run_seq = :run_seq and key = :key and coalesce(event_seq, 0) = 0
+  and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = :event_seq)
+returning run_seq
+
+-- wake_run(now, seq, reason) --
+-- differs: `state || ''` keeps the planner from walking along an index of all runs in this state.
+update wakeful_run set state = 'ready', due_at = {now}, reason = :reason
+where seq = :seq and state || '' = 'waiting' and error is null
+returning app, agent
+
+-- end_of_run(id) --
+-- differs: as wake_run.
+select state, output, error, reason from wakeful_run
+where id = :id and state || '' in ('done', 'dead', 'denied', 'cancelled')
+
+-- snapshot_end() --
+-- differs: exists only here. Every transaction that is under way now has a number below this one.
+select cast(cast(pg_snapshot_xmax(pg_current_snapshot()) as text) as bigint)
+
+-- snapshot_begin() --
+-- differs: exists only here. Every transaction below this number has ended.
+select cast(cast(pg_snapshot_xmin(pg_current_snapshot()) as text) as bigint)

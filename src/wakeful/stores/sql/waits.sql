@@ -1,0 +1,169 @@
+-- What runs wait for: events, other runs, people. A wait is a step in the state `waiting`; whoever brings what it waits for
+-- ends that step, and makes its run ready.
+
+-- register_step(run_seq, token, key, name, position, attempt, arguments, result, started_at, finished_at) --
+-- The step of a wait. One that was answered meanwhile stays as it is; the row is locked all the same, so that an answer that
+-- is on its way is either seen by the next statement, or sees the run as waiting.
+insert into wakeful_step
+  (run_seq, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
+select seq, :key, :name, 'waiting', :position, 0, :attempt, :arguments, :result, null, :started_at, :finished_at
+from wakeful_run where seq = :run_seq and token = :token
+on conflict (run_seq, key) do update set attempt = excluded.attempt where wakeful_step.state = 'waiting'
+
+-- ask_step_again(run_seq, key, result) --
+-- It was answered, but not in a way that the code can read.
+update wakeful_step set state = 'waiting', result = :result where run_seq = :run_seq and key = :key and state = 'done'
+
+-- insert_wait(now, run_seq, key, type, subject, condition, variables) --
+-- SQLite has one writer: an event is either there already, and is found, or comes later, and finds this.
+insert into wakeful_wait
+  (run_seq, key, app, type, subject, condition, variables, settled, registered_at)
+select seq, :key, app, :type, :subject, :condition, :variables, 1, {now}
+from wakeful_run where seq = :run_seq
+on conflict (run_seq, key) do nothing
+
+-- any_wait() --
+-- Does anything wait for an event at all?
+select 1 from wakeful_wait where event_seq is null limit 1
+
+-- find_waits(app, type, subject) --
+-- Who waits for an event like this one, in the order in which they asked.
+select run_seq, key, condition, variables from wakeful_wait
+where app = :app and type = :type and subject in ('', :subject) and event_seq is null
+order by run_seq, registered_at, key
+
+-- waits_of_run(run_seq) --
+-- What a run waits for still.
+select key, app, type, subject, condition, variables from wakeful_wait
+where run_seq = :run_seq and event_seq is null
+order by registered_at, key
+
+-- awaited_about(app, type, subject, skip, run_seq) --
+-- Events that came since the run was made, oldest first: neither its own, nor what an earlier wait of it took. A later run
+-- of a family was made later than its event.
+select event.seq, event.envelope from wakeful_event event join wakeful_run run on run.seq = :run_seq
+where event.app = :app and event.subject = :subject and event.type = :type and event.seq > run.event_seq
+  and event.state in ('accepted', 'unmatched')
+  and (run.id = run.root or event.accepted_at >= run.created_at)
+  and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = event.seq)
+  and not exists (select 1 from wakeful_batch own where own.run_seq = :run_seq and own.event_seq = event.seq)
+order by event.seq limit 100 offset :skip
+
+-- awaited(app, type, skip, run_seq) --
+-- As awaited_about, whatever they are about.
+select event.seq, event.envelope from wakeful_event event join wakeful_run run on run.seq = :run_seq
+where event.app = :app and event.type = :type and event.seq > run.event_seq
+  and event.state in ('accepted', 'unmatched')
+  and (run.id = run.root or event.accepted_at >= run.created_at)
+  and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = event.seq)
+  and not exists (select 1 from wakeful_batch own where own.run_seq = :run_seq and own.event_seq = event.seq)
+order by event.seq limit 100 offset :skip
+
+-- take_event(run_seq, key, event_seq) --
+-- No row comes back when the wait is over, or another one of its run has this event.
+update wakeful_wait set event_seq = :event_seq, settled = 1
+where run_seq = :run_seq and key = :key and event_seq is null
+  and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = :event_seq)
+returning run_seq
+
+-- answer_step(now, run_seq, key, state, result, error) --
+-- What was waited for is there. No row comes back when the wait is over.
+update wakeful_step set state = :state, result = :result, error = :error, finished_at = {now}
+where run_seq = :run_seq and key = :key and state = 'waiting'
+returning run_seq
+
+-- wake_run(now, seq, reason) --
+-- Unless it runs, is held or parked, or waits for its next attempt after a failure.
+update wakeful_run set state = 'ready', due_at = {now}, reason = :reason
+where seq = :seq and state = 'waiting' and error is null
+returning app, agent
+
+-- answered_steps(run_seq, key) --
+-- Has a step that a run waits for been answered?
+select run_seq from wakeful_step where run_seq = :run_seq and key = :key and state <> 'waiting'
+
+-- step_of_run(run_seq, key) --
+select run_seq, key, name, state, result, error, arguments, tries, attempt, position, started_at, finished_at
+from wakeful_step where run_seq = :run_seq and key = :key
+
+-- end_step(now, run_seq, token, key, error) --
+-- What it waited for did not come in time. Fenced; no row comes back when it was answered at the last moment.
+update wakeful_step set state = 'failed', error = :error, finished_at = {now}
+where run_seq = :run_seq and key = :key and state = 'waiting'
+  and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
+returning run_seq
+
+-- close_wait(run_seq, key) --
+delete from wakeful_wait where run_seq = :run_seq and key = :key and event_seq is null
+
+-- close_waits(run_seq) --
+-- A run that is over waits for nothing.
+delete from wakeful_wait where run_seq = :run_seq and event_seq is null
+
+-- settle_waits(run_seq) --
+update wakeful_wait set settled = 1 where run_seq = :run_seq and settled = 0
+
+-- unsettled_waits(now, app, older) --
+-- Runs whose waits nobody has looked after: their process died right after it had registered them.
+select distinct run_seq from wakeful_wait where app = :app and settled = 0 and registered_at <= {now} - :older
+
+-- adopt_run(id, parent_seq, parent_key) --
+-- Called by another run, which waits for its output.
+update wakeful_run set parent_seq = :parent_seq, parent_key = :parent_key where id = :id
+
+-- end_of_run(id) --
+-- How a run that was called ended, if it has.
+select state, output, error, reason from wakeful_run where id = :id and state in ('done', 'dead', 'denied', 'cancelled')
+
+-- open_approval(now, id, run_seq, token, key, app, agent, question, asked_of, schema, due_at) --
+-- One that was withdrawn with its run is asked again when that is replayed.
+insert into wakeful_approval (id, app, agent, run_seq, key, question, asked_of, schema, state, asked_at, due_at)
+select :id, :app, :agent, seq, :key, :question, :asked_of, :schema, 'open', {now}, :due_at
+from wakeful_run where seq = :run_seq and token = :token and state = 'running'
+on conflict (id) do update
+set state = 'open', due_at = excluded.due_at, run_seq = excluded.run_seq, note = excluded.note, asked_at = excluded.asked_at
+where wakeful_approval.state in ('withdrawn', 'expired')
+
+-- find_approval(id) --
+select approval.id, approval.app, approval.agent, approval.run_seq, approval.key, approval.state, approval.schema,
+  approval.answered_by, approval.question, run.id
+from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq where approval.id = :id
+
+-- answer_approval(now, id, answer, operator, note) --
+-- The first answer stands: no row comes back for a second.
+update wakeful_approval set state = 'answered', answer = :answer, answered_by = :operator, note = :note, answered_at = {now}
+where id = :id and state = 'open'
+returning run_seq, key
+
+-- reopen_approval(id, note, due_at) --
+-- The answer did not fit what the code asked for.
+update wakeful_approval set state = 'open', due_at = :due_at, answer = null, answered_by = null, answered_at = null, note = :note
+where id = :id and state = 'answered'
+
+-- expire_approval(run_seq, key) --
+update wakeful_approval set state = 'expired' where run_seq = :run_seq and key = :key and state = 'open'
+
+-- withdraw_approvals(run_seq) --
+-- Of a run that is over.
+update wakeful_approval set state = 'withdrawn' where run_seq = :run_seq and state = 'open'
+
+-- page_of_approvals(state, after, most) --
+-- Newest first; `after` is the seq of the last one seen.
+select approval.seq, approval.id, approval.app, approval.agent, run.id, approval.question, approval.asked_of,
+  approval.schema, approval.state, approval.answer, approval.answered_by, approval.note, approval.asked_at, approval.due_at,
+  approval.answered_at
+from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq
+where (cast(:state as text) is null or approval.state = :state) and (cast(:after as bigint) is null or approval.seq < :after)
+order by approval.seq desc limit :most
+
+-- find_approvals(id, upper) --
+-- By id, or by the beginning of one.
+select approval.seq, approval.id, approval.app, approval.agent, run.id, approval.question, approval.asked_of,
+  approval.schema, approval.state, approval.answer, approval.answered_by, approval.note, approval.asked_at, approval.due_at,
+  approval.answered_at
+from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq
+where approval.id >= :id and approval.id < :upper order by approval.id limit 2
+
+-- waits_of_agent(run_seq) --
+-- What a run waits for, for people.
+select key, type, subject, condition, event_seq from wakeful_wait where run_seq = :run_seq order by registered_at, key

@@ -1,0 +1,38 @@
+"""What follows when runs are over, whichever way they ended: in the same transaction as their end.
+
+Each of these can be done again without harm: after a COMMIT whose answer was lost the whole ending is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from wakeful.model import Claim
+from wakeful.stores.base import Transaction
+from wakeful.stores.verbs.waits import Woken, close_waits, tell_parents
+
+
+class Ended(NamedTuple):
+    """A run that is over: done, dead, denied or cancelled."""
+
+    claim: Claim
+    state: str
+    output: str | None = None
+    error: str | None = None
+    reason: str | None = None
+    keeps_key: bool = False  # a dead letter that those behind it wait for
+
+
+def runs_ended(now: int | None, ended: Sequence[Ended]) -> Transaction[Woken]:
+    """What they waited for is closed, and who called them is told. Most runs have nothing of this, and cost nothing here."""
+    woken: Woken = []
+    waited = [one.claim for one in ended if one.claim.steps]
+    if waited:
+        yield from close_waits(waited)
+    called = [one for one in ended if one.claim.parent is not None]
+    if called:
+        woken += yield from tell_parents(
+            now, [(one.claim, one.state, one.output, one.error, one.reason) for one in called]
+        )
+    return woken

@@ -1,0 +1,98 @@
+"""Order by key: one row for each key, which whoever accepts or ends a run of it locks first.
+
+    lock ──► the verbs ──► pass_on ──► claims
+             insert runs      runs that are over let go of their places,
+             or end them      and the first ones of each key become due
+
+All keys of a transaction are locked before it looks at any run, in one order for everybody. So nobody waits in a circle; and
+a run that is accepted while the one before it ends is seen by one of the two: whichever comes second finds the rows of the
+first. Which run is next is derived from the rows every time, never counted: a repetition changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wakeful.model import Flow
+from wakeful.stores.base import (
+    AcceptEvents,
+    CloseRun,
+    CommitRun,
+    Count,
+    FeedEvents,
+    FinishRun,
+    RedoRun,
+    Row,
+    Transaction,
+)
+
+Lane = tuple[str, str, str]  # app, agent, key
+
+ENDS = frozenset({FinishRun, CommitRun, CloseRun})  # after which a run of the same key may be due
+BY_RUN = frozenset({RedoRun})  # requests that name a run by its id: whether it has a key is looked up
+
+
+@dataclass(slots=True)
+class Lanes:
+    """The keys that a transaction has locked, and the runs that it may end."""
+
+    settings: dict[Lane, tuple[int, int]] = field(default_factory=dict)  # how many at once (0: unchanged), and `blocks`
+    ending: set[int] = field(default_factory=set)
+    unordered: set[Lane] = field(default_factory=set)
+
+    def add(self, app: str, agent: str, flow: Flow) -> None:
+        if flow.key is None:
+            return
+        lane = (app, agent, flow.key)
+        self.settings[lane] = (flow.per_key or 0, int(flow.blocks))
+        if not flow.ordered:
+            self.unordered.add(lane)
+
+
+def lock(requests: Sequence[Any]) -> Transaction[Lanes | None]:
+    """Lock every key that these requests have to do with; None when there is none."""
+    lanes = Lanes()
+    named: list[str] = []
+    for request in requests:
+        kind = type(request)
+        if kind in ENDS:
+            claim = request.claim
+            if claim.key is not None:
+                lanes.settings.setdefault((claim.app, claim.agent, claim.key), (0, 1))
+                lanes.ending.add(claim.seq)
+        elif kind is AcceptEvents:
+            for arrival in request.arrivals:
+                for admission in arrival.admissions:
+                    if admission.flow is not None:
+                        lanes.add(request.app, admission.agent, admission.flow)
+        elif kind is FeedEvents:
+            for flow in request.flows.values():
+                lanes.add(request.app, request.agent, flow)
+        elif kind in BY_RUN:
+            named.append(request.id)
+    if named:
+        for app, agent, key, seq in (yield "keys_of_runs", [(one,) for one in sorted(set(named))]):
+            lanes.settings.setdefault((app, agent, key), (0, 1))
+            lanes.ending.add(seq)
+    if not lanes.settings:
+        return None
+    yield Count("lock_keys", [(*lane, *lanes.settings[lane]) for lane in sorted(lanes.settings)])
+    return lanes
+
+
+def pass_on(now: int | None, lanes: Lanes) -> Transaction[Sequence[Row]]:
+    """What is over lets go, and the next ones become due: (id, app, agent) of these."""
+    if lanes.ending:
+        yield Count("let_go", [(seq,) for seq in sorted(lanes.ending)])
+    ordered = sorted(set(lanes.settings) - lanes.unordered)
+    if not ordered:
+        return []
+    return (yield "promote", [(now, *lane) for lane in ordered])  # type: ignore[no-any-return]
+
+
+def take_places(counts: dict[Lane, int]) -> Transaction[dict[Lane, int]]:
+    """So many new places of each key, at its end: the first of them."""
+    rows = yield "take_places", [(*lane, counts[lane]) for lane in sorted(counts)]
+    return {(app, agent, key): counter - counts[app, agent, key] + 1 for app, agent, key, counter in rows}

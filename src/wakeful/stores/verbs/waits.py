@@ -1,0 +1,254 @@
+"""Durable waits: what a run waits for is registered when it is put away, and whoever brings it ends the step and wakes the run.
+
+    a run leaves ──► its waiting steps are stored ──► look: is it there already?  (an event, a child that is over, an answer)
+    an event, the end of a child, an answer comes ──► the step is ended ──► the run is ready
+
+An event is taken by one wait of a run at most, and by as many runs as wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic_core import from_json, to_json
+
+from wakeful.errors import ClaimLost
+from wakeful.model import Claim, Step
+from wakeful.stores.base import AnswerApproval, Answered, AskPerson, EndWait, LeaveRun, LookAgain, Matches, Transaction
+from wakeful.stores.verbs.refusal import lost
+
+Woken = list[tuple[str, str]]
+LOOKED_AT_ONCE = 100  # events, the limit of the queries
+
+
+def waiting_steps(request: LeaveRun) -> list[Step]:
+    return [step for step in request.steps if step.state == "waiting"]
+
+
+def store_waiting_steps(requests: Sequence[LeaveRun]) -> Transaction[None]:
+    """Before the runs themselves are moved: an answer that comes at the same time waits for these rows."""
+    rows = [step_row(request.claim, step) for request in requests for step in waiting_steps(request)]
+    if rows:
+        yield "register_step", sorted(rows, key=lambda row: (row[0], row[2]))
+
+
+def register_waits(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[None]:
+    """After the runs have been moved. What is there already wakes them at once."""
+    waiting = [one for one in requests if one.state == "waiting" and one.error is None and waiting_steps(one)]
+    rows = [
+        (now, one.claim.seq, wait.key, wait.type, wait.subject, wait.condition, wait.variables)
+        for one in waiting
+        for wait in one.waits
+    ]
+    given_up = [
+        (one.claim.seq, step.key)
+        for one in waiting
+        for step in one.claim.steps
+        if step.state == "waiting" and step.key not in {asked.key for asked in one.steps}
+    ]
+    if (
+        given_up
+    ):  # the handler does not wait for these any longer, or not yet again: then it will find what came meanwhile
+        yield "close_wait", given_up
+    if rows:
+        yield "insert_wait", rows
+    for request in waiting:
+        yield from look_for_children(now, request.claim.seq, waiting_steps(request))
+        if request.waits:
+            yield from look_for_events(now, request.claim.seq, request.matches)
+        keys = [(request.claim.seq, step.key) for step in waiting_steps(request)]
+        if (yield "answered_steps", keys):
+            request.woken = yield from wake(now, request.claim.seq, "what it waits for is there already")
+
+
+def look_for_children(now: int | None, run: int, steps: Sequence[Step]) -> Transaction[None]:
+    """Runs that were called and are over, although nobody told their caller: it called one that was there already."""
+    for step in steps:
+        child = from_json(step.result or "{}").get("child")
+        ended = (yield "end_of_run", [(child,)]) if child is not None else []
+        if ended:
+            state, output, error, reason = ended[0]
+            yield "answer_step", [(now, run, step.key, *answer_of(child, state, output, error, reason))]
+
+
+def look_for_events(now: int | None, run: int, matches: Matches | None) -> Transaction[bool]:
+    """The first fitting event for each open wait of a run, among those that came since the run was made."""
+    found = False
+    for key, app, type_, subject, condition, variables in (yield "waits_of_run", [(run,)]):
+        skip: int | None = 0
+        while skip is not None:
+            if subject:
+                events = yield "awaited_about", [(app, type_, subject, skip, run)]
+            else:
+                events = yield "awaited", [(app, type_, skip, run)]
+            skip = skip + LOOKED_AT_ONCE if len(events) == LOOKED_AT_ONCE else None
+            for seq, envelope in events:
+                if condition is not None and (matches is None or not matches(condition, variables, envelope)):
+                    continue
+                if (yield "take_event", [(run, key, seq)]):
+                    yield "answer_step", [(now, run, key, "done", envelope, None)]
+                    yield "accept_unmatched", [(seq,)]
+                    found = True
+                skip = None
+                break
+    return found
+
+
+def wake(now: int | None, run: int, reason: str) -> Transaction[Woken]:
+    return [(row[0], row[1]) for row in (yield "wake_run", [(now, run, reason)])]
+
+
+def bring_events(
+    now: int | None, app: str, events: Sequence[tuple[int, str, str | None, str]], matches: Matches | None
+) -> Transaction[tuple[Woken, set[int]]]:
+    """New events for those who wait. `events` is (seq, type, subject, envelope); returns who was woken, and which were taken."""
+    woken: Woken = []
+    taken: set[int] = set()
+    for seq, type_, subject, envelope in events:
+        served: set[int] = set()
+        for run, key, condition, variables in (yield "find_waits", [(app, type_, subject or "")]):
+            if run in served:
+                continue  # one event ends one wait of a run
+            if condition is not None and (matches is None or not matches(condition, variables, envelope)):
+                continue
+            if not (yield "take_event", [(run, key, seq)]):
+                continue
+            served.add(run)
+            taken.add(seq)
+            yield "answer_step", [(now, run, key, "done", envelope, None)]
+            woken += yield from wake(now, run, f"event {type_} came")
+    if taken:
+        yield "accept_unmatched", [(seq,) for seq in sorted(taken)]
+    return woken, taken
+
+
+def answer_of(
+    child: str, state: str, output: str | None, error: str | None, reason: str | None
+) -> tuple[str, str | None, str | None]:
+    """How the end of a child ends the step of its caller: (state, result, error)."""
+    if state == "done":
+        return "done", output or "null", None
+    told = from_json(error) if error else {}
+    why = f"{told['type']}: {told['message']}" if "message" in told else reason or "no reason was given"
+    failed = {
+        "type": "ChildFailed",
+        "kind": "wakeful.errors:ChildFailed",
+        "message": f"run {child} is {state}: {why}",
+        "failure": "persistent",
+        "traceback": told.get("traceback", ""),
+    }
+    return "failed", None, to_json(failed).decode()
+
+
+def tell_parents(
+    now: int | None, ended: Sequence[tuple[Claim, str, str | None, str | None, str | None]]
+) -> Transaction[Woken]:
+    """Runs that called others, and those are over now: (the child's claim, its state, output, error, reason)."""
+    woken: Woken = []
+    for claim, state, output, error, reason in ended:
+        if claim.parent is not None:
+            seq, key = claim.parent
+            if (yield "answer_step", [(now, seq, key, *answer_of(claim.id, state, output, error, reason))]):
+                woken += yield from wake(now, seq, f"run {claim.id}, which it called, is {state}")
+    return woken
+
+
+def close_waits(claims: Sequence[Claim]) -> Transaction[None]:
+    """Runs that are over wait for nothing any more. Those that never waited have nothing to close."""
+    rows = [(claim.seq,) for claim in claims if any(step.state == "waiting" for step in claim.steps)]
+    if rows:
+        yield "close_waits", rows
+        yield "withdraw_approvals", rows
+
+
+def end_waits(now: int | None, requests: Sequence[EndWait]) -> Transaction[list[Step | ClaimLost]]:
+    """Its time is over: is what it waited for there after all? Else the step has failed, with the error that is given."""
+    results: list[Step | ClaimLost] = []
+    for request in requests:
+        claim, key = request.claim, request.step.key
+        owned = yield "token_of_run", [(claim.seq,)]
+        if not owned or owned[0][1] != claim.token or owned[0][2] != "running":
+            results.append(lost(claim))
+            continue
+        yield "register_step", [step_row(claim, request.step)]
+        if request.wait is not None:
+            wait = request.wait
+            yield "insert_wait", [(now, claim.seq, key, wait.type, wait.subject, wait.condition, wait.variables)]
+            yield from look_for_events(now, claim.seq, request.matches)
+        yield from look_for_children(now, claim.seq, [request.step])
+        if (yield "end_step", [(now, claim.seq, claim.token, key, request.error)]):
+            yield "close_wait", [(claim.seq, key)]
+            yield "expire_approval", [(claim.seq, key)]
+        rows = yield "step_of_run", [(claim.seq, key)]
+        results.append(Step(*rows[0][1:]))
+    return results
+
+
+def ask_people(now: int | None, requests: Sequence[AskPerson]) -> Transaction[list[ClaimLost | None]]:
+    """The question and the step that waits for its answer."""
+    results: list[ClaimLost | None] = []
+    for request in requests:
+        claim, step, asked = request.claim, request.step, request.approval
+        owned = yield "token_of_run", [(claim.seq,)]
+        if not owned or owned[0][1] != claim.token or owned[0][2] != "running":
+            results.append(lost(claim))
+            continue
+        if request.again is None:
+            yield "register_step", [step_row(claim, step)]
+        else:
+            yield "ask_step_again", [(claim.seq, step.key, step.result)]
+        row = (now, asked.id, claim.seq, claim.token, step.key, request.app, claim.agent)
+        yield "open_approval", [(*row, asked.question, asked.asked_of, asked.schema, asked.due_at)]
+        if request.again is not None:
+            yield "reopen_approval", [(asked.id, request.again, asked.due_at)]
+        results.append(None)
+    return results
+
+
+def answer_approvals(now: int | None, requests: Sequence[AnswerApproval]) -> Transaction[list[Answered | None]]:
+    results: list[Answered | None] = []
+    for request in requests:
+        found = yield "find_approval", [(request.id,)]
+        if not found:
+            results.append(None)
+            continue
+        identifier, _, _, _, _, state, _, answered_by, _, run = found[0]
+        answered = yield "answer_approval", [(now, request.id, request.answer, request.operator, request.note)]
+        if not answered:
+            now_is = (yield "find_approval", [(request.id,)])[0]
+            results.append(
+                Answered(identifier, run, first=False, state=now_is[5], answered_by=now_is[7] or answered_by)
+            )
+            continue
+        seq, key = answered[0]
+        yield "answer_step", [(now, seq, key, "done", request.answer, None)]
+        request.woken = yield from wake(now, seq, f"answered by {request.operator}")
+        yield "insert_remedy", [(now, seq, "answer", request.operator, request.note, request.answer, None)]
+        results.append(Answered(identifier, run, first=True, state=state, answered_by=request.operator))
+    return results
+
+
+def look_again(now: int | None, requests: Sequence[LookAgain]) -> Transaction[list[None]]:
+    """Waits that were registered while events were being accepted, which may have been stored by now."""
+    for request in requests:
+        for run in request.runs:
+            if (yield from look_for_events(now, run, request.matches)):
+                request.woken += yield from wake(now, run, "what it waits for came at the same moment")
+            if run in request.settled:
+                yield "settle_waits", [(run,)]
+    return [None] * len(requests)
+
+
+def step_row(claim: Claim, step: Step) -> tuple[object, ...]:
+    return (
+        claim.seq,
+        claim.token,
+        step.key,
+        step.name,
+        step.position,
+        step.attempt,
+        step.arguments,
+        step.result,
+        step.started_at,
+        step.finished_at,
+    )

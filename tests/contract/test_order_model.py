@@ -1,0 +1,261 @@
+"""Order and limits against whatever may happen: hypothesis makes up histories of two processes on one store.
+
+Events of several keys come, runs are claimed, end well or badly, wait, are given back by processes that die, are replayed and
+discarded. After every move, and at the end, once all that may run has run:
+
+    never more runs of a key at once than it may have      they start in the order of their acceptance
+    every event has exactly one admission                  what joined, gave way or was skipped says so
+    nobody starves: only what is behind a dead letter that keeps its place is left
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from typing import Any, Literal
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from support.stores import APP, Onlooker, an_arrival
+from wakeful.clock import SECOND, VirtualClock
+from wakeful.model import WENT_WELL, Claim, Flow, Outcome
+from wakeful.runtime import open_database
+from wakeful.stores.base import AcceptEvents, BuryProcess, ClaimRuns, FinishRun, LeaveRun, RedoRun, RegisterProcess
+from wakeful.stores.store import DatabaseStore
+
+LEASE = 10**9 * SECOND
+FLOWS: dict[str, Flow] = {
+    "block": Flow(),
+    "pass": Flow(blocks=False),
+    "two": Flow(per_key=2, blocks=False),
+    "skip": Flow(overlap="skip", blocks=False),
+    "replace": Flow(overlap="replace", blocks=False),
+    "debounce": Flow(debounce=(5 * SECOND, 12 * SECOND), blocks=False),
+    "batch": Flow(batch=(3, 5 * SECOND), blocks=False),
+    "loose": Flow(per_key=None, batch=(3, 5 * SECOND), blocks=False),
+    "ranked": Flow(priority=3),
+}
+TABLES = ("event", "admission", "run", "attempt", "process", "key", "batch", "remedy", "alarm")
+OPEN = ("ready", "running", "waiting", "held", "parked")
+
+agents = st.sampled_from(sorted(FLOWS))
+keys = st.sampled_from(["a", "b"])
+
+
+def flow_of(agent: str, key: str) -> Flow:
+    flow = FLOWS[agent]
+    return Flow(
+        "" if agent == "loose" else key,
+        flow.per_key,
+        flow.blocks,
+        flow.overlap,
+        flow.debounce,
+        flow.batch,
+        flow.priority,
+        flow.expires,
+    )
+
+
+class OrderMachine(RuleBasedStateMachine):
+    """One history. `url` is set on a subclass for each database."""
+
+    url = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.clock = VirtualClock()
+        self.numbers = itertools.count(1)
+        self.stores = [self.run(self.open()), self.run(self.open())]
+        self.onlooker = Onlooker(self.url)
+        for table in TABLES:
+            self.look(f"delete from wakeful_{table}")
+        self.processes = ["", ""]
+        self.claims: dict[str, Claim] = {}
+        self.accepted: dict[str, tuple[str, str]] = {}  # event: its agent and key
+        self.begun: dict[tuple[str, str], list[int]] = {}  # by agent and key: the places of first starts
+
+    def run(self, work: Any) -> Any:
+        return self.runner.run(work)
+
+    async def open(self) -> DatabaseStore:
+        store = DatabaseStore(open_database(self.url, self.clock))
+        await store.open(migrate=store.dialect == "sqlite")
+        return store
+
+    def look(self, sql: str) -> list[Any]:
+        rows: list[Any] = self.run(self.onlooker.query(sql))
+        return rows
+
+    def teardown(self) -> None:
+        try:
+            self.come_to_rest()
+        finally:
+            self.run(self.onlooker.close())
+            for store in self.stores:
+                self.run(store.close())
+            self.runner.close()
+
+    # what happens
+
+    @initialize()
+    def begin(self) -> None:
+        for number in range(2):
+            self.enter(number)
+
+    def enter(self, number: int) -> None:
+        self.processes[number] = f"process {next(self.numbers)}"
+        self.run(self.stores[number].register(RegisterProcess(self.processes[number], "host", 1, LEASE)))
+
+    @rule(agent=agents, key=keys, many=st.sampled_from([1, 1, 2, 5]), at=st.integers(0, 1))
+    def accept(self, agent: str, key: str, many: int, at: int) -> None:
+        """Several events of one key, in one request or each in its own."""
+        arrivals = []
+        for _ in range(many):
+            identifier = str(next(self.numbers))
+            arrival = an_arrival(identifier, agents=[agent])
+            arrival.admissions[0].flow = flow_of(agent, key)
+            self.accepted[identifier] = (agent, key)
+            arrivals.append(arrival)
+        receipts = self.run(self.stores[at].accept(AcceptEvents(APP, arrivals)))
+        assert [receipt.status for receipt in receipts] == ["accepted"] * many
+
+    @rule(agent=agents, most=st.sampled_from([1, 3, 10]), at=st.integers(0, 1))
+    def claim(self, agent: str, most: int, at: int) -> None:
+        self.take(agent, most, at)
+
+    def take(self, agent: str, most: int, at: int) -> int:
+        self.clock.move("1ms")  # as it does: two that become due in the same microsecond have no order
+        request = ClaimRuns(APP, self.processes[at], lambda: [(agent, most)], lambda: True)
+        places = {row[0]: (row[1], row[2]) for row in self.look("select id, key, place from wakeful_run")}
+        claims = self.run(self.stores[at].claim(request, now=True)).claims
+        for claim in sorted(claims, key=lambda one: places[one.id][1] or 0):
+            key, place = places[claim.id]
+            assert claim.id not in self.claims
+            self.claims[claim.id] = claim
+            assert len(claim.events) == (claim.gathered if claim.gathered > 1 else 0)
+            if claim.first_start and place is not None:
+                begun = self.begun.setdefault((claim.agent, key), [])
+                assert all(before < place for before in begun), "a later one started first"
+                begun.append(place)
+        return len(claims)
+
+    @precondition(lambda self: self.claims)
+    @rule(data=st.data(), state=st.sampled_from(["done", "done", "dead", "denied"]))
+    def finish(self, data: Any, state: Literal["done", "dead", "denied"]) -> None:
+        claim = self.claims.pop(data.draw(st.sampled_from(sorted(self.claims))))
+        outcome = WENT_WELL if state == "done" else Outcome("failed")
+        self.run(self.of(claim).finish(FinishRun(claim, state, outcome=outcome)))
+
+    @precondition(lambda self: self.claims)
+    @rule(data=st.data(), state=st.sampled_from(["ready", "waiting"]))
+    def leave(self, data: Any, state: Literal["ready", "waiting"]) -> None:
+        claim = self.claims.pop(data.draw(st.sampled_from(sorted(self.claims))))
+        self.run(self.of(claim).leave(LeaveRun(claim, state, "waited", delay=3 * SECOND if state == "waiting" else 0)))
+
+    def of(self, claim: Claim) -> DatabaseStore:
+        return self.stores[self.processes.index(claim.process)]
+
+    @rule(at=st.integers(0, 1))
+    def die(self, at: int) -> None:
+        """A process dies with what it has; another one buries it and it comes back under another name."""
+        gone = self.processes[at]
+        self.run(self.stores[1 - at].bury(BuryProcess(gone, certain=True)))
+        self.claims = {run: claim for run, claim in self.claims.items() if claim.process != gone}
+        self.enter(at)
+
+    @rule(data=st.data(), discard=st.booleans(), at=st.integers(0, 1))
+    def redo(self, data: Any, discard: bool, at: int) -> None:
+        dead = sorted(row[0] for row in self.look("select id from wakeful_run where state = 'dead'"))
+        if dead:
+            request = RedoRun(data.draw(st.sampled_from(dead)), "ada", discard=discard)
+            self.run(self.stores[at].redo(request))
+
+    @rule(seconds=st.sampled_from([1, 4, 13]))
+    def wait(self, seconds: int) -> None:
+        self.clock.move(f"{seconds}s")
+
+    # what must be so
+
+    @invariant()
+    def never_more_at_once_than_may_be(self) -> None:
+        rows = self.look("select agent, key from wakeful_run where state = 'running' and key is not null")
+        for (agent, _), count in Counter((row[0], row[1]) for row in rows).items():
+            assert count <= (FLOWS[agent].per_key or count)
+
+    @invariant()
+    def every_event_is_accounted_for(self) -> None:
+        rows = self.look(
+            "select event.id, admission.state, admission.run_id, run.state, admission.reason,"
+            " (select count(*) from wakeful_batch member where member.event_seq = event.seq), run.event_seq = event.seq"
+            " from wakeful_event event join wakeful_admission admission on admission.event_seq = event.seq"
+            " left join wakeful_run run on run.id = admission.run_id"
+        )
+        assert sorted(row[0] for row in rows) == sorted(self.accepted)
+        for event, state, run, run_state, reason, member_of, first in rows:
+            batched = FLOWS[self.accepted[event][0]].batch is not None
+            assert member_of == int(batched)
+            match state:
+                case "started":
+                    assert run_state is not None
+                    assert first
+                case "joined":
+                    assert batched
+                    assert not first
+                case "superseded":
+                    assert run is None or run_state == "cancelled"
+                    assert reason
+                case "skipped":
+                    assert run is None
+                    assert reason
+                case other:
+                    pytest.fail(f"event {event} is {other}")
+
+    def come_to_rest(self) -> None:
+        """Everything that may run does, and only what waits behind a dead letter is left."""
+        idle = 0
+        while idle < 3:
+            for run in sorted(self.claims):
+                claim = self.claims.pop(run)
+                self.run(self.of(claim).finish(FinishRun(claim, "done", outcome=WENT_WELL)))
+            claimed = sum(self.take(agent, 10, 0) for agent in sorted(FLOWS))
+            self.never_more_at_once_than_may_be()
+            idle = 0 if claimed else idle + 1
+            self.clock.move("20s")
+        self.every_event_is_accounted_for()
+        rows = self.look("select agent, key, place, state from wakeful_run where state <> 'done'")
+        stuck = {(row[0], row[1]): row[2] for row in rows if row[3] == "dead" and row[2] is not None}
+        for agent, key, place, state in rows:
+            if state in OPEN:
+                assert state == "ready"
+                assert place > stuck[agent, key]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_order_and_limits_hold_whatever_happens(store_url: str, dialect: str):
+    class Machine(OrderMachine):
+        url = store_url
+
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=30 if dialect == "sqlite" else 12,
+            stateful_step_count=40,
+            deadline=None,
+            database=None,
+            phases=[Phase.explicit, Phase.generate, Phase.shrink],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
