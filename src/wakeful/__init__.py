@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         WakefulError,
     )
     from wakeful.execution.actions import Operation, action
+    from wakeful.execution.circuits import Circuit
     from wakeful.execution.fanout import Outcome
     from wakeful.execution.options import Backoff, step
     from wakeful.execution.run import Run
@@ -35,6 +36,7 @@ __all__ = [
     "App",
     "Backoff",
     "ChildFailed",
+    "Circuit",
     "ConfigError",
     "Denied",
     "Event",
@@ -74,6 +76,7 @@ _HOMES = {
         "WakefulError",
     ),
     "wakeful.execution.actions": ("Operation", "action"),
+    "wakeful.execution.circuits": ("Circuit",),
     "wakeful.execution.fanout": ("Outcome",),
     "wakeful.execution.options": ("Backoff", "step"),
     "wakeful.execution.run": ("Run",),

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from wakeful.clock import Clock, Duration
 from wakeful.errors import ConfigError, did_you_mean
+from wakeful.execution.circuits import Circuit, read_circuits
 from wakeful.execution.options import AgentOptions, location, name_of, read_duration, read_options
 from wakeful.execution.versions import version_of
 from wakeful.intake.flow import FlowPlan, plan_flow
@@ -37,6 +38,7 @@ APP_OPTIONS = (
     "clock",
     "rules",
     "channels",
+    "circuits",
     "retention",
     "deduplication",
     "archive",
@@ -94,6 +96,7 @@ class App:
         clock: Clock | None = None,
         rules: tuple[Rule, ...] = DEFAULT_RULES,
         channels: Mapping[str, Channel] | None = None,
+        circuits: Mapping[str, Circuit] | None = None,
         retention: Duration | None = None,
         deduplication: Duration = DEDUPLICATION,
         archive: str | Path | None = None,
@@ -114,6 +117,7 @@ class App:
         self.in_flight = in_flight
         self.clock = clock
         self.rules = rules
+        self.circuits = read_circuits(circuits or {}, where=f"App({name!r})")
         self.agents: dict[str, Agent] = {}
         self.channels: dict[str, Channel] = {}
         self.channel("log", Log())

@@ -19,7 +19,10 @@ WakefulError
     ├── Transient          may work later: retried with backoff
     │   ├── RateLimited    told to wait: waits as told, uses up no attempt
     │   ├── NotSent        an action that certainly did nothing
-    │   └── StepTimeout    a step's own time limit ran out
+    │   ├── StepTimeout    a step's own time limit ran out
+    │   ├── LockTimeout    a lock was not free in time
+    │   ├── LockLost       a step was committed under a lock that was let go before: nothing was written
+    │   └── Stuck          the run made no progress for too long, and was interrupted
     ├── Persistent         will not work again: dead at once
     │   ├── InvalidData         the event's data does not fit the handler's model
     │   ├── InvalidKey          key= or priority= cannot be told for the event
@@ -150,6 +153,18 @@ class NotSent(Transient):
 
 class StepTimeout(Transient, TimeoutError):
     """A step's own time limit ran out."""
+
+
+class LockTimeout(Transient):
+    """A lock had another holder for as long as the run was to wait."""
+
+
+class LockLost(Transient):
+    """What was to be committed inside a lock came when the lock was not held any more. Nothing was written."""
+
+
+class Stuck(Transient):
+    """No step, no log line and no other sign of progress for longer than `stuck_after`: the attempt was interrupted."""
 
 
 class Persistent(Failure):

@@ -21,11 +21,13 @@ import structlog
 from wakeful.archive import append_to_day
 from wakeful.clock import Clock, Microseconds, SystemClock
 from wakeful.errors import StoreFull, StoreUnavailable
+from wakeful.execution.circuits import Circuits
 from wakeful.execution.executor import Executor
 from wakeful.execution.housekeeping import PAUSE, Housekeeper, Retention
 from wakeful.execution.lease import LEASE, Membership
 from wakeful.execution.reaper import Reaper
 from wakeful.execution.surroundings import Surroundings
+from wakeful.execution.watchdog import Watchdog
 from wakeful.execution.worker import Worker, limits_of
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
@@ -111,6 +113,7 @@ class Runtime:
             app=app.name,
             limits=limits_of(app.agents),
         )
+        self.circuits = Circuits(app.name, app.circuits, self.store, time_passes=clock.for_database() is None)
         self.surroundings = Surroundings(
             app.name,
             self.store,
@@ -124,6 +127,7 @@ class Runtime:
             matches=fits,
             channels=app.channels,
             sent=self._sent,
+            circuits=self.circuits,
         )
         self.settler: WaitSettler | None = None
         if self.database.dialect == "postgres":
@@ -148,6 +152,7 @@ class Runtime:
             limit=app.in_flight,
             time_passes=clock.for_database() is None,
         )
+        self.watchdog = Watchdog(app.name, app.agents, clock, lambda: self.worker.in_flight, self.database.renewer)
         every = 1.0 if self.database.dialect == "sqlite" else 5.0
         self.reaper = Reaper(
             self.store, lambda: self.membership.process, every=every, app=app.name, on_peers=self._note_peers
@@ -187,9 +192,15 @@ class Runtime:
         await self.membership.join()
         self._working = True
         await self.reaper.run_once()
+        await self.circuits.run_once()
         await self.worker.start()
         await self.courier.start()
         await self.reaper.start()
+        await self.circuits.start()
+        if self.clock.for_database() is None:  # under a virtual clock, whoever moves that says when to look
+            await self.watchdog.start()
+        else:
+            self.watchdog.watch_loop()
         if self.settler is not None:
             await self.settler.start()
         await self.housekeeper.start()
@@ -209,6 +220,7 @@ class Runtime:
             self.worker.claim_nothing_more()
             await self.housekeeper.stop()
             await self.reaper.stop()
+            await self.circuits.stop()
             if self.settler is not None:
                 await self.settler.stop()
             ends = time.monotonic() + (self.grace if grace is None else grace)
@@ -217,6 +229,7 @@ class Runtime:
             finally:
                 try:
                     await self.courier.stop(max(0.0, ends - time.monotonic()))
+                    await self.watchdog.stop()
                 finally:  # whatever else went wrong: others must not wait for the lease of a process that is gone
                     await self.membership.leave()
         if self._storing_alarms is not None:
@@ -234,6 +247,8 @@ class Runtime:
         self.store.journal.die()
         await self.housekeeper.stop()
         await self.reaper.stop()
+        await self.circuits.stop()
+        await self.watchdog.stop(silent=True)
         if self.settler is not None:
             await self.settler.stop()
         await self.worker.die()
@@ -248,8 +263,9 @@ class Runtime:
         while True:
             self.worker.look()
             await self.worker.settled()
-            if not await self.courier.drain():
-                return  # what was delivered may have made work: a channel can lead back in
+            # What was delivered may have made work: a channel can lead back in. And runs that were parked may come back.
+            if not await self.courier.drain() and not await self.circuits.tick():
+                return
 
     # hearing
 
@@ -269,6 +285,7 @@ class Runtime:
         self.worker.look(ready)
         if not ready.agents:
             self.courier.wake()
+            self.circuits.wake()
             self.worker.look_who_is_to_stop()
         if ready.app == self.app.name and not ready.agents:
             self.reaper.wake()

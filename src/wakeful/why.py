@@ -41,6 +41,8 @@ class Source(Protocol):
     async def delivery(self, identifier: str, /) -> Shown | None: ...
     async def removed_run(self, identifier: str, /) -> Shown | None: ...
     async def states(self, agent: str | None = None, /) -> list[Shown]: ...
+    async def locks_of(self, run: str, /) -> Shown: ...
+    async def circuits(self) -> list[Shown]: ...
     async def processes(self) -> list[Shown]: ...
     async def pauses(self) -> list[Shown]: ...
     async def limits(self, app: str, agent: str, /) -> Shown: ...
@@ -73,6 +75,9 @@ async def why(reader: Source, identifier: str) -> Shown | None:
             turn = await whose_turn(reader, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
             story += await tell_limits(reader, told, present)
+            story += await tell_stuck(reader, told)
+            story += await tell_locks(reader, told)
+            story += await tell_circuit(reader, told)
             story += await tell_alarms(reader, told["app"], told["deliveries"])
         elif run is None:
             story += tell_admission(admission)
@@ -122,6 +127,61 @@ async def tell_alarms(reader: Source, app: str, deliveries: list[Shown]) -> list
     keys = {key for one in channels for key in (f"channel/{app}/{one}", f"delivery/{app}/{one}/late")}
     found = (await reader.alarms(state="open"))["alarms"]
     return [f"An alarm is open: {one['text']}." for one in found if one["key"] in keys]
+
+
+async def tell_stuck(reader: Source, run: Shown) -> list[str]:
+    """Is it known to get nowhere?"""
+    if run["state"] != "running":
+        return []
+    key = f"stuck/{run['app']}/{run['agent']}/{run['id']}"
+    found = (await reader.alarms(state="open"))["alarms"]
+    return [f"An alarm is open: {one['text']}." for one in found if one["key"] == key]
+
+
+async def tell_locks(reader: Source, run: Shown) -> list[str]:
+    """What it has locked, and what it waits for."""
+    if run["state"] != "running":
+        return []
+    locks = await reader.locks_of(run["id"])
+    told = [
+        f'It holds lock "{one["name"]}" since {at(one["taken_at"])}'
+        + (f", and {number(one['waiting'], 'other run')} wait for it." if one["waiting"] else ".")
+        for one in locks["held"]
+    ]
+    for one in locks["waited_for"]:
+        words = f'It waits for lock "{one["name"]}" since {at(one["since"])}'
+        if one["run"] is None:
+            told.append(f"{words}; it is free now.")
+        else:
+            told.append(
+                f"{words}: run {one['run']} of agent {one['agent']} has it since {at(one['taken_at'])}. "
+                f"`wakeful why {one['run']}` tells what that one is doing."
+            )
+    return told
+
+
+async def tell_circuit(reader: Source, run: Shown) -> list[str]:
+    """What a parked run waits for, and when somebody tries."""
+    if run["state"] != "parked" or run["parked_for"] is None:
+        return []
+    found = [one for one in await reader.circuits() if (one["app"], one["name"]) == (run["app"], run["parked_for"])]
+    if not found:
+        return [
+            f"Nothing is known any more of circuit {run['parked_for']}; the next look of a worker lets it come back."
+        ]
+    circuit = found[0]
+    name, since, last = circuit["name"], at(circuit["changed_at"]), f"The last error was {circuit['error']}."
+    close = f"`wakeful circuits close {name}` does not wait for that."
+    match circuit["state"]:
+        case "open":
+            return [
+                f"Circuit {name} is open since {since}. {last} One run tries again at {at(circuit['next_at'])}. {close}"
+            ]
+        case "probing":
+            return [f"Circuit {name} is being tried by run {circuit['probe']} since {since}. {last} {close}"]
+        case _:
+            back = f"{number(circuit['parked'], 'parked run')} come back a few at a time"
+            return [f"Circuit {name} recovers since {since}: {back}, the next ones at {at(circuit['next_at'])}."]
 
 
 async def whose_turn(reader: Source, run: Shown) -> str | None:
@@ -340,6 +400,8 @@ def tell_attempts(attempts: list[Shown]) -> list[str]:
                 told.append(f"It was put away to wait{times} at {at(last['ended_at'])}.")
             case "held":
                 told.append(f"It was put aside for a person{times} at {at(last['ended_at'])}.")
+            case "parked":
+                told.append(f"It was parked{times} at {at(last['ended_at'])}, which used up no attempt.")
             case "dead":
                 told.append(f"It was given up{times} at {at(last['ended_at'])}: {problem}.")
             case other:
@@ -375,6 +437,8 @@ def tell_steps(run: Shown) -> list[str]:
             told.append(
                 f"Step {step['name']} had failed {number(step['tries'], 'time')}, with {failure(step['error'])}."
             )
+        elif step["state"] == "retrying" and step["tries"] == 0:
+            told.append(f"Step {step['name']} failed with {failure(step['error'])}; that used up no try.")
         elif step["state"] == "retrying":
             told.append(
                 f"Step {step['name']} failed {number(step['tries'], 'time')}, with {failure(step['error'])}; "

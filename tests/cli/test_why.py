@@ -29,6 +29,7 @@ def run(**changes):
         "event": {"source": "/web", "id": "e1", "type": "a", "key": "k1", "data": None}, "created_at": AT_NOON,
         "started_at": AT_NOON, "finished_at": AT_ONE, "due_at": None, "owner": None, "steps": [], "history": [],
         "remedies": [], "effects": [], "deliveries": [], "outcome": None, "outdated": False, "error": None,
+        "parked_for": None, **changes,
         "events": [{"source": "/web", "id": "e1", "type": "a", "key": "k1"}], "key": None, "priority": None,
         "gathers_until": None, "ahead": None, "behind": None,
         "parent": None, "children": [], **changes,
@@ -80,6 +81,12 @@ class Fake:
 
     async def states(self, agent=None, /):
         return [one for one in self._states if one["agent"] == agent]
+
+    async def locks_of(self, run, /):
+        return {"held": [], "waited_for": []}
+
+    async def circuits(self):
+        return []
 
     async def processes(self):
         return self._processes

@@ -55,6 +55,16 @@ ASKED: dict[str, tuple[object, ...]] = {
     "settle_effect": (None, "effect-20", "confirmed", None, "somebody", None),
     "clear_failed_effects": ("{run-21}",),
     "release_held_runs": (None, "run-22"),
+    "look_at_lock": ("app", "lock-5"),
+    "find_lock": ("app", "lock-5"),
+    "check_lock": ("app", "lock-5", 1, 5, 1),
+    "take_lock": (None, "app", "lock-5", 5, 1),
+    "free_lock": ("app", "lock-5", 5, 1),
+    "end_wait_for_lock": (5, "lock-5"),
+    "find_circuit": (None, "app", "stripe"),
+    "unpark_runs": (None, "app", "stripe", 4, "recovers"),
+    "not_closed": ("app", "stripe"),
+    "note_parked": (6, 1, "stripe"),
     "register_step": (28, 1, "step", "sleep", 0, 1, "[]", "{}", 1, 1),
     "find_waits": ("app", "paid", "subject-29"),
     "waits_of_run": (30,),
@@ -106,6 +116,16 @@ FILL = [
       position, opened_at, staged)
     select 'effect-' || n, 'run-' || n, n, 'app', 'agent', 'book', 'm:book', 'idempotent', $3, '[]', 0, 1, 0, n, 1
     from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_run (id, root, app, agent, event_seq, state, parked_for, token, created_at)
+    select 'parked-' || n, 'parked-' || n, 'app', 'agent', n, 'parked', 'stripe', 1, n
+    from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_circuit (app, name, state, failures, rest, next_at, probe_seq, changed_at)
+    select 'app', case n when 1 then 'stripe' else 'other-' || n end, 'open', 5, 1, 1, n, 1
+    from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_lock (app, name, token, run_seq, run_token, taken_at)
+    select 'app', 'lock-' || n, 1, n, 1, n from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_lock_wait (run_seq, name, app, run_token, since)
+    select n, 'lock-' || n, 'app', 1, n from generate_series($1::bigint, $2::bigint) n""",
     """insert into wakeful_step (run_seq, key, name, state, position, tries, attempt, started_at, finished_at)
     select n, 'step', 'sleep', 'waiting', 0, 0, 1, n, n from generate_series($1::bigint, $2::bigint) n""",
     """insert into wakeful_wait (run_seq, key, app, type, subject, settled, registered_at)

@@ -114,7 +114,11 @@ def test_every_option_of_agents_and_steps_is_documented(heading: str, kind: type
     assert set(documented) - {"name"} == {one.name for one in fields(kind)} - {"name"}
     for name, text in documented.items():
         default = getattr(defaults, name, None)
-        if isinstance(default, int):
+        if isinstance(default, str):
+            assert text.strip('`"') == default, name
+        elif isinstance(default, int) and text.endswith('"`'):
+            assert duration(text.strip('`"')) == default, name
+        elif isinstance(default, int):
             assert text == str(default), name
         elif isinstance(default, Backoff):
             assert same_backoff(eval(text.strip("`"), {"Backoff": Backoff}), default), name  # noqa: S307 our own page
@@ -163,7 +167,20 @@ def test_every_public_name_is_used_or_explained():
 
 def test_everything_on_a_run_is_documented():
     text = "\n".join(article.text for article in ARTICLES)
-    for name in ("event", "attempt", "log", "now", "uuid", "random", "step", "map", "emit", "transaction"):
+    for name in (
+        "event",
+        "attempt",
+        "log",
+        "now",
+        "uuid",
+        "random",
+        "step",
+        "map",
+        "emit",
+        "transaction",
+        "lock",
+        "progress",
+    ):
         assert hasattr(Run, name) or name in Run.__init__.__code__.co_names
         assert f"run.{name}" in text, name
 

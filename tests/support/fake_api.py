@@ -138,6 +138,19 @@ APPROVAL = {
     "due_at": "1970-01-01T01:00:01Z",
     "answered_at": None,
 }
+CIRCUIT = {
+    "app": "shop",
+    "name": "stripe",
+    "state": "open",
+    "failures": 5,
+    "error": "ConnectionError: refused",
+    "rest": 30.0,
+    "next_at": "1970-01-01T00:00:31Z",
+    "came_back": 0,
+    "changed_at": "1970-01-01T00:00:01Z",
+    "probe": None,
+    "parked": 7,
+}
 CURSOR = "page-2"
 
 
@@ -237,6 +250,9 @@ class FakeReader:
         self._ask(agent=agent)
         both = [STATE, {**STATE, "app": "desk"}]
         return both if agent in (None, "counter") else []
+
+    async def circuits(self) -> list[dict[str, Any]]:
+        return [CIRCUIT, {**CIRCUIT, "app": "desk"}]
 
     async def events_to_feed(self, agent, prefix, /, *, app, since, until, after, most, whole) -> list[StoredEvent]:
         envelope = '{"source": "/shop", "id": "1", "type": "order.created"}' if whole else None

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute
 
 from wakeful.api.alarms import alarm_routes
 from wakeful.api.approvals import approval_routes
+from wakeful.api.circuits import circuit_routes
 from wakeful.api.deliveries import delivery_routes
 from wakeful.api.effects import effect_routes
 from wakeful.api.events import event_routes
@@ -51,6 +52,7 @@ def create_api(
         *pause_routes(reader, store, agents, settings),
         *redo_routes(reader, store, agents, settings),
         *stopping_routes(reader, store, agents, settings),
+        *circuit_routes(reader),
         *alarm_routes(reader),
         *openapi_routes(),
         *health_routes(reader),

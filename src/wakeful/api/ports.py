@@ -92,6 +92,10 @@ class Reader(redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading,
         """What agents keep from run to run."""
         ...
 
+    async def circuits(self) -> list[Shown]:
+        """Dependencies that are, or were, down."""
+        ...
+
     async def time(self) -> Microseconds:
         """The store's own time."""
         ...

@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "release": ("release", "let a held output out, although it did not pass its checks"),
     "deliveries": ("deliveries", "list messages on their way to channels; replay or discard dead ones"),
     "state": ("state", "show, set or clear what an agent keeps from run to run"),
+    "circuits": ("circuits", "list dependencies that are or were down; close a circuit by hand"),
+    "locks": ("locks", "list the locks that runs have now"),
     "replay": ("redo", "do again what failed, or with --again what went well"),
     "fork": ("fork", "do a run again from a step on, with what was finished before it"),
     "cancel": ("cancel", "stop runs at their next step, and undo what they did"),

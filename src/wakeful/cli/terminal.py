@@ -43,6 +43,9 @@ STYLES = {
     "open": "red",
     "answered": "green",
     "withdrawn": "dim",
+    "closed": "green",
+    "probing": "yellow",
+    "recovering": "yellow",
     "acknowledged": "yellow",
     "resolved": "green",
 }

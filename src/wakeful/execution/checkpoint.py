@@ -16,8 +16,9 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable
-from wakeful.errors import ClaimLost, Persistent, Transient, describe, restore, words_of
+from wakeful.errors import ClaimLost, LockLost, Persistent, Transient, describe, restore, words_of
 from wakeful.execution.call import call, is_async
+from wakeful.execution.circuits import Shut
 from wakeful.execution.options import StepOptions
 from wakeful.execution.retry import GiveUp, decide
 from wakeful.model import Step
@@ -88,16 +89,21 @@ class Checkpoint:
             self._tries, self._position = recorded.tries, recorded.position
             self._errors = from_json(recorded.error or "{}").get("tries", [])
             await run.wait_until(int(recorded.result or 0), recorded)
+        dependency = self._options.dependency
         while True:
+            if dependency is not None and (shut := await run.may_call(dependency)) is not None:
+                await run.park(shut)
             self._started = run.clock.now()
             try:
                 if transaction:
                     return await self._transact(returns), None
                 value = await self._call()
+                if dependency is not None:
+                    await run.called(dependency)
                 step = self.done(value)
                 return read_back(value, step.result or "null", returns, step=self._name), step
-            except ClaimLost:
-                raise  # nothing went wrong with the step: it is somebody else's now
+            except (ClaimLost, LockLost):
+                raise  # nothing went wrong with the step: it, or its lock, is somebody else's now
             except SystemExit as error:  # asyncio would let it end the whole process, out of whatever task it came
                 inside: Exception = Persistent(
                     f"step {self._name} called sys.exit({error.code!r}): return or raise instead"
@@ -106,7 +112,8 @@ class Checkpoint:
                 await self._after(inside)
                 continue
             except Exception as error:
-                await self._after(error)
+                shut = None if dependency is None else await run.called(dependency, error)
+                await self._after(error, shut)
                 continue
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
@@ -150,8 +157,8 @@ class Checkpoint:
             step.error = to_json({"tries": self._errors}).decode()
         return step
 
-    async def _after(self, error: Exception) -> None:
-        """Wait for the next try, or store the error and raise it."""
+    async def _after(self, error: Exception, shut: Shut | None = None) -> None:
+        """Wait for the next try, or store the error and raise it. While a circuit is open, no try is used up."""
         run, options = self._run, self._options
         self._tries += 1
         decision = decide(
@@ -165,6 +172,10 @@ class Checkpoint:
         ]
         step.error = to_json({**described, "tries": self._errors}).decode()
         step.tries = self._tries
+        if shut is not None:
+            self._tries -= 1
+            step.tries, step.state, step.result = self._tries, "retrying", str(run.clock.now())
+            await run.park(shut, step)
         if isinstance(decision, GiveUp):
             await run.save(step)
             raise marked(error, self._key)

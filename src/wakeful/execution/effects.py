@@ -42,6 +42,7 @@ from wakeful.errors import (
 from wakeful.execution.actions import Action, Operation, find_action
 from wakeful.execution.call import call, within_lease
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, marked
+from wakeful.execution.circuits import Shut
 from wakeful.model import Decision, Effect
 from wakeful.values import arguments_of, from_text, read_back, returns_of, to_text
 
@@ -159,6 +160,7 @@ class EffectCall:
         self._run = run
         self._action = action
         self._begun = False
+        self._shut: Shut | None = None
         self.effect = effect
 
     async def reach(self) -> Any:
@@ -181,6 +183,7 @@ class EffectCall:
 
     async def _do(self) -> Any:
         while not self._is_confirmed():
+            await self._park_if_down()
             try:
                 value = await self._call()
             except ClaimLost:
@@ -191,7 +194,9 @@ class EffectCall:
             except asyncio.CancelledError:
                 await self._cut_off()
                 raise
-            return await self._confirm(value)
+            confirmed = await self._confirm(value)
+            await self._run.called(self._action.options.dependency)
+            return confirmed
         return await self._read_result()
 
     def _is_confirmed(self) -> bool:
@@ -274,6 +279,13 @@ class EffectCall:
             run.outside(token)
             run.call_ends()
 
+    async def _park_if_down(self) -> None:
+        """What its action depends on is not called while it is known to be down."""
+        shut = await self._run.may_call(self._action.options.dependency)
+        if shut is not None:
+            await self._save("unknown" if self.effect.doubtful else "retrying", reason=f"not begun: {shut.reason}")
+            await self._run.park(shut)
+
     async def _read_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """As they are stored. Where a call may have been done already, it is no failure that they cannot be read now."""
         try:
@@ -303,6 +315,10 @@ class EffectCall:
             await self._save("unknown", reason=why)
 
     async def _go_on_after(self, error: Exception) -> None:
+        if self._begun:
+            self._shut = await self._run.called(self._action.options.dependency, error)
+        if self._shut is not None:
+            self.effect.tries -= 1  # no try is used up while its circuit is open
         step = after(self._action, error, self._facts(), chance=self._run.chance.uniform)
         if not self._begun and not isinstance(step, Fail):
             raise error
@@ -338,12 +354,15 @@ class EffectCall:
         effect, run = self.effect, self._run
         effect.due_at = run.clock.now() + delay
         await self._save(state, reason=why, error=error)
+        if self._shut is not None:
+            await run.park(self._shut)
         await run.wait_for_effect(effect.id, effect.due_at)
         effect.due_at = 0
 
     async def _look(self, find: Callable[..., Any], why: str) -> None:
         """Ask the action's own `find`, with the same arguments: what it found is the result, None means not done."""
         action, effect = self._action, self.effect
+        await self._park_if_down()
         arguments, keywords = action.read(effect.arguments)
         operation = Operation(effect.id, action.name, self._run.id, effect.tries)
         try:
@@ -357,10 +376,12 @@ class EffectCall:
             if text is not None:
                 from_text(text, returns_of(action.function), of=f"action {action.name}")
         except Exception as error:
+            await self._run.called(action.options.dependency, error)
             reason = f"{why}. find could not tell: {type(error).__name__}: {words_of(error)}"
             await self._save("held", reason=reason)
             await self._run.hold(f"{action.name}: {reason}")
             return
+        await self._run.called(action.options.dependency)
         if text is not None:
             await self._save("confirmed", result=text, reason="found by find")
         elif effect.tries >= action.options.attempts:

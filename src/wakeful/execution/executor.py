@@ -28,6 +28,7 @@ from wakeful.errors import (
     InvalidKey,
     Persistent,
     StateChanged,
+    Stuck,
     TooManyCrashes,
     Transient,
     UnfinishedCalls,
@@ -130,6 +131,7 @@ class Executor:
             except InvalidData as error:
                 misfit = error
         event = events[0]
+        run: Run | None = None
         structlog.contextvars.bind_contextvars(run=claim.id, agent=claim.agent, trace=event.traceparent)
         try:
             if (refusal := self._refuse_start(claim, agent)) is not None:
@@ -154,6 +156,9 @@ class Executor:
             # Not the handler's doing: settling it failed. It counts as a failure, so that it cannot go on for ever.
             self._log.exception("the executor failed")
             return await self._settle_failure(claim, agent, error)
+        finally:
+            if run is not None and run.locks_in_use:  # it has none any more, now that it is not running
+                self._around.lock_news.tell()
 
     def _refuse_start(self, claim: Claim, agent: Handler) -> FinishRun | None:
         """Runs that must not start: expired before their first start, or crashed too often."""
@@ -431,6 +436,22 @@ class Executor:
                 await self._store.leave(
                     LeaveRun(claim, "held", "held", reason=reason, steps=run.pending_steps, alarm=alarm)
                 )
+            case "parked":
+                shut = run.parked_for
+                place = None if shut is None else (self._around.app, shut.dependency)
+                why = None if shut is None else shut.reason
+                self._log.warning("parked", reason=why)
+                steps = run.pending_steps
+                await self._store.leave(LeaveRun(claim, "parked", "parked", reason=why, steps=steps, parked_for=place))
+            case "stuck":
+                limit, where = readable(agent.options.stuck_after), run.stuck_in or "?"
+                stuck = Stuck(f"no progress for {limit}, the stuck_after of agent {agent.name}: {where}")
+                if agent.options.on_stuck == "retry" or claim.committed is not None:  # what it staged is promised
+                    return await self._settle_failure(claim, agent, stuck, run.pending_steps)
+                self._log.warning("cancelled: it was stuck", reason=words_of(stuck))
+                described, why = to_json(describe(stuck)).decode(), f"stuck: {words_of(stuck)}"
+                ending = FinishRun(claim, "cancelled", error=described, reason=why, outcome=Outcome("cancelled"))
+                await self._store.finish(ending)
             case "released":
                 steps = run.pending_steps
                 await self._store.leave(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))

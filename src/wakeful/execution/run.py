@@ -28,6 +28,7 @@ from wakeful.execution import waiting
 from wakeful.execution.actions import Action, uses
 from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
+from wakeful.execution.circuits import Shut
 from wakeful.execution.compensation import compensate
 from wakeful.execution.effects import (
     EffectCall,
@@ -41,6 +42,7 @@ from wakeful.execution.effects import (
 )
 from wakeful.execution.fanout import gather_all
 from wakeful.execution.ledger import Ledger
+from wakeful.execution.locks import Lock, locks_held
 from wakeful.execution.options import StepOptions, location, name_of, options_of
 from wakeful.execution.outgoing import Outgoing
 from wakeful.execution.release import release
@@ -57,7 +59,7 @@ from wakeful.values import digest_of_arguments, to_text
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Interruption = Literal["waiting", "deadline", "released", "lost", "held", "cancelled"]
+Interruption = Literal["waiting", "deadline", "released", "lost", "held", "parked", "stuck", "cancelled"]
 
 # A call that has just ended may be on its way to the handler through tasks, gathers and groups, a turn of the event loop
 # for each: what it brings (the next call, or an error) comes before the run is put away.
@@ -102,6 +104,7 @@ class Run:
         self._cut: dict[str, list[str]] = {}  # effects that the handler stopped waiting for, by what it asked for
         self._calls = 0  # of actions, under way now
         self.held_for: str | None = None
+        self.parked_for: Shut | None = None
         self.outgoing = Outgoing()
         self._state = (
             None
@@ -117,6 +120,10 @@ class Run:
         self._releasing = False
         self._random: Random | None = None
         self._log: RunLog | None = None
+        self.locks_in_use: set[str] = set()  # that a branch of the handler has, or is asking for
+        self.progress_at = surroundings.clock.now()
+        self.stuck_in: str | None = None
+        self._under_way: list[str] = []  # steps, actions and transactions
         self.interrupted: Interruption | None = None
         self.to_stop: CancelAsked | None = None
         self.asked: set[str] | None = None  # which steps, where somebody wants to know
@@ -134,6 +141,24 @@ class Run:
     def replaying(self) -> bool:
         """Is this attempt still reading back what earlier ones recorded?"""
         return self._unread > 0
+
+    def progress(self) -> None:
+        """Say that this run gets somewhere, where nothing else does: in code that streams, or computes for a long time.
+        Without a sign of progress for `stuck_after` it counts as stuck.
+        """
+        self.progress_at = self._around.clock.now()
+
+    @property
+    def whereabouts(self) -> str:
+        """Where the handler is, in words."""
+        names = list(self._under_way)
+        return f"in {', '.join(names)}" if names else "outside of all steps"
+
+    def interrupt_stuck(self, since: Microseconds, where: str) -> None:
+        """End this attempt, unless it has gone on since."""
+        if self.progress_at == since:
+            self.stuck_in = where
+            self.interrupt("stuck")
 
     def now(self) -> datetime:
         """The time; the same value again on resume. Stored with the run's next checkpoint."""
@@ -265,7 +290,8 @@ class Run:
             )
             step = self.new_step(key, shown, "done", arguments=text[:ARGUMENTS_SHOWN])
             await self.save_facts()
-            receipts = await self._around.door.accept([event], claim=self._claim, step=step)
+            locks = locks_held(self._claim)
+            receipts = await self._around.door.accept([event], claim=self._claim, step=step, locks=locks)
             return receipts[0]
         except ClaimLost:
             self.interrupt("lost")
@@ -510,12 +536,32 @@ class Run:
         finally:
             self._exit()
 
+    def lock(self, name: str, *, wait: Duration = "10s") -> Lock:
+        """`async with run.lock("name") as lock:` one run at a time has it, among all workers; `lock.token` is its fence.
+
+        `LockTimeout` when it is not free within `wait`. Not across durable waits: what has to wait is put away, and a
+        lock that nobody can let go would stop everybody.
+        """
+        self._refuse_inside("run.lock")
+        return Lock(self, self._claim, name, wait)
+
+    def _refuse_lock(self, call: str) -> None:
+        """A run that waits is put away, and what is put away has no lock."""
+        held = locks_held(self._claim)
+        if held:
+            message = (
+                f'{call} inside run.lock("{held[-1].name}") of agent {self.agent}: a run that waits is put away, and would '
+                "lose the lock. Let it go first: wait before the block, or after it"
+            )
+            raise Persistent(message)
+
     # for waits
 
     @contextlib.contextmanager
     def calling(self, call: str) -> Iterator[None]:
-        """A call of the handler's, for as long as it lasts."""
+        """A call of the handler's that may wait for long, for as long as it lasts."""
         self._refuse_inside(call)
+        self._refuse_lock(call)
         self._enter()
         try:
             yield
@@ -609,6 +655,22 @@ class Run:
     # for checkpoints
 
     @property
+    def surroundings(self) -> Surroundings:
+        return self._around
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[None]:
+        """A call of the handler's is under way, for as long as the block lasts."""
+        self._enter()
+        try:
+            yield
+        except ClaimLost:
+            self.interrupt("lost")  # whatever the handler makes of this error, it does nothing more
+            raise
+        finally:
+            self._exit()
+
+    @property
     def clock(self) -> Clock:
         return self._around.clock
 
@@ -652,19 +714,19 @@ class Run:
         if self._unsaved:
             steps = [*self._unsaved, step]
             self._unsaved = []
-        return self._around.store.save_steps(SaveSteps(self._claim, steps))
+        return self._around.store.save_steps(SaveSteps(self._claim, steps, locks_held(self._claim)))
 
     async def save_facts(self) -> None:
         """Before a checkpoint that cannot take them along."""
         if self._unsaved:
             facts, self._unsaved = self._unsaved, []
-            await self._around.store.save_steps(SaveSteps(self._claim, facts))
+            await self._around.store.save_steps(SaveSteps(self._claim, facts, locks_held(self._claim)))
 
     async def transact(self, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]) -> Step:
         """Run the user's function in a transaction that also stores its checkpoint; `run.*` is refused meanwhile."""
         await self.save_facts()
         guard = _inside_transaction.set(True)
-        step = self.inside(key)
+        step = self.inside(key.partition(":")[0])
         work = function
         if self._around.store.dialect == "sqlite":  # in the writer's thread, where it must be known as inside as well
             context = contextvars.copy_context()
@@ -673,7 +735,8 @@ class Run:
                 return context.run(function, database)
 
         try:
-            return await self._around.store.transact_step(self._claim, key, work, to_step)
+            locks = locks_held(self._claim)
+            return await self._around.store.transact_step(self._claim, key, work, to_step, locks=locks)
         finally:
             _inside_transaction.reset(guard)
             self.outside(step)
@@ -743,7 +806,8 @@ class Run:
             effect.arguments,
         )
         judge = (lambda _: ALLOWED) if judged else around.judge
-        return await around.store.open_effect(OpenEffect(self._claim, around.app, effect, lambda: judge(facts)))
+        locks = locks_held(self._claim)
+        return await around.store.open_effect(OpenEffect(self._claim, around.app, effect, lambda: judge(facts), locks))
 
     async def open_held(self, effect: Effect) -> None:
         """Store an effect that waits for a person from the start: nothing is asked of policy, because nothing is to happen."""
@@ -768,9 +832,9 @@ class Run:
         self._calls += 1
 
     def call_ends(self) -> None:
-        """An attempt that is to be held lets calls that are under way come to their end first."""
+        """An attempt that is to be held or parked lets calls that are under way come to their end first."""
         self._calls -= 1
-        if self._calls == 0 and self.interrupted == "held" and self._task is not None and not self._over:
+        if self._calls == 0 and self.interrupted in {"held", "parked"} and self._task is not None and not self._over:
             self._task.cancel()
 
     def may_ask_again(self, identifier: str) -> None:
@@ -839,6 +903,30 @@ class Run:
         self._stop_if_quiet()
         await asyncio.get_running_loop().create_future()
 
+    # for dependencies
+
+    async def may_call(self, dependency: str | None) -> Shut | None:
+        """Is the circuit of a dependency open? Then it is not to be called now."""
+        circuits = self._around.circuits
+        return None if dependency is None or circuits is None else await circuits.ask(dependency, self._claim.seq)
+
+    async def called(self, dependency: str | None, error: BaseException | None = None) -> Shut | None:
+        """A dependency answered, or did not. If its circuit is open now, it is not to be called again."""
+        circuits = self._around.circuits
+        if dependency is None or circuits is None or self.interrupted is not None:
+            return None
+        if error is not None and self.time_for_calls() <= 0:  # our own doing: the lease is over
+            return None
+        return await circuits.report(dependency, self._claim.seq, error)
+
+    async def park(self, shut: Shut, step: Step | None = None) -> None:
+        """End this attempt until the circuit lets the run come back; a step that failed is stored with it. Does not return."""
+        if step is not None:
+            self._retrying[step.key] = step
+        self.parked_for = self.parked_for or shut
+        self.interrupt("parked")
+        await asyncio.get_running_loop().create_future()  # the cancellation comes here
+
     # putting away
 
     def _consider_leaving(self) -> None:
@@ -857,7 +945,7 @@ class Run:
         """End this attempt by cancelling its task; every later `run.*` call of it is cancelled too."""
         if self.interrupted is None and (self._releasing or not self._over):
             self.interrupted = why
-            if self._task is not None and not (why == "held" and self._calls):
+            if self._task is not None and not (why in {"held", "parked"} and self._calls):
                 self._task.cancel()
 
     async def end(self) -> None:
@@ -905,15 +993,20 @@ class Run:
 
     def inside(self, name: str) -> contextvars.Token[str | None]:
         """From here on, and until it is reset, the code that runs is a step's or a transaction's own."""
+        self.progress()
+        self._under_way.append(name)
         return _inside_step.set(name)
 
-    @staticmethod
-    def outside(token: contextvars.Token[str | None]) -> None:
+    def outside(self, token: contextvars.Token[str | None]) -> None:
+        self.progress()
+        name = _inside_step.get()
+        if name in self._under_way:
+            self._under_way.remove(name)
         _inside_step.reset(token)
 
-    @staticmethod
-    def _refuse_inside(call: str) -> None:
+    def _refuse_inside(self, call: str) -> None:
         """A step that is read back on resume does not run: what it had asked for would go to somebody else then."""
+        self.progress()
         name = _inside_step.get()
         if name is not None and _inside_transaction.get():
             message = (
@@ -931,12 +1024,14 @@ class Run:
             message = "run.* inside run.transaction: the function may only use its db. Do this before or after it"
             raise Persistent(message)
         self._active += 1
+        self.progress()
         task = asyncio.current_task()
         if task is not self._task and task is not None:
             self._branches.add(task)
 
     def _exit(self) -> None:
         self._active -= 1
+        self.progress()
         if self._branches:
             self._branches.discard(asyncio.current_task())
         if self.to_stop is not None:

@@ -32,5 +32,6 @@ class RunLog:
         self._say("error", message, fields)
 
     def _say(self, level: str, message: str, fields: dict[str, Any]) -> None:
+        self._run.progress()
         if not self._run.replaying:
             getattr(self._logger, level)(message, **fields)

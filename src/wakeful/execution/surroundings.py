@@ -10,9 +10,22 @@ from random import Random
 from typing import Any, Protocol
 
 from wakeful.clock import Clock
+from wakeful.execution.circuits import Shut
+from wakeful.execution.lock_news import LockNews
 from wakeful.model import Claim, Decision, Effect, Event, Receipt, Step
 from wakeful.policy.decide import EffectFacts, decide
-from wakeful.stores.base import AskPerson, EndWait, Matches, OpenEffect, SaveEffect, SaveSteps
+from wakeful.stores.base import (
+    AskPerson,
+    EndWait,
+    FreeLock,
+    HeldLock,
+    LockHolder,
+    Matches,
+    OpenEffect,
+    SaveEffect,
+    SaveSteps,
+    TakeLock,
+)
 
 
 class RunStore(Protocol):
@@ -29,8 +42,18 @@ class RunStore(Protocol):
     async def ask(self, request: AskPerson) -> None: ...
 
     async def transact_step(
-        self, claim: Claim, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]
+        self,
+        claim: Claim,
+        key: str,
+        function: Callable[[Any], Any],
+        to_step: Callable[[Any], Step],
+        *,
+        locks: tuple[HeldLock, ...] = (),
     ) -> Step: ...
+
+    async def take_lock(self, request: TakeLock) -> HeldLock | LockHolder: ...
+
+    async def free_lock(self, request: FreeLock) -> None: ...
 
     @property
     def dialect(self) -> str: ...
@@ -48,7 +71,16 @@ class RunDoor(Protocol):
         step: Step | None = None,
         written: Callable[[Receipt], str] | None = None,
         adopts: bool = False,
+        locks: tuple[HeldLock, ...] = (),
     ) -> list[Receipt]: ...
+
+
+class Dependencies(Protocol):
+    """What is known to be down."""
+
+    async def ask(self, name: str, run: int) -> Shut | None: ...
+
+    async def report(self, name: str, run: int, error: BaseException | None) -> Shut | None: ...
 
 
 class Cancellable(Protocol):
@@ -82,3 +114,5 @@ class Surroundings:
     sent: Callable[[Collection[str]], None] = lambda _: None  # deliveries to these channels were committed
     # What is called in the place of a step's function, an action or its find. For tests; identities stay the same.
     stand_in: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
+    lock_news: LockNews = field(default_factory=LockNews)
+    circuits: Dependencies | None = None

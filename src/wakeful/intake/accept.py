@@ -17,7 +17,7 @@ from wakeful.intake.matching import fits
 from wakeful.intake.route import Router
 from wakeful.model import Admission, Arrival, Claim, Decision, Event, EventState, Receipt, Step, event_key, run_id
 from wakeful.policy.decide import DEFAULT_RULES, AdmissionFacts, Rule, decide
-from wakeful.stores.base import AcceptEvents
+from wakeful.stores.base import AcceptEvents, HeldLock
 
 
 class AcceptingStore(Protocol):
@@ -63,6 +63,7 @@ class Door:
         within: Any = None,
         claim: Claim | None = None,
         step: Step | None = None,
+        locks: tuple[HeldLock, ...] = (),
         written: Callable[[Receipt], str] | None = None,
         adopts: bool = False,
     ) -> list[Receipt]:
@@ -70,10 +71,10 @@ class Door:
 
         `agent` addresses one agent instead of routing. `within` is a caller's own transaction (PostgreSQL). `claim`
         and `step` are a run's checkpoint that is stored together with the events it emits; `written` says what that
-        checkpoint holds, `adopts` that it waits for the end of the run that is made.
+        checkpoint holds, `adopts` that it waits for the end of the run that is made. It is made inside the `locks`.
         """
         arrivals = [self.arrive(event, agent) for event in events]
-        request = AcceptEvents(self._app, arrivals, idempotency, claim, step, written, adopts, fits)
+        request = AcceptEvents(self._app, arrivals, idempotency, claim, step, written, adopts, fits, locks=locks)
         if within is not None:
             receipts = await self._store.accept_within(within, request)
         else:

@@ -17,6 +17,7 @@ from wakeful.model import (
     ApprovalState,
     Arrival,
     AttemptOutcome,
+    CircuitState,
     Claim,
     Decision,
     Delivery,
@@ -71,9 +72,28 @@ def held_alarm(app: str, agent: str, run: str) -> str:
     return f"held/{app}/{agent}/{run}"
 
 
+def circuit_alarm(app: str, name: str) -> str:
+    """The key of the alarm about a dependency that is down."""
+    return f"circuit/{app}/{name}"
+
+
+def stuck_alarm(app: str, agent: str, run: str) -> str:
+    """The key of the alarm about a run that makes no progress."""
+    return f"stuck/{app}/{agent}/{run}"
+
+
 def late_alarm(app: str, channel: str) -> str:
     """The key of the alarm about a channel whose next message does not get through."""
     return f"delivery/{app}/{channel}/late"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLock:
+    """A lock as its holder knows it: what is committed inside it checks that it still has this token."""
+
+    app: str
+    name: str
+    token: int
 
 
 @dataclass(slots=True)
@@ -93,6 +113,7 @@ class AcceptEvents:
     adopts: bool = False  # the run that was made is a child: its end is told to the step
     matches: Matches | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)  # runs that waited for this: (app, agent)
+    locks: tuple[HeldLock, ...] = ()
 
     @property
     def process(self) -> str | None:
@@ -146,10 +167,11 @@ class Claimed:
 
 @dataclass(slots=True)
 class SaveSteps:
-    """Store checkpoints of a run."""
+    """Store checkpoints of a run. Refused with LockLost once one of the `locks` has another holder."""
 
     claim: Claim
     steps: list[Step]
+    locks: tuple[HeldLock, ...] = ()
 
     @property
     def process(self) -> str:
@@ -250,6 +272,7 @@ class OpenEffect:
     app: str
     effect: Effect
     decide: Callable[[], Decision]
+    locks: tuple[HeldLock, ...] = ()
 
     @property
     def process(self) -> str:
@@ -364,9 +387,9 @@ class Wait:
 
 @dataclass(slots=True)
 class LeaveRun:
-    """Give a run back: `ready` at once, `waiting` until `delay` has passed (None: until what it waits for comes), or `held`
-    until a person says something: about an effect, unless it is `by_itself`. `clear` names failed steps to forget; `waits`
-    are the events that it waits for.
+    """Give a run back: `ready` at once, `waiting` until `delay` has passed (None: until what it waits for comes), `held`
+    until a person says something (about an effect, unless it is `by_itself`), or `parked` until a circuit lets it come
+    back. `clear` names failed steps to forget; `waits` are the events that it waits for.
     """
 
     claim: Claim
@@ -383,6 +406,7 @@ class LeaveRun:
     matches: Matches | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
     by_itself: bool = False
+    parked_for: tuple[str, str] | None = None  # the app and the dependency
 
     @property
     def process(self) -> str:
@@ -471,6 +495,7 @@ class TransactStep:
     claim: Claim
     function: Callable[[Any], Any]
     to_step: Callable[[Any], Step]
+    locks: tuple[HeldLock, ...] = ()
 
     @property
     def process(self) -> str:
@@ -487,10 +512,101 @@ class SaveTransacted:
 
     claim: Claim
     step: Step
+    locks: tuple[HeldLock, ...] = ()
 
     @property
     def process(self) -> str:
         return self.claim.process
+
+
+@dataclass(slots=True)
+class TakeLock:
+    """Take a lock for a run, if it is free: nobody has it, or its holder does not run any more under the token that it had
+    then. `gives_up`: it is the last time that the run asks.
+    """
+
+    claim: Claim
+    app: str
+    name: str
+    gives_up: bool = False
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """Who has a lock that was asked for, and since when."""
+
+    run: str
+    agent: str
+    since: Microseconds
+
+
+@dataclass(slots=True)
+class FreeLock:
+    """Let a lock go that a run has. One that it does not have any more stays as it is."""
+
+    claim: Claim
+    app: str
+    name: str
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCircuit:
+    """The row of a dependency that is, or was, down; and what its next state depends on."""
+
+    name: str
+    state: CircuitState
+    failures: int
+    error: str | None
+    rest: Microseconds
+    next_at: Microseconds | None
+    released: int
+    probe_seq: int | None
+    changed_at: Microseconds
+    now: Microseconds  # the store's own time
+    probe_state: RunState | None = None
+    parked: bool = False  # does anybody wait for it?
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitChange:
+    """What is to become of a circuit: its next state, and how many parked runs come back with it, the oldest first.
+    `probes`: the one that comes back is to try; without one the circuit stays as it was.
+    """
+
+    circuit: StoredCircuit
+    come_back: int = 0
+    probes: bool = False
+    reason: str | None = None
+    alarm: str | None = None
+
+
+@dataclass(slots=True)
+class ChangeCircuit:
+    """Whatever happens to a circuit, as one transition: `change` is asked while its row is locked, as it is then. `rest` is
+    for one that is made now.
+    """
+
+    app: str
+    name: str
+    rest: Microseconds
+    change: Callable[[StoredCircuit], CircuitChange]
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitChanged:
+    """How a circuit stands now, and how many runs came back."""
+
+    circuit: StoredCircuit
+    came_back: int
+    changed: bool
 
 
 @dataclass(slots=True)
@@ -808,9 +924,24 @@ class Store(Protocol):
         ...
 
     async def transact_step(
-        self, claim: Claim, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]
+        self,
+        claim: Claim,
+        key: str,
+        function: Callable[[Any], Any],
+        to_step: Callable[[Any], Step],
+        *,
+        locks: tuple[HeldLock, ...] = (),
     ) -> Step:
         """The user's rows, written by `function(db)`, and the step's record in one transaction."""
+        ...
+
+    # locks
+    async def take_lock(self, request: TakeLock) -> HeldLock | LockHolder:
+        """The lock, or who has it. Refused with ClaimLost once somebody else owns the run."""
+        ...
+
+    async def free_lock(self, request: FreeLock) -> None:
+        """Let a lock go."""
         ...
 
     async def finish(self, request: FinishRun) -> None:
@@ -835,6 +966,15 @@ class Store(Protocol):
 
     async def forget(self, request: ForgetRuns) -> int:
         """Give back what is owned without being known; returns how many."""
+        ...
+
+    # circuits
+    async def change_circuit(self, request: ChangeCircuit) -> CircuitChanged:
+        """One transition of a circuit."""
+        ...
+
+    async def circuits(self, app: str) -> list[StoredCircuit]:
+        """Those of an app that are not as if nothing had ever happened. A read, and nothing more."""
         ...
 
     # waiting

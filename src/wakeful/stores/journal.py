@@ -23,7 +23,9 @@ from wakeful.stores.base import (
     AnswerApproval,
     BuryProcess,
     CancelRun,
+    ChangeCircuit,
     ChangePause,
+    CircuitChanged,
     Claimed,
     ClaimRuns,
     CloseRun,
@@ -369,7 +371,7 @@ def makes_ready(request: Any) -> Ready | None:
         return Ready(None, frozenset({request.claim.agent}))
     if isinstance(request, FeedEvents):
         return Ready(request.app, frozenset({request.agent})) if request.runs else None
-    if isinstance(request, (BuryProcess, FinishCancelled, ForgetRuns, *BY_PEOPLE)):
+    if isinstance(request, (BuryProcess, FinishCancelled, ForgetRuns, ChangeCircuit, *BY_PEOPLE)):
         return Ready()
     return None
 
@@ -505,6 +507,9 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
                     apps |= {request.app} if left else set()
         elif isinstance(request, LeaveRun):
             if request.delay == 0 and request.state in {"ready", "waiting"} and request.claim.id not in taken:
+                return ""
+        elif isinstance(result, CircuitChanged):
+            if result.changed:
                 return ""
         elif isinstance(request, (BuryProcess, RetireProcess)):
             if result or result.lanes:

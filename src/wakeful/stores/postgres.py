@@ -552,7 +552,7 @@ class PostgresBackend:
 
 
 class PostgresRenewer:
-    """Renews a lease on a connection and event loop of its own, called from a thread of its own."""
+    """Renews a lease, or writes, on a connection and event loop of its own, called from a thread of its own."""
 
     def __init__(self, backend: PostgresBackend) -> None:
         self._backend = backend
@@ -561,15 +561,20 @@ class PostgresRenewer:
 
     def renew(self, process: str, lease: Microseconds) -> bool:
         """True while the process counts as alive. StoreUnavailable when it could not be told."""
-        return self._runner.run(self._renew(process, lease))
+        return bool(self._runner.run(self._execute("renew_lease", process, lease)))
 
-    async def _renew(self, process: str, lease: Microseconds) -> bool:
+    def write(self, name: str, *parameters: object) -> None:
+        """One query, which takes the time first, as a transaction of its own. StoreUnavailable as above."""
+        self._runner.run(self._execute(name, *parameters))
+
+    async def _execute(self, name: str, *parameters: object) -> list[Row]:
         backend = self._backend
         try:
             if self._connection is None or self._connection.is_closed():
                 self._connection = await backend._connect()  # noqa: SLF001 the two belong together
             now = backend._clock.for_database()  # noqa: SLF001
-            return bool(await self._connection.fetch(backend._queries["renew_lease"], now, process, lease, timeout=3))  # noqa: SLF001
+            rows: list[Row] = await self._connection.fetch(backend._queries[name], now, *parameters, timeout=3)  # noqa: SLF001
+            return rows
         except backend._gone as error:  # noqa: SLF001
             await backend._drop(self._connection)  # noqa: SLF001
             self._connection = None

@@ -77,6 +77,7 @@ class Reader:
             **flow_summary(flow[0]),
             "edited": None if data is None else {"data": from_json(data)},
             "owner": owner,
+            "parked_for": row[25],
             "token": token,
             "expires_at": to_text(expires_at),
             "version": None if version is None else version.lstrip("~"),
@@ -290,6 +291,53 @@ class Reader:
                 "run": run,
             }
             for app, name, key, value, version, by, at, note, run in rows
+        ]
+
+    async def locks(self) -> list[dict[str, Any]]:
+        """Locks that runs have now, and how many wait for each."""
+        return [
+            {
+                "app": app,
+                "name": name,
+                "token": token,
+                "run": run,
+                "agent": agent,
+                "taken_at": to_text(at),
+                "waiting": waiting,
+            }
+            for app, name, token, run, agent, at, waiting in await self._database.fetch("list_locks")
+        ]
+
+    async def locks_of(self, run: str) -> dict[str, Any]:
+        """The locks that a run has, and those that it waits for, with who has them."""
+        row = await self._find_run(run)
+        waits = [] if row is None else await self._database.fetch("waits_for_locks", row[0])
+        return {
+            "held": [one for one in await self.locks() if one["run"] == run],
+            "waited_for": [
+                {"name": name, "since": to_text(since), "run": holder, "agent": agent, "taken_at": to_text(at)}
+                for name, since, holder, agent, at in waits
+            ],
+        }
+
+    async def circuits(self) -> list[dict[str, Any]]:
+        """Dependencies that are, or were, down, and how many runs are parked for each."""
+        rows = await self._database.fetch("list_circuits")
+        return [
+            {
+                "app": app,
+                "name": name,
+                "state": state,
+                "failures": failures,
+                "error": error,
+                "rest": rest / 1_000_000,
+                "next_at": to_text(next_at),
+                "came_back": released,
+                "changed_at": to_text(changed),
+                "probe": probe,
+                "parked": parked,
+            }
+            for app, name, state, failures, error, rest, next_at, released, changed, probe, parked in rows
         ]
 
     async def apps_of_agent(self, agent: str) -> list[str]:

@@ -410,7 +410,7 @@ class SqliteBackend:
 
 
 class SqliteRenewer:
-    """Renews a lease on a connection of its own, called from a thread of its own."""
+    """Renews a lease, or writes, on a connection of its own, called from a thread of its own."""
 
     def __init__(self, backend: SqliteBackend) -> None:
         self._backend = backend
@@ -418,12 +418,19 @@ class SqliteRenewer:
 
     def renew(self, process: str, lease: Microseconds) -> bool:
         """True while the process counts as alive. StoreUnavailable when it could not be told."""
+        return bool(self._execute("renew_lease", process, lease))
+
+    def write(self, name: str, *parameters: object) -> None:
+        """One query, which takes the time first, as a transaction of its own. StoreUnavailable as above."""
+        self._execute(name, *parameters)
+
+    def _execute(self, name: str, *parameters: Any) -> list[Row]:
         backend = self._backend
         try:
             if self._connection is None:
                 self._connection = backend._connect()  # noqa: SLF001 the two belong together
             now = backend._clock.now()  # noqa: SLF001
-            return bool(list(self._connection.execute(backend._queries["renew_lease"], (now, process, lease))))  # noqa: SLF001
+            return list(self._connection.execute(backend._queries[name], (now, *parameters)))  # noqa: SLF001
         except apsw.Error as error:
             raise StoreUnavailable(str(error)) from error
 

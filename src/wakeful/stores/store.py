@@ -26,8 +26,10 @@ from wakeful.stores.base import (
     BuryProcess,
     Cancelled,
     CancelRun,
+    ChangeCircuit,
     ChangePause,
     ChangeState,
+    CircuitChanged,
     Claimed,
     ClaimRuns,
     CloseRun,
@@ -39,8 +41,11 @@ from wakeful.stores.base import (
     FinishRun,
     ForgetRuns,
     ForkRun,
+    FreeLock,
+    HeldLock,
     Lane,
     LeaveRun,
+    LockHolder,
     LookAgain,
     NoteChange,
     OpenEffect,
@@ -60,6 +65,8 @@ from wakeful.stores.base import (
     SaveTransacted,
     Settled,
     SettleEffect,
+    StoredCircuit,
+    TakeLock,
     Transaction,
     TransactStep,
     WorkLane,
@@ -69,6 +76,7 @@ from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Migration
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
+from wakeful.stores.verbs.circuits import circuit_of
 from wakeful.stores.verbs.effects import effect_of
 
 R = TypeVar("R")
@@ -78,9 +86,11 @@ LONGEST_WAIT = 2.0
 
 
 class Renewer(Protocol):
-    """Renews leases from a thread of its own."""
+    """Renews leases, and writes what must not wait for the event loop, from a thread of its own."""
 
     def renew(self, process: str, lease: Microseconds) -> bool: ...
+
+    def write(self, name: str, *parameters: object) -> None: ...
 
     def close(self) -> None: ...
 
@@ -204,16 +214,28 @@ class DatabaseStore:
         except StoreUnavailable:
             await self._persist(request)
 
+    async def take_lock(self, request: TakeLock) -> HeldLock | LockHolder:
+        return await self._persist(request)  # type: ignore[no-any-return]
+
+    async def free_lock(self, request: FreeLock) -> None:
+        await self._persist(request)
+
     async def transact_step(
-        self, claim: Claim, key: str, function: Callable[[Any], Any], to_step: Callable[[Any], Step]
+        self,
+        claim: Claim,
+        key: str,
+        function: Callable[[Any], Any],
+        to_step: Callable[[Any], Step],
+        *,
+        locks: tuple[HeldLock, ...] = (),
     ) -> Step:
         database = self.database
         if not isinstance(database, TransactionalDatabase):
-            return await self._persist(TransactStep(claim, function, to_step))  # type: ignore[no-any-return]
+            return await self._persist(TransactStep(claim, function, to_step, locks))  # type: ignore[no-any-return]
         wait, in_doubt = FIRST_WAIT, False
         while True:
             try:
-                return await self._transact_beside(database, claim, function, to_step)
+                return await self._transact_beside(database, claim, function, to_step, locks)
             except Died:
                 await asyncio.get_running_loop().create_future()  # no answer ever comes
             except StoreUnavailable as error:
@@ -238,6 +260,7 @@ class DatabaseStore:
         claim: Claim,
         function: Callable[[Any], Any],
         to_step: Callable[[Any], Step],
+        locks: tuple[HeldLock, ...],
     ) -> Step:
         """The user's function on a connection of its own; the fence and the checkpoint are its last statements."""
         refused: Exception | None = None
@@ -252,7 +275,7 @@ class DatabaseStore:
                         raise StoreUnavailable(str(error)) from error
                     refused = error
                     raise
-                request = SaveTransacted(claim, step)
+                request = SaveTransacted(claim, step, locks)
                 results = await database.conclude(connection, lambda now: whole(now, [request], notifies=False))
                 if isinstance(results[0], Exception):
                     refused = results[0]
@@ -284,6 +307,13 @@ class DatabaseStore:
                     raise
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)
+
+    async def change_circuit(self, request: ChangeCircuit) -> CircuitChanged:
+        return await self._persist(request)  # type: ignore[no-any-return]
+
+    async def circuits(self, app: str) -> list[StoredCircuit]:
+        rows = await self.database.fetch("circuits_of_app", self.database.read_clock(), app)
+        return [circuit_of(row) for row in rows]
 
     async def end_wait(self, request: EndWait) -> Step:
         return await self._persist(request)  # type: ignore[no-any-return]

@@ -30,7 +30,7 @@ cross join lateral (
   where event.subject = :subject and event.app || '' = :app and event.type || '' = :type
     and event.written_in >= pg_snapshot_xmin(run.made_in)
     and not pg_visible_in_snapshot(event.written_in, run.made_in)
-    and event.state in ('accepted', 'unmatched')
+    and event.state in ('accepted', 'unmatched') and event.envelope <> ''
 ) event
 where run.seq = :run_seq and event.seq <> run.event_seq
   and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = event.seq)
@@ -45,7 +45,7 @@ cross join lateral (
   where event.app = :app and event.type = :type
     and event.written_in >= pg_snapshot_xmin(run.made_in)
     and not pg_visible_in_snapshot(event.written_in, run.made_in)
-    and event.state in ('accepted', 'unmatched')
+    and event.state in ('accepted', 'unmatched') and event.envelope <> ''
 ) event
 where run.seq = :run_seq and event.seq <> run.event_seq
   and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = event.seq)

@@ -17,7 +17,7 @@ limit :most
 select run.seq, run.id, run.agent, run.state, run.attempts, run.crashes, run.reason, run.created_at, run.started_at,
   run.finished_at, run.due_at, run.app, event.source, event.id, event.type,
   run.root, event.key, run.output, run.error, run.outcome, run.owner, run.token, run.expires_at, event.envelope, run.event_seq,
-  run.cancel_at, run.cancel_by, run.cancel_note, run.version, run.data
+  run.cancel_at, run.cancel_by, run.cancel_note, run.version, run.data, run.parked_for
 from wakeful_run run join wakeful_event event on event.seq = run.event_seq
 where run.id >= :id and run.id < :upper
 order by run.id

@@ -43,7 +43,7 @@ order by registered_at, key
 -- of a family was made later than its event.
 select event.seq, event.envelope from wakeful_event event join wakeful_run run on run.seq = :run_seq
 where event.app = :app and event.subject = :subject and event.type = :type and event.seq > run.event_seq
-  and event.state in ('accepted', 'unmatched')
+  and event.state in ('accepted', 'unmatched') and event.envelope <> ''
   and (run.id = run.root or event.accepted_at >= run.created_at)
   and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = event.seq)
   and not exists (select 1 from wakeful_batch own where own.run_seq = :run_seq and own.event_seq = event.seq)
@@ -53,7 +53,7 @@ order by event.seq limit 100 offset :skip
 -- As awaited_about, whatever they are about.
 select event.seq, event.envelope from wakeful_event event join wakeful_run run on run.seq = :run_seq
 where event.app = :app and event.type = :type and event.seq > run.event_seq
-  and event.state in ('accepted', 'unmatched')
+  and event.state in ('accepted', 'unmatched') and event.envelope <> ''
   and (run.id = run.root or event.accepted_at >= run.created_at)
   and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = event.seq)
   and not exists (select 1 from wakeful_batch own where own.run_seq = :run_seq and own.event_seq = event.seq)

@@ -16,6 +16,7 @@ from wakeful.stores.base import (
     AskPerson,
     BuryProcess,
     CancelRun,
+    ChangeCircuit,
     ChangePause,
     ChangeState,
     ClaimRuns,
@@ -28,6 +29,7 @@ from wakeful.stores.base import (
     FinishRun,
     ForgetRuns,
     ForkRun,
+    FreeLock,
     LeaveCiphers,
     LeaveRun,
     LookAgain,
@@ -47,6 +49,7 @@ from wakeful.stores.base import (
     SaveSteps,
     SaveTransacted,
     SettleEffect,
+    TakeLock,
     Transaction,
     TransactStep,
     WorkLane,
@@ -54,12 +57,14 @@ from wakeful.stores.base import (
 from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
 from wakeful.stores.verbs.change import note_changes
+from wakeful.stores.verbs.circuits import change_circuits
 from wakeful.stores.verbs.claim import claim_runs, forget_runs
 from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
 from wakeful.stores.verbs.feed import feed_events
 from wakeful.stores.verbs.fork import fork_runs
 from wakeful.stores.verbs.keeping import enter_ciphers, leave_ciphers, remove_families, remove_traces, reseal_payloads
+from wakeful.stores.verbs.locks import free_locks, take_locks
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
 from wakeful.stores.verbs.pauses import change_pauses
 from wakeful.stores.verbs.people import raise_alarms, record_operations
@@ -76,6 +81,8 @@ VERBS: dict[type, Verb] = {
     ChangePause: change_pauses,
     RegisterProcess: register_processes,
     BuryProcess: bury_processes,
+    FreeLock: free_locks,
+    TakeLock: take_locks,
     TransactStep: transact_steps,
     SaveTransacted: save_transacted,
     SaveSteps: save_steps,
@@ -83,6 +90,7 @@ VERBS: dict[type, Verb] = {
     OpenEffect: open_effects,
     SaveEffect: save_effects,
     SettleEffect: settle_effects,
+    ChangeCircuit: change_circuits,
     EndWait: end_waits,
     AskPerson: ask_people,
     LeaveRun: leave_runs,

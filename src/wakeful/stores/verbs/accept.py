@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pydantic_core import from_json, to_json
 
-from wakeful.errors import ClaimLost, IdempotencyConflict, StoreUnavailable
+from wakeful.errors import IdempotencyConflict, StoreUnavailable
 from wakeful.model import Arrival, Receipt
 from wakeful.stores.base import AcceptEvents, SaveSteps, Transaction
 from wakeful.stores.verbs.admit import Entry, admit
@@ -237,12 +237,12 @@ def _save_checkpoints(
     for number, request in enumerate(requests):
         if results[number] is None and request.claim is not None and request.step is not None:
             request.step.result = _written(request, _receipt(request.arrivals[0]))
-            inside.append((number, SaveSteps(request.claim, [request.step])))
+            inside.append((number, SaveSteps(request.claim, [request.step], request.locks)))
     if not inside:
         return
     saved = yield from save_steps(now, [request for _, request in inside])
     for (number, _), outcome in zip(inside, saved, strict=True):
-        if isinstance(outcome, ClaimLost):
+        if isinstance(outcome, Exception):
             results[number] = outcome
 
 

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.errors import CancelAsked, ClaimLost
+from wakeful.errors import CancelAsked, ClaimLost, LockLost
 from wakeful.model import Decision, Effect
 from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction, held_alarm
+from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.people import resolve_alarms
 from wakeful.stores.verbs.refusal import lost, refusal_of
 
-Opened = Effect | Decision | ClaimLost | CancelAsked
+Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost
 
 
 def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction[list[Opened]]:
-    """1. Ask policy. 2. Insert the intents that are allowed; the token is checked by the insert itself. 3. What did not
+    """1. What was asked for inside a lock that is gone is refused; policy is asked about the rest. 2. Insert the intents that are allowed; the token is checked by the insert itself. 3. What did not
     come back was stored before, or its claim is lost.
     """
     results: list[Opened | None] = [None] * len(requests)
+    refused_locks = yield from lost_locks(requests)
     for number, request in enumerate(requests):
+        if number in refused_locks:
+            results[number] = refused_locks[number]
+            continue
         decision = request.decide()
         if decision.answer != "allow":
             results[number] = decision

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from pydantic_core import to_json
 
-from wakeful.errors import CancelAsked, ClaimLost
+from wakeful.errors import CancelAsked, ClaimLost, LockLost
 from wakeful.model import VERIFIED, WENT_WELL, Claim, Step
 from wakeful.stores.base import Call, Count, FinishRun, LeaveRun, SaveSteps, SaveTransacted, Transaction, TransactStep
+from wakeful.stores.verbs.circuits import note_parked, refuse_parking
 from wakeful.stores.verbs.ending import Ended, runs_ended
+from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.refusal import Refusal, knows, lost, refused
 from wakeful.stores.verbs.waits import register_waits, store_waiting_steps
@@ -38,7 +40,17 @@ def step_row(claim: Claim, step: Step) -> tuple[object, ...]:
     )
 
 
-def save_steps(now: int | None, requests: Sequence[SaveSteps]) -> Transaction[list[Nothing]]:  # noqa: ARG001 a verb's shape
+def save_steps(now: int | None, requests: Sequence[SaveSteps]) -> Transaction[list[Nothing | LockLost]]:
+    refused = yield from lost_locks(requests)
+    if refused:
+        spared = [number for number in range(len(requests)) if number not in refused]
+        saved = (yield from _save_steps(now, [requests[number] for number in spared])) if spared else []
+        answers = dict(zip(spared, saved, strict=True))
+        return [refused.get(number) or answers.get(number) for number in range(len(requests))]
+    return (yield from _save_steps(now, requests))  # type: ignore[return-value]  # a list of fewer kinds
+
+
+def _save_steps(now: int | None, requests: Sequence[SaveSteps]) -> Transaction[list[Nothing]]:  # noqa: ARG001 a verb's shape
     rows = [step_row(request.claim, step) for request in requests for step in request.steps]
     saved = yield Count("save_step", rows)
     if saved == len(rows):
@@ -49,9 +61,13 @@ def save_steps(now: int | None, requests: Sequence[SaveSteps]) -> Transaction[li
 
 
 def transact_steps(now: int | None, requests: Sequence[TransactStep]) -> Transaction[list[Step | Exception]]:  # noqa: ARG001
-    """The fence first: a function whose run is lost must not run at all. Then the function and its checkpoint."""
+    """The fence first: a function whose run, or lock, is lost must not run at all. Then the function and its checkpoint."""
     results: list[Step | Exception] = []
-    for request in requests:
+    refused = yield from lost_locks(requests)
+    for number, request in enumerate(requests):
+        if number in refused:
+            results.append(refused[number])
+            continue
         rows = yield "token_of_run", [(request.claim.seq,)]
         if not rows or rows[0][1] != request.claim.token or rows[0][2] != "running":
             results.append(lost(request.claim))
@@ -66,12 +82,19 @@ def transact_steps(now: int | None, requests: Sequence[TransactStep]) -> Transac
     return results
 
 
-def save_transacted(now: int | None, requests: Sequence[SaveTransacted]) -> Transaction[list[Step | ClaimLost]]:  # noqa: ARG001
+def save_transacted(
+    now: int | None,  # noqa: ARG001
+    requests: Sequence[SaveTransacted],
+) -> Transaction[list[Step | ClaimLost | LockLost]]:
     """As save_steps, but a step that is done stays as it is. The insert waits for an earlier try whose COMMIT is still
     on its way, so there is no moment at which both could be stored.
     """
-    results: list[Step | ClaimLost] = []
-    for request in requests:
+    results: list[Step | ClaimLost | LockLost] = []
+    refused = yield from lost_locks(requests)
+    for number, request in enumerate(requests):
+        if number in refused:
+            results.append(refused[number])
+            continue
         saved = yield "save_step_once", [step_row(request.claim, request.step)]
         if saved:
             results.append(request.step)
@@ -160,6 +183,7 @@ def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transac
 
 
 def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[list[Nothing]]:
+    yield from refuse_parking(requests)
     steps = [step_row(request.claim, step) for request in requests for step in request.steps if step.state != "waiting"]
     if steps:
         yield Count("save_step", steps)
@@ -185,6 +209,7 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
             for request in ordered
         ],
     )
+    yield from note_parked(ordered)
     gone = yield from refused([request.claim for request in requests], left)
     attempts = [
         (now, one.claim.seq, one.claim.token, one.claim.process, one.outcome, one.error, one.claim.claimed_at)

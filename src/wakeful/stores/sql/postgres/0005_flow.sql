@@ -15,7 +15,7 @@ alter table wakeful_run add column cancel_by text;
 alter table wakeful_run add column cancel_note text;
 create index wakeful_run_key on wakeful_run (app, agent, key, place) where place is not null;
 create index wakeful_run_gathering on wakeful_run (app, agent, coalesce(key, ''), (seq + 0)) where state || '' = 'ready' and gathering_since is not null;
-create index wakeful_run_parked on wakeful_run (app, parked_for, seq) where state = 'parked';
+create index wakeful_run_parked on wakeful_run (app, parked_for, (seq + 0)) where state = 'parked';
 create index wakeful_run_child on wakeful_run (parent_seq) where parent_seq is not null;
 -- By agent, so that those of a limited one can be counted; there are never many, so those of a process are found as well.
 drop index wakeful_run_owner;
@@ -136,6 +136,15 @@ create table wakeful_lock (
   run_token bigint,
   taken_at bigint not null,
   primary key (app, name)
+);
+-- Runs that wait for one, for people to see. A row whose run does not run any more under that token is of the past.
+create table wakeful_lock_wait (
+  run_seq bigint not null,
+  name text not null,
+  app text not null,
+  run_token bigint not null,
+  since bigint not null,
+  primary key (run_seq, name)
 );
 
 -- Dependencies that are, or were, down.

@@ -129,6 +129,15 @@ create table wakeful_lock (
   taken_at integer not null,
   primary key (app, name)
 ) strict, without rowid;
+-- Runs that wait for one, for people to see. A row whose run does not run any more under that token is of the past.
+create table wakeful_lock_wait (
+  run_seq integer not null,
+  name text not null,
+  app text not null,
+  run_token integer not null,
+  since integer not null,
+  primary key (run_seq, name)
+) strict, without rowid;
 
 -- Dependencies that are, or were, down.
 create table wakeful_circuit (

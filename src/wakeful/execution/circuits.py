@@ -1,0 +1,311 @@
+"""Circuits: a dependency that fails again and again is left alone for a while, by all processes together.
+
+    closed ── so many failures in a row ──► open ── after its rest ──► probing ── the probe worked ──► recovering
+      ▲                                      ▲ ▲                          │                              │  │
+      │                                      │ └── failed: twice the rest ┘                              │  │
+      │                                      └──────────── a failure: twice the rest ────────────────────┘  │
+      └───────────────────── nobody is parked any more: they came back 1, 2, 4, 8 … at a time ──────────────┘
+
+While it is not closed, a run that comes to it is parked: put away without using up an attempt. One run goes through as the
+probe. The row in the store is the truth, and every transition is a function of that row, below; `Circuits` keeps a copy,
+so that what works costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, Protocol
+
+from wakeful.clock import SECOND, Duration, Microseconds, duration, readable, seconds
+from wakeful.clock import to_text as time_text
+from wakeful.errors import ConfigError, RateLimited, classify, did_you_mean, http_status, words_of
+from wakeful.service import Service
+from wakeful.stores.base import ChangeCircuit, CircuitChange, CircuitChanged, StoredCircuit
+
+LOOK_ANYWAY_EVERY = 5.0
+LONGEST_REST: Microseconds = 600 * SECOND
+SHORTEST: Microseconds = SECOND // 1000
+ERROR_SHOWN = 400
+MOST_AT_ONCE = 3
+ON_ITS_WAY = frozenset({"ready", "running", "waiting"})
+OPTIONS = ("failures", "rest", "interval")
+
+
+class Circuit:
+    """How one dependency is treated: how many failures in a row open its circuit, how long it rests before the first probe,
+    and how often runs come back once that worked.
+
+    >>> Circuit(failures=3, rest="1m")
+    Circuit(failures=3, rest='1m', interval='10s')
+    """
+
+    def __init__(
+        self, *, failures: int = 5, rest: Duration = "30s", interval: Duration = "10s", **unknown: Any
+    ) -> None:
+        for option in unknown:
+            message = f'Circuit: unknown option "{option}".{did_you_mean(option, OPTIONS)}'
+            raise ConfigError(message)
+        if not isinstance(failures, int) or isinstance(failures, bool) or failures < 1:
+            message = f"Circuit: failures must be a whole number from 1 up, not {failures!r}"
+            raise ConfigError(message)
+        self.failures = failures
+        self.rest = _span("rest", rest)
+        self.interval = _span("interval", interval)
+        self._given = (rest, interval)
+
+    def __repr__(self) -> str:
+        return f"Circuit(failures={self.failures}, rest={self._given[0]!r}, interval={self._given[1]!r})"
+
+
+def _span(name: str, value: Duration) -> Microseconds:
+    try:
+        span = duration(value)
+    except (TypeError, ValueError) as error:
+        message = f"Circuit: {name}: {error}"
+        raise ConfigError(message) from None
+    if span < SHORTEST:
+        message = f"Circuit: {name} must be at least 1ms, not {value!r}"
+        raise ConfigError(message)
+    return span
+
+
+def read_circuits(given: Any, *, where: str) -> dict[str, Circuit]:
+    """What `App(…, circuits=…)` was given: dependencies by name."""
+    if not isinstance(given, Mapping):
+        message = f'{where}: circuits must be names and settings, like {{"stripe": Circuit(failures=5)}}, not {given!r}'
+        raise ConfigError(message)
+    for name, circuit in given.items():
+        if not isinstance(name, str) or not name:
+            message = f"{where}: circuits: {name!r} is no name of a dependency: it is a text, as in @step(dependency=…)"
+            raise ConfigError(message)
+        if not isinstance(circuit, Circuit):
+            message = f"{where}: circuits: {name} must be a Circuit(…), not {circuit!r}"
+            raise ConfigError(message)
+    return dict(given)
+
+
+# the transitions: pure
+
+
+def failed(circuit: StoredCircuit, settings: Circuit, *, run: int, error: str) -> CircuitChange:
+    """A call to it failed. While it is open, that tells nothing new; while it is probed, only the probe's word counts."""
+    if circuit.state == "open" or (circuit.state == "probing" and circuit.probe_seq != run):
+        return CircuitChange(circuit)
+    failures = circuit.failures + 1
+    if circuit.state == "closed" and failures < settings.failures:
+        return CircuitChange(replace(circuit, failures=failures, error=error, changed_at=circuit.now))
+    rest = settings.rest if circuit.state == "closed" else min(circuit.rest * 2, max(LONGEST_REST, settings.rest))
+    opened = replace(
+        circuit,
+        state="open",
+        failures=failures,
+        error=error,
+        rest=rest,
+        next_at=circuit.now + rest,
+        released=0,
+        probe_seq=None,
+        changed_at=circuit.now,
+    )
+    times = f"{failures} failures in a row" if circuit.state == "closed" else "it failed again"
+    alarm = (
+        f"circuit {circuit.name} is open after {times}, the last: {error}. Runs that need it are parked and lose nothing; "
+        f"one of them tries again at {time_text(opened.next_at)}. `wakeful circuits` shows it"
+    )
+    return CircuitChange(opened, alarm=alarm)
+
+
+def worked(circuit: StoredCircuit, *, run: int) -> CircuitChange:
+    """A call to it was answered. What began before it opened, and ends well, does not count."""
+    if circuit.state == "closed" and circuit.failures:
+        return CircuitChange(replace(circuit, failures=0, error=None, changed_at=circuit.now))
+    if circuit.state == "probing" and circuit.probe_seq == run:
+        return recovers(circuit)
+    return CircuitChange(circuit)
+
+
+def recovers(circuit: StoredCircuit) -> CircuitChange:
+    """It works again: runs come back a few at a time, or there is nobody to come back."""
+    if not circuit.parked:
+        return CircuitChange(closed(circuit))
+    back = replace(circuit, state="recovering", next_at=circuit.now, released=0, probe_seq=None, changed_at=circuit.now)
+    return CircuitChange(back)
+
+
+def closed(circuit: StoredCircuit) -> StoredCircuit:
+    return replace(
+        circuit, state="closed", failures=0, next_at=None, released=0, probe_seq=None, changed_at=circuit.now
+    )
+
+
+def asked(circuit: StoredCircuit, *, run: int) -> CircuitChange:
+    """A run wants to call it. After the rest, and if nobody waits who came before, this one is the probe."""
+    if circuit.state == "open" and not circuit.parked and is_due(circuit):
+        return CircuitChange(probing(circuit, run))
+    return CircuitChange(circuit)
+
+
+def probing(circuit: StoredCircuit, run: int | None = None) -> StoredCircuit:
+    """One that takes longer than a rest to come to it is not waited for."""
+    return replace(circuit, state="probing", probe_seq=run, next_at=circuit.now + circuit.rest, changed_at=circuit.now)
+
+
+def ticked(circuit: StoredCircuit, settings: Circuit) -> CircuitChange:
+    """What time brings: a probe, another one when the first came to nothing, the next ones that come back, the end."""
+    match circuit.state:
+        case "open" if is_due(circuit):
+            return CircuitChange(probing(circuit), 1, probes=True, reason=f"probes circuit {circuit.name}")
+        case "probing" if is_due(circuit) or circuit.probe_state not in ON_ITS_WAY:
+            if circuit.parked:
+                return CircuitChange(probing(circuit), 1, probes=True, reason=f"probes circuit {circuit.name}")
+            waiting = replace(
+                circuit, state="open", next_at=circuit.now, probe_seq=None, changed_at=circuit.now
+            )  # the next one that comes tries
+            return CircuitChange(waiting)
+        case "recovering" if not circuit.parked:
+            return CircuitChange(closed(circuit))
+        case "recovering" if is_due(circuit):
+            most = max(1, circuit.released * 2)
+            more = replace(circuit, released=most, next_at=circuit.now + settings.interval)
+            return CircuitChange(more, most, reason=f"circuit {circuit.name} recovers")
+        case "closed" if circuit.parked:  # a net under all the others: nobody waits for a circuit that is closed
+            return recovers(circuit)
+        case _:
+            return CircuitChange(circuit)
+
+
+def is_due(circuit: StoredCircuit) -> bool:
+    return circuit.next_at is None or circuit.next_at <= circuit.now
+
+
+def lets_through(circuit: StoredCircuit, run: int) -> bool:
+    return circuit.state in {"closed", "recovering"} or (circuit.state == "probing" and circuit.probe_seq == run)
+
+
+def why_parked(circuit: StoredCircuit) -> str:
+    """For people, as the reason of a run that is parked."""
+    return f"circuit {circuit.name} is open: {circuit.error or 'it failed too often'}"
+
+
+def verdict(error: BaseException) -> Literal["failed", "worked"] | None:
+    """What an error says of the dependency: that it is down, or that it is there and said no. Others say nothing."""
+    failure = classify(error).failure
+    if failure == "transient":
+        return "failed"
+    if isinstance(error, RateLimited) or http_status(error) is not None:
+        return "worked"
+    return None
+
+
+# the part that a process keeps
+
+
+class CircuitStore(Protocol):
+    """What circuits need of the store."""
+
+    async def change_circuit(self, request: ChangeCircuit) -> CircuitChanged: ...
+
+    async def circuits(self, app: str) -> list[StoredCircuit]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shut:
+    """A dependency that may not be called now, and why."""
+
+    dependency: str
+    reason: str
+
+
+class Circuits(Service):
+    """The circuits of an app, as this process knows them. `run_once` looks at all, and does what is due."""
+
+    name = "circuits"
+
+    def __init__(
+        self, app: str, settings: Mapping[str, Circuit], store: CircuitStore, *, time_passes: bool = True
+    ) -> None:
+        super().__init__()
+        self._app = app
+        self._settings = settings
+        self._store = store
+        self._time_passes = time_passes  # under a virtual clock it does not: whoever moves that says when to look
+        self._copies: dict[str, StoredCircuit] = {}
+
+    def settings_of(self, name: str) -> Circuit:
+        return self._settings.get(name) or DEFAULT
+
+    async def ask(self, name: str, run: int) -> Shut | None:
+        """May this run call it? As long as nothing is wrong, the copy says so; else the row does."""
+        known = self._copies.get(name)
+        if known is None or known.state == "closed":
+            return None
+        circuit = (await self._change(name, partial(asked, run=run))).circuit
+        return None if lets_through(circuit, run) else Shut(name, why_parked(circuit))
+
+    async def report(self, name: str, run: int, error: BaseException | None) -> Shut | None:
+        """How a call to it ended. Whoever failed while it is open, or opened it, is to be parked."""
+        said = "worked" if error is None else verdict(error)
+        if said is None or (said == "worked" and name not in self._copies):
+            return None
+        if said == "worked":
+            await self._change(name, partial(worked, run=run))
+            return None
+        words = "" if error is None else f"{type(error).__name__}: {words_of(error).splitlines()[0]}"[:ERROR_SHOWN]
+        change = partial(failed, settings=self.settings_of(name), run=run, error=words)
+        before = self._copies.get(name)
+        circuit = (await self._change(name, change)).circuit
+        if circuit.state == "open" and (before is None or before.state != "open"):
+            self.log.error(
+                "a circuit is open", circuit=name, error=words, rests=readable(circuit.rest), failures=circuit.failures
+            )
+        return Shut(name, why_parked(circuit)) if circuit.state in {"open", "probing"} else None
+
+    async def tick(self) -> bool:
+        """Look at all of them, and do what is due. Did runs come back?"""
+        came_back = False
+        for circuit in await self.refresh():
+            settings = self.settings_of(circuit.name)
+            if ticked(circuit, settings).circuit == circuit or (circuit.state == "open" and not circuit.parked):
+                continue  # one that has rested long enough and has nobody parked waits for the next run that comes
+            for _ in range(MOST_AT_ONCE):  # one thing may follow another at once
+                changed = await self._change(circuit.name, partial(ticked, settings=settings))
+                came_back = came_back or changed.came_back > 0
+                if changed.came_back or not changed.changed:
+                    break
+        return came_back
+
+    async def refresh(self) -> list[StoredCircuit]:
+        """The copies, as the rows are now."""
+        found = await self._store.circuits(self._app)
+        self._copies = {circuit.name: circuit for circuit in found}
+        return found
+
+    async def run_once(self) -> float | None:
+        if not self._time_passes:
+            await self.refresh()
+            return None
+        await self.tick()
+        waits = [
+            max(0.0, seconds(circuit.next_at - circuit.now)) + 0.001
+            for circuit in self._copies.values()
+            if circuit.next_at is not None and circuit.next_at > circuit.now
+        ]
+        return min([LOOK_ANYWAY_EVERY, *waits])
+
+    async def _change(self, name: str, change: Any) -> CircuitChanged:
+        rest = self.settings_of(name).rest
+        changed = await self._store.change_circuit(ChangeCircuit(self._app, name, rest, change))
+        circuit, before = changed.circuit, self._copies.get(name)
+        if circuit.state == "closed" and not circuit.failures:
+            self._copies.pop(name, None)
+        else:
+            self._copies[name] = circuit
+        if changed.changed and before is not None and before.state != circuit.state:
+            self.log.info("a circuit changed", circuit=name, was=before.state, now=circuit.state)
+        if changed.changed:
+            self.wake()
+        return changed
+
+
+DEFAULT = Circuit()

@@ -1,0 +1,171 @@
+"""`async with run.lock("name")`: one run at a time, among all workers.
+
+The lock belongs to the run and the token of its claim, so that it is free as soon as the run is not running any more under
+that token, whoever died or left. Its own token is the fence: whatever is committed by the code inside the block carries
+it, and is refused once the lock has another holder.
+
+Which code is inside is kept in a context variable: a branch of the handler that runs beside the block is not concerned,
+and a task that is started inside it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from wakeful.clock import SECOND, Duration, Microseconds, duration, readable, seconds
+from wakeful.clock import to_text as time_text
+from wakeful.errors import ClaimLost, LockTimeout, Persistent
+from wakeful.execution.lock_news import wake
+from wakeful.stores.base import FreeLock, HeldLock, LockHolder, TakeLock
+
+if TYPE_CHECKING:
+    from wakeful.execution.run import Run
+    from wakeful.model import Claim
+
+LONGEST_NAME = 200
+# How long until a run looks again whether a lock is free that a run of another process has.
+FIRST_LOOK: Microseconds = SECOND // 20
+LAST_LOOK: Microseconds = SECOND // 2
+
+_inside: contextvars.ContextVar[tuple[tuple[Claim, HeldLock], ...]] = contextvars.ContextVar(
+    "wakeful_locks", default=()
+)
+
+
+def locks_held(claim: Claim) -> tuple[HeldLock, ...]:
+    """The locks of this run that the code which asks is inside of."""
+    held = _inside.get()
+    return tuple([lock for owner, lock in held if owner is claim]) if held else ()
+
+
+class Lock:
+    """One use of a lock. `token` rises with every holder: hand it on to a system that can refuse what comes too late."""
+
+    def __init__(self, run: Run, claim: Claim, name: str, wait: Duration) -> None:
+        self.name = checked_name(name)
+        self._limit = checked_wait(wait)
+        self._run = run
+        self._claim = claim
+        self._held: HeldLock | None = None
+        self._entered: contextvars.Token[tuple[tuple[Claim, HeldLock], ...]] | None = None
+
+    @property
+    def token(self) -> int:
+        """The fence. Only inside the block."""
+        if self._held is None:
+            message = f'run.lock("{self.name}"): its token is known inside `async with` only'
+            raise Persistent(message)
+        return self._held.token
+
+    async def __aenter__(self) -> Self:
+        if self._held is not None or self.name in [lock.name for lock in locks_held(self._claim)]:
+            message = (
+                f'run.lock("{self.name}") inside itself: agent {self._run.agent} has this lock already, and would wait for '
+                "itself. Take it once, around all that needs it"
+            )
+            raise Persistent(message)
+        with self._run.at_work():
+            self._held = await self._take()
+        self._entered = _inside.set((*_inside.get(), (self._claim, self._held)))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._entered is not None:
+            with contextlib.suppress(
+                ValueError
+            ):  # the block ends in another task than it began in: there it was never set
+                _inside.reset(self._entered)
+            self._entered = None
+        self._held = None
+        await self._let_go()
+
+    async def _take(self) -> HeldLock:
+        """Ask; as long as somebody has it, wait for a word that some lock was let go, or look again after a while."""
+        run = self._run
+        around, own = run.surroundings, run.locks_in_use
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = around.later(seconds(self._limit), partial(wake, over))
+        rest = FIRST_LOOK
+        try:
+            while True:
+                heard = around.lock_news.listen()
+                last = self._limit == 0 or over.done()
+                holder: LockHolder | None = None
+                if self.name not in own:  # else another branch of this run has it, and the store would give it to us
+                    own.add(self.name)
+                    answer = await self._ask(gives_up=last)
+                    if isinstance(answer, HeldLock):
+                        return answer
+                    holder = answer
+                    own.discard(self.name)
+                if last:
+                    raise self._too_late(holder)
+                look = around.later(seconds(rest), partial(wake, heard))
+                try:
+                    await asyncio.wait({heard, over}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    look.cancel()
+                    heard.cancel()
+                rest = min(rest * 2, LAST_LOOK)
+        finally:
+            timer.cancel()
+
+    async def _ask(self, *, gives_up: bool) -> HeldLock | LockHolder:
+        request = TakeLock(self._claim, self._run.app, self.name, gives_up)
+        try:
+            return await self._run.surroundings.store.take_lock(request)
+        except BaseException:
+            # Whoever stopped waiting may have got it, without knowing.
+            await self._let_go()
+            raise
+
+    async def _let_go(self) -> None:
+        """An attempt that is over has no lock any more: nothing need be stored then."""
+        run = self._run
+        try:
+            if run.interrupted is None:
+                await asyncio.shield(run.surroundings.store.free_lock(FreeLock(self._claim, run.app, self.name)))
+        except ClaimLost:
+            run.interrupt("lost")
+            raise
+        finally:
+            run.locks_in_use.discard(self.name)
+            run.surroundings.lock_news.tell()
+
+    def _too_late(self, holder: LockHolder | None) -> LockTimeout:
+        who = (
+            "another branch of this run has it"
+            if holder is None
+            else f"run {holder.run} of agent {holder.agent} has it since {time_text(holder.since)}"
+        )
+        remedy = "" if holder is None else f"`wakeful why {holder.run}` tells what that one is doing. "
+        return LockTimeout(
+            f'lock "{self.name}" was not free within {readable(self._limit)}: {who}. {remedy}'
+            "Wait longer with run.lock(…, wait=…), or hold it for a shorter time"
+        )
+
+
+def checked_name(name: object) -> str:
+    if not isinstance(name, str) or not name or len(name) > LONGEST_NAME or "\0" in name:
+        message = f"run.lock: a lock's name is a text of at most {LONGEST_NAME} characters, not {name!r}"
+        raise Persistent(message)
+    return str.__str__(name)
+
+
+def checked_wait(wait: Duration) -> Microseconds:
+    try:
+        limit = duration(wait)
+    except (TypeError, ValueError) as error:
+        message = f"run.lock: wait: {error}"
+        raise Persistent(message) from None
+    if limit < 0:
+        message = f"run.lock: wait must be from 0 up, not {wait!r}"
+        raise Persistent(message)
+    return limit

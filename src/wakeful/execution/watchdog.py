@@ -1,0 +1,219 @@
+"""The watchdog: a run that is alive and gets nowhere. A process that renews its lease is not dead, and nobody else looks.
+
+It has a thread of its own, and writes by a connection of its own: what hangs may be the event loop itself, by a handler
+that blocks it. Progress is a step begun or finished, a log line, any other call of the run's, or `run.progress()`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from wakeful.clock import Clock, Microseconds, readable, seconds
+from wakeful.clock import to_text as time_text
+from wakeful.errors import StoreUnavailable
+from wakeful.execution.executor import Handler
+from wakeful.execution.run import Run
+from wakeful.stores.base import stuck_alarm
+
+LONGEST_REST = 30.0
+SHORTEST_REST = 0.05
+LOOK_AFTER_ONE = 1.0  # as long as one is stuck: it may go on
+LOOP_ANSWERS_WITHIN = 1.0
+TIDY_EVERY = 600.0
+FRAMES_SHOWN = 20
+
+
+class Writer(Protocol):
+    """Writes from a thread of its own."""
+
+    def write(self, name: str, *parameters: object) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """A run that has made no progress since then, and for how long."""
+
+    since: Microseconds
+    silent_for: Microseconds
+
+
+def stalled(progress_at: Microseconds, limit: Microseconds | None, now: Microseconds) -> Stalled | None:
+    """Has it gone nowhere for longer than it may?"""
+    silent_for = now - progress_at
+    return None if limit is None or silent_for < limit else Stalled(progress_at, silent_for)
+
+
+def next_look(
+    runs: Iterable[tuple[Microseconds, Microseconds | None]], limits: Iterable[Microseconds | None], now: Microseconds
+) -> float:
+    """Seconds until the first of these (last progress, limit) could be stuck, or one that begins just now."""
+    waits = [seconds(progress + limit - now) for progress, limit in runs if limit is not None]
+    waits += [seconds(limit) for limit in limits if limit is not None]
+    return min(LONGEST_REST, max(SHORTEST_REST, min(waits, default=LONGEST_REST)))
+
+
+class Watchdog:
+    """Looks at the runs of one process."""
+
+    def __init__(
+        self,
+        app: str,
+        agents: Mapping[str, Handler],
+        clock: Clock,
+        in_flight: Callable[[], list[Run]],
+        make_writer: Callable[[], Writer],
+    ) -> None:
+        self._app = app
+        self._agents = agents
+        self._clock = clock
+        self._in_flight = in_flight
+        self._make_writer = make_writer
+        self._writer: Writer | None = None
+        self._told: dict[str, Microseconds] = {}  # the alarms that are raised, and of which standstill
+        self._tidied: float | None = None
+        self._silent = False
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread = 0
+        self._log = structlog.get_logger("wakeful").bind(part="watchdog")
+
+    # life
+
+    def watch_loop(self) -> None:
+        """The loop that runs here is the one whose runs are looked at."""
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+
+    async def start(self) -> None:
+        self.watch_loop()
+        if self._thread is None and any(one.options.stuck_after is not None for one in self._agents.values()):
+            self._stopping = threading.Event()
+            self._thread = threading.Thread(
+                target=self._keep, args=(self._stopping,), name="wakeful-watchdog", daemon=True
+            )
+            self._thread.start()
+
+    async def stop(self, *, silent: bool = False) -> None:
+        """`silent`: as if the process were gone. Else alarms about runs that were given back are resolved."""
+        self._silent = silent
+        self._stopping.set()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            await asyncio.to_thread(thread.join)
+        elif self._writer is not None:
+            await asyncio.to_thread(self._end)
+
+    def _keep(self, stopping: threading.Event) -> None:
+        rest = 0.0
+        try:
+            while not stopping.wait(rest):
+                try:
+                    rest = self.look()
+                except Exception as error:  # whatever it is: without this thread nobody would notice
+                    rest = LOOK_AFTER_ONE
+                    self._log.warning("cannot look; trying again", error=str(error) or type(error).__name__)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        try:
+            if self._told and not self._silent:
+                with contextlib.suppress(StoreUnavailable):  # whoever starts next tidies up
+                    self._resolve(self._in_flight())
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    # looking
+
+    def look(self) -> float:
+        """Look at every run once; the seconds until the next look. Called in a thread that is not the loop's."""
+        now, runs = self._clock.now(), self._in_flight()
+        self._resolve(runs)
+        for run in runs:
+            options = self._agents[run.agent].options
+            found = stalled(run.progress_at, options.stuck_after, now)
+            key = stuck_alarm(self._app, run.agent, run.id)
+            if found is not None and self._told.get(key) != found.since:
+                self._tell(run, key, found, options.on_stuck)
+        limits = [(run.progress_at, self._agents[run.agent].options.stuck_after) for run in runs]
+        fresh = [one for one in limits if stalled(*one, now) is None]
+        rest = next_look(fresh, [one.options.stuck_after for one in self._agents.values()], now)
+        if self._told:
+            return min(rest, LOOK_AFTER_ONE)
+        self.close()  # nobody may be stuck for years
+        return rest
+
+    def _tell(self, run: Run, key: str, found: Stalled, handling: str) -> None:
+        """1. Does the loop answer? 2. The alarm, and the log. 3. What the agent declared, if there is anybody to do it."""
+        stack = self._where_the_loop_hangs()
+        where = run.whereabouts
+        text = (
+            f"agent {run.agent}: run {run.id} is stuck: no progress since {time_text(found.since)} "
+            f"({readable(found.silent_for)}), {where}"
+        )
+        if stack is not None:
+            text += (
+                f". The event loop of its process does not answer, so that nothing else in it goes on either"
+                f"{'' if handling == 'alarm' else ', and it cannot be interrupted'}: something blocks it, see the log. "
+                "Use await, or a plain def, which runs in a thread"
+            )
+        elif handling == "alarm":
+            text += f". It is left alone; `wakeful why {run.id}` tells more"
+        else:
+            text += ". It is interrupted, and " + (
+                "ends as cancelled" if handling == "cancel" else "goes again as after a failure"
+            )
+        self._write("raise_alarm", key, self._app, text)
+        self._told[key] = found.since
+        self._log.error("alarm", key=key, text=text, **({} if stack is None else {"stack": stack}))
+        if stack is None and handling != "alarm" and self._loop is not None:
+            self._loop.call_soon_threadsafe(run.interrupt_stuck, found.since, f"{where}, {readable(found.silent_for)}")
+
+    def _where_the_loop_hangs(self) -> str | None:
+        """None if the loop answers; else what its thread is doing now."""
+        if self._loop is None:
+            return None
+        answered = threading.Event()
+        try:
+            self._loop.call_soon_threadsafe(answered.set)
+        except RuntimeError:  # it is closed: everything ends
+            return None
+        if answered.wait(LOOP_ANSWERS_WITHIN):
+            return None
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 there is no other way to another thread's stack
+        lines = [] if frame is None else traceback.format_stack(frame)[-FRAMES_SHOWN:]
+        return "".join(lines) or "?"
+
+    def _resolve(self, runs: list[Run]) -> None:
+        """What goes on again, or has ended. And now and then, what was left behind by processes that died."""
+        present = {stuck_alarm(self._app, run.agent, run.id): run.progress_at for run in runs}
+        for key, since in list(self._told.items()):
+            if present.get(key) != since:
+                self._write("resolve_alarm", key)
+                del self._told[key]
+        tick = self._loop.time() if self._loop is not None else 0.0
+        if self._tidied is None or tick - self._tidied > TIDY_EVERY:
+            self._write("resolve_stuck", self._app)
+            self._tidied = tick
+
+    def _write(self, name: str, *parameters: object) -> None:
+        if self._writer is None:
+            self._writer = self._make_writer()
+        self._writer.write(name, *parameters)

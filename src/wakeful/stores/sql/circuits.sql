@@ -1,0 +1,61 @@
+-- Circuits: which dependencies are down, for all processes of an app together. Their rows are the truth; what a process keeps
+-- of them is a copy.
+
+-- make_circuit(now, app, name, rest) --
+insert into wakeful_circuit (app, name, state, failures, rest, changed_at) values (:app, :name, 'closed', 0, :rest, {now})
+on conflict (app, name) do nothing
+
+-- lock_circuit(app, name) --
+-- Locked until the commit. What follows is read after that, and so sees whoever was parked before the lock was ours.
+select name from wakeful_circuit where app = :app and name = :name {for_update}
+
+-- find_circuit(now, app, name) --
+-- With what its next state depends on: is its probe on its way, does anybody wait for it?
+select circuit.name, circuit.state, circuit.failures, circuit.error, circuit.rest, circuit.next_at, circuit.released,
+  circuit.probe_seq, circuit.changed_at, {now},
+  (select run.state from wakeful_run run where run.seq = circuit.probe_seq),
+  (select 1 from wakeful_run run where run.app = :app and run.parked_for = :name and run.state = 'parked' limit 1)
+from wakeful_circuit circuit where circuit.app = :app and circuit.name = :name
+
+-- save_circuit(app, name, state, failures, error, rest, next_at, released, probe_seq, changed_at) --
+update wakeful_circuit
+set state = :state, failures = :failures, error = :error, rest = :rest, next_at = :next_at, released = :released,
+    probe_seq = :probe_seq, changed_at = :changed_at
+where app = :app and name = :name
+
+-- unpark_runs(now, app, name, most, reason) --
+-- The oldest of those that wait for a dependency. The time for which they were parked does not count for their deadline.
+update wakeful_run
+set state = 'ready', reason = :reason, parked_for = null, due_at = {now},
+    started_at = started_at + ({now} - coalesce(due_at, {now}))
+where seq in (
+  select seq from wakeful_run where app = :app and parked_for = :name and state = 'parked' order by seq limit :most
+)
+returning seq
+
+-- not_closed(app, name) --
+-- A run that is about to be parked asks this: nobody closes the circuit, and finds no one parked, before its commit.
+select app, name from wakeful_circuit where app = :app and name = :name and state <> 'closed' {for_key_share}
+
+-- note_parked(seq, token, name) --
+update wakeful_run set parked_for = :name where seq = :seq and token = :token and state = 'parked'
+
+-- circuits_of_app(now, app) --
+-- All that are not as if nothing had ever happened.
+select name, state, failures, error, rest, next_at, released, probe_seq, changed_at, {now},
+  (select run.state from wakeful_run run where run.seq = circuit.probe_seq), parked
+from (
+  select circuit.*,
+    (select 1 from wakeful_run run
+     where run.app = circuit.app and run.parked_for = circuit.name and run.state = 'parked' limit 1) as parked
+  from wakeful_circuit circuit where circuit.app = :app
+) circuit
+where state <> 'closed' or failures > 0 or parked is not null
+
+-- list_circuits() --
+select circuit.app, circuit.name, circuit.state, circuit.failures, circuit.error, circuit.rest, circuit.next_at,
+  circuit.released, circuit.changed_at,
+  (select probe.id from wakeful_run probe where probe.seq = circuit.probe_seq),
+  (select count(*) from wakeful_run run
+   where run.app = circuit.app and run.parked_for = circuit.name and run.state = 'parked')
+from wakeful_circuit circuit order by circuit.app, circuit.name

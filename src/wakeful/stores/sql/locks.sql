@@ -1,0 +1,60 @@
+-- Locks that runs hold, by name. Freed by whoever has one, or by nobody: once its run does not run any more under the token
+-- that it had, the lock is free.
+
+-- look_at_lock(app, name) --
+-- Who has it, as far as can be told without waiting for anybody. No row comes back when it is free.
+select holder.id, holder.agent, lock.taken_at, lock.run_seq, lock.run_token
+from wakeful_lock lock join wakeful_run holder on holder.seq = lock.run_seq
+where lock.app = :app and lock.name = :name and holder.token = lock.run_token and holder.state = 'running'
+
+-- make_lock(now, app, name) --
+insert into wakeful_lock (app, name, token, taken_at) values (:app, :name, 0, {now})
+on conflict (app, name) do nothing
+
+-- find_lock(app, name) --
+-- Locked until the commit. It waits for what is being committed inside the lock.
+select run_seq, run_token from wakeful_lock where app = :app and name = :name {for_update}
+
+-- take_lock(now, app, name, run_seq, run_token) --
+-- The token is the fence: it rises with every holder.
+update wakeful_lock set token = token + 1, run_seq = :run_seq, run_token = :run_token, taken_at = {now}
+where app = :app and name = :name
+  and exists (select 1 from wakeful_run where seq = :run_seq and token = :run_token and state = 'running')
+returning token
+
+-- free_lock(app, name, run_seq, run_token) --
+update wakeful_lock set run_seq = null, run_token = null
+where app = :app and name = :name and run_seq = :run_seq and run_token = :run_token
+
+-- check_lock(app, name, token, run_seq, run_token) --
+-- Is it still the lock that was taken? Nobody else can take it before this transaction ends.
+select app, name, token from wakeful_lock
+where app = :app and name = :name and token = :token and run_seq = :run_seq and run_token = :run_token {for_key_share}
+
+-- wait_for_lock(now, app, name, run_seq, run_token) --
+-- Noted for people to see, and for nothing else.
+insert into wakeful_lock_wait (run_seq, name, app, run_token, since) values (:run_seq, :name, :app, :run_token, {now})
+on conflict (run_seq, name) do update set run_token = excluded.run_token, since = excluded.since
+where wakeful_lock_wait.run_token <> excluded.run_token
+
+-- end_wait_for_lock(run_seq, name) --
+delete from wakeful_lock_wait where run_seq = :run_seq and name = :name
+
+-- list_locks() --
+select lock.app, lock.name, lock.token, holder.id, holder.agent, lock.taken_at,
+  (select count(*) from wakeful_lock_wait waiting join wakeful_run waiter on waiter.seq = waiting.run_seq
+   where waiting.app = lock.app and waiting.name = lock.name and waiter.token = waiting.run_token
+     and waiter.state = 'running')
+from wakeful_lock lock join wakeful_run holder on holder.seq = lock.run_seq
+where holder.token = lock.run_token and holder.state = 'running'
+order by lock.app, lock.name
+
+-- waits_for_locks(run_seq) --
+-- What a run waits for, and who has that.
+select waiting.name, waiting.since, holder.id, holder.agent, lock.taken_at
+from wakeful_lock_wait waiting
+join wakeful_run waiter on waiter.seq = waiting.run_seq and waiter.token = waiting.run_token and waiter.state = 'running'
+left join wakeful_lock lock on lock.app = waiting.app and lock.name = waiting.name
+left join wakeful_run holder on holder.seq = lock.run_seq and holder.token = lock.run_token and holder.state = 'running'
+where waiting.run_seq = :run_seq
+order by waiting.name

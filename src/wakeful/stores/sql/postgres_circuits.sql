@@ -1,0 +1,18 @@
+-- What must differ on PostgreSQL about circuits.
+
+-- unpark_runs(now, app, name, most, reason) --
+-- differs: `seq + 0` is what its index has, and `= any(array(…))` as claim_runs. One that somebody else is just changing, to
+-- cancel it, is passed over.
+update wakeful_run
+set state = 'ready', reason = :reason, parked_for = null, due_at = {now},
+    started_at = started_at + ({now} - coalesce(due_at, {now}))
+where seq = any(array(
+  select seq from wakeful_run where app = :app and parked_for = :name and state = 'parked'
+  order by seq + 0 limit :most
+  for update skip locked
+))
+returning seq
+
+-- note_parked(seq, token, name) --
+-- differs: `state || ''` keeps the planner from walking along the index of all that are parked.
+update wakeful_run set parked_for = :name where seq = :seq and token = :token and state || '' = 'parked'

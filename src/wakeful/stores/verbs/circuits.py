@@ -1,0 +1,96 @@
+"""Circuits: one transition of one row, whichever it is, with the runs that it lets come back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wakeful.stores.base import (
+    Alarm,
+    ChangeCircuit,
+    CircuitChange,
+    CircuitChanged,
+    LeaveRun,
+    Row,
+    StoredCircuit,
+    Transaction,
+    circuit_alarm,
+)
+from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+
+
+def change_circuits(now: int | None, requests: Sequence[ChangeCircuit]) -> Transaction[list[CircuitChanged]]:
+    """In the order of their names, so that two processes never wait for each other in a circle."""
+    results: dict[int, CircuitChanged] = {}
+    for number in sorted(range(len(requests)), key=lambda one: (requests[one].app, requests[one].name)):
+        results[number] = yield from _change(now, requests[number])
+    return [results[number] for number in range(len(requests))]
+
+
+def _change(now: int | None, request: ChangeCircuit) -> Transaction[CircuitChanged]:
+    """1. Its row, made if it is the first time, and locked. 2. What the request makes of it. 3. Those that may come back; the
+    first of them is the probe, where there is to be one. 4. Store it, and tell people.
+    """
+    place = (request.app, request.name)
+    yield "make_circuit", [(now, *place, request.rest)]
+    yield "lock_circuit", [place]
+    before = circuit_of((yield "find_circuit", [(now, *place)])[0])
+    change = request.change(before)
+    after, freed = change.circuit, []
+    if change.come_back:
+        freed = yield "unpark_runs", [(now, *place, change.come_back, change.reason)]
+    if change.probes:
+        # Nobody is there to try: then whoever comes next does.
+        after = replace(after, probe_seq=freed[0][0]) if freed else before
+    if after != before:
+        yield "save_circuit", [(*place, *_row(after))]
+        yield from _tell(now, request, before, after, change)
+    return CircuitChanged(after, came_back=len(freed), changed=after != before)
+
+
+def _tell(
+    now: int | None, request: ChangeCircuit, before: StoredCircuit, after: StoredCircuit, change: CircuitChange
+) -> Transaction[None]:
+    key = circuit_alarm(request.app, request.name)
+    if after.state == "closed" and before.state != "closed":
+        yield from resolve_alarms(now, [key])
+    elif after.state == "open" and before.state != "open" and change.alarm is not None:
+        yield from open_alarms(now, [Alarm(request.app, key, change.alarm)])
+
+
+def refuse_parking(requests: Sequence[LeaveRun]) -> Transaction[None]:
+    """A run whose circuit was closed in the meantime would wait for nothing: it is ready instead."""
+    parking = [one for one in requests if one.state == "parked" and one.parked_for is not None]
+    if not parking:
+        return
+    shut = yield "not_closed", sorted({one.parked_for for one in parking if one.parked_for is not None})
+    down = {(row[0], row[1]) for row in shut}
+    for one in parking:
+        if one.parked_for not in down:
+            name = "" if one.parked_for is None else one.parked_for[1]
+            one.state, one.parked_for, one.reason = "ready", None, f"circuit {name} closed meanwhile"
+
+
+def note_parked(requests: Sequence[LeaveRun]) -> Transaction[None]:
+    """What each of them waits for."""
+    rows = [(one.claim.seq, one.claim.token, one.parked_for[1]) for one in requests if one.parked_for is not None]
+    if rows:
+        yield "note_parked", rows
+
+
+def circuit_of(row: Row) -> StoredCircuit:
+    """Out of a row of `find_circuit` or `circuits_of_app`."""
+    return replace(StoredCircuit(*row), parked=bool(row[11]))
+
+
+def _row(circuit: StoredCircuit) -> tuple[object, ...]:
+    return (
+        circuit.state,
+        circuit.failures,
+        circuit.error,
+        circuit.rest,
+        circuit.next_at,
+        circuit.released,
+        circuit.probe_seq,
+        circuit.changed_at,
+    )
