@@ -24,9 +24,9 @@ from wakeful.runtime import Runtime
 
 IN_FLIGHT = 64
 EMITTED_AT_ONCE = 64
-# How many go to sleep in a second at least, on a slow machine; and how much earlier than that nobody wakes.
+# How many go to sleep in a second at least, on a slow machine; and the seconds that all are given besides.
 ASLEEP_PER_SECOND = 400
-BEFORE_ALL = 3.0
+BEFORE_ALL = 6.0
 # Longer than what a run waits for in place.
 NAP = 2.5
 APART = 0.05

@@ -25,7 +25,7 @@ IN_FLIGHT = 8
 STEPS = 3
 WAIT = 0.05
 WARM_UP = 0.5
-MARGIN = 3
+MARGIN = 10.0  # seconds for which there is work beyond what is measured: a machine may be busy with other things
 
 
 async def ask(number: int) -> int:
@@ -54,7 +54,7 @@ async def measure(store: str, workers: int, seconds: float) -> float:
         processes = [await _start(stack, store) for _ in range(workers)]
         for process in processes:
             await process.stdout.readline()  # it works
-        await _emit(app, math.ceil(fastest * (seconds + WARM_UP)) * MARGIN)
+        await _emit(app, math.ceil(fastest * (seconds + WARM_UP + MARGIN)))
         await asyncio.sleep(WARM_UP)
         before, began = await _done(runtime), time.perf_counter()
         await asyncio.sleep(seconds)
