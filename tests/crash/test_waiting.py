@@ -3,60 +3,56 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from crash.children.waiting import build
-from wakeful.model import FINAL_RUN_STATES
+from crash.children.waiting import Way, build
 from wakeful.testing import CrashReport, World, crash_everywhere
 
-ORDER = ("order.placed", {"number": 7})
-DONE = {"order": "done", "bank": "done", "clerk": "done", "packer": "done"}
+ORDER = ("order.placed", 7)
+ENDS = {"event": "paid for 7", "call": "packed 7", "ask": True, "nobody": "nobody answered"}
+# What each way must have stored, so that a crash right before, within and after that was among the cases.
+STORED = {
+    "event": {"LeaveRun", "AcceptEvents"},
+    "call": {"LeaveRun", "FinishRun"},
+    "ask": {"AskPerson", "AnswerApproval"},
+    "nobody": {"AskPerson", "EndWait"},
+}
 
 
-def judge(report: CrashReport, *kinds: str) -> None:
+def judge(report: CrashReport, way: Way) -> None:
     report.check()
-    assert all(one.states == DONE for one in report.crashes), str(report)
-    stored = {request for one in report.crashes for request in one.boundary.requests}
-    assert {"AcceptEvents", "ClaimRuns", "LeaveRun", "AskPerson", "AnswerApproval", *kinds} <= stored
-    assert {one.boundary.point for one in report.crashes} == {"before", "within", "after"}
-
-
-async def test_nobody_waits_for_ever_and_nothing_comes_twice(store_url: str):
-    """An order that sleeps, waits for its payment, calls the packer and asks a person: each once, however it is cut."""
-    report = await crash_everywhere(build(), ORDER, store=store_url)
-    judge(report)
+    assert {state for one in report.crashes for state in one.states.values()} == {"done"}, str(report)
     (order,) = [run for run in report.baseline.runs.values() if run["agent"] == "order"]
-    assert order["output"] == ["paid for 7", "packed 7", True]
+    assert order["output"] == ENDS[way]
+    for kind in STORED[way]:
+        points = {one.boundary.point for one in report.crashes if kind in one.boundary.requests}
+        assert points == {"before", "within", "after"}, (kind, str(report))
 
 
-async def test_nobody_waits_for_ever_when_processes_are_killed(tmp_path: Path, store_url: str):
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("way", get_args(Way))
+async def test_nobody_waits_for_ever_and_nothing_comes_twice(store_url: str, way: Way):
+    judge(await crash_everywhere(build(way), ORDER, store=store_url), way)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("way", ["event", "ask"])
+async def test_nobody_waits_for_ever_when_processes_are_killed(tmp_path: Path, way: Way):
     program = tmp_path / "waiting.py"
-    program.write_text("from crash.children.waiting import build\n\napp = build()\n")
-    report = await crash_everywhere(str(program), ORDER, store=store_url, processes=True)
-    judge(report)
+    program.write_text(f"from crash.children.waiting import build\n\napp = build({way!r})\n")
+    judge(await crash_everywhere(str(program), ORDER, processes=True), way)
 
 
-async def test_a_wait_that_nothing_comes_for_ends_once(store_url: str):
-    """The time of a question and of an event runs out: the handler hears of it once, and goes another way."""
-    report = await crash_everywhere(build(answers=False), ORDER, store=store_url)
-    report.check()
-    assert "EndWait" in {request for one in report.crashes for request in one.boundary.requests}
-    (order,) = [run for run in report.baseline.runs.values() if run["agent"] == "order"]
-    assert order["output"] == ["paid for 7", "packed 7", "nobody answered"]
-    for crash in report.crashes:
-        assert set(crash.states.values()) <= FINAL_RUN_STATES
-
-
-@pytest.mark.parametrize("when", ["asleep", "asked"])
-async def test_who_takes_over_a_store_of_waiting_runs_needs_nothing_but_the_store(store_url: str, when: str):
+async def test_who_takes_over_a_store_of_waiting_runs_needs_nothing_but_the_store(store_url: str):
     """Nobody is there when the time comes: whoever comes later does what is due."""
-    async with World(build(), store=store_url) as world:
+    async with World(build("event"), store=store_url) as world:
         receipt = await world.emit(*ORDER)
-        await world.drain(skip=False) if when == "asleep" else await world.drain(at_most="3h")
+        await world.drain(skip=False)
         assert (await world.run(receipt))["state"] == "waiting"
         clock = world.clock
     clock.move("10d")
-    async with World(build(), store=store_url, clock=clock) as world:
+    async with World(build("event"), store=store_url, clock=clock) as world:
         await world.drain()
         assert (await world.run(receipt))["state"] == "done"

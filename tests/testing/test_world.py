@@ -385,3 +385,39 @@ async def test_a_state_that_there_is_not_is_refused():
             await world.runs(state="zz")
         with pytest.raises(ConfigError, match='Did you mean "dead"'):
             await world.deliveries(state="ded")
+
+
+class TestPeople:
+    async def test_questions_are_listed_and_answered(self):
+        app = App("app")
+
+        @app.agent(on("go"))
+        async def ask(run: Run) -> Any:
+            return await run.ask(f"Go {run.event.data}?", schema=bool, timeout="4h")
+
+        async with World(app) as world:
+            receipt = await world.emit("go", 1)
+            await world.drain(skip=False)
+            (question,) = await world.questions()
+            with pytest.raises(ValueError, match="true or false is expected"):
+                await world.answer(question, "perhaps")
+            with pytest.raises(NotFound, match=r"0 open questions are like that. Open: 'Go 1\?'"):
+                await world.answer("Stop?", True)
+            await world.answer(question, False)
+            await world.drain()
+            assert await world.output(receipt) is False
+            assert await world.questions() == []
+            assert [one["answer"] for one in await world.questions(state=None)] == [False]
+
+    async def test_what_is_asked_later_is_answered_before_time_passes(self):
+        app = App("app")
+
+        @app.agent(on("go"))
+        async def ask(run: Run) -> Any:
+            first = run.now()
+            answer = await run.ask("Go?", schema=bool, timeout="4h")
+            return [answer, run.now() == first]
+
+        async with World(app) as world:
+            world.when_asked("Go", True)
+            assert (await world.handle("go"))["output"] == [True, True]
