@@ -411,7 +411,7 @@ def tell_attempts(attempts: list[Shown]) -> list[str]:
 
 def tell_change(run: Shown) -> list[str]:
     """It met other code than it began with."""
-    change = run["change"]
+    change = run.get("change")
     if change is None:
         return []
     went = "started from the top" if change["restarted"] else "went on"
@@ -460,7 +460,7 @@ def tell_effects(run: Shown) -> list[str]:
     confirmed = [
         effect["action"]
         for effect in own(run, "effects")
-        if effect["state"] == "confirmed" and effect["undoes"] is None
+        if effect["state"] == "confirmed" and effect.get("undoes") is None
     ]
     undone = [effect["action"] for effect in own(run, "effects") if effect["state"] == "undone"]
     told = []
@@ -574,7 +574,7 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
     reason = run["reason"]
     because = f" ({reason})" if reason else ""
     problem = failure(run["error"])
-    if run["cancel"] is not None and run["state"] in {"ready", "running", "waiting"}:
+    if run.get("cancel") is not None and run["state"] in {"ready", "running", "waiting"}:
         return tell_stopping(run, present, alive)
     match run["state"]:
         case "done":

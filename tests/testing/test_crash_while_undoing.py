@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from wakeful import App, Operation, Run, action, on
 from wakeful.stores.base import CancelRun
 from wakeful.testing import World, crash_everywhere
@@ -56,6 +58,7 @@ def build(shop: Shop, worlds: list[World], *, safety: Any = "idempotent") -> App
     return app
 
 
+@pytest.mark.timeout(300)
 async def test_every_undo_is_done_once(store_url: str):
     shop = Shop()
     worlds: list[World] = []
@@ -72,6 +75,7 @@ async def test_every_undo_is_done_once(store_url: str):
     )
 
 
+@pytest.mark.timeout(300)
 async def test_what_may_happen_at_most_once_is_held_and_never_repeated(store_url: str):
     shop = Shop()
     worlds: list[World] = []
