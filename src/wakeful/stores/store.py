@@ -73,7 +73,7 @@ from wakeful.stores.base import (
 )
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.journal import Died, Journal, Probe, whole
-from wakeful.stores.migrations import Migration
+from wakeful.stores.migrations import Migration, missing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.verbs.circuits import circuit_of
@@ -153,8 +153,9 @@ class DatabaseStore:
 
     async def _check_keys(self) -> None:
         """Is every key here that payloads are encrypted with? The first one is entered before it is used."""
-        if not await self.database.applied_migrations():
-            return  # it is about to be made
+        applied = {row[0] for row in await self.database.applied_migrations()}
+        if missing(self.dialect, applied):
+            return  # whoever works with it is told that first
         ring = self.database.codec.ring
         used = {row[0] for row in await self.database.fetch("list_ciphers")}
         refuse_missing_keys(used, ring)
