@@ -230,13 +230,13 @@ class TestWhatWasPrepared:
         for key, event in (("open", None), ("answered", 1)):
             await query(
                 store_url,
-                "insert into wakeful_wait (run_seq, key, app, type, after_seq, event_seq, registered_at)"
-                " values ($1, $2, 'app', 't', 0, $3, 1)",
+                "insert into wakeful_wait (run_seq, key, app, type, event_seq, registered_at)"
+                " values ($1, $2, 'app', 't', $3, 1)",
                 claim.seq,
                 key,
                 event,
             )
-        await query(store_url, "update wakeful_run set place = 3 where seq = $1", claim.seq)
+        await query(store_url, "update wakeful_run set key = 'k', place = 3 where seq = $1", claim.seq)
         await member.leave(claim, "waiting", delay=SECOND)
         assert (await cancel(member, claim.id)).now == "cancelled"
         assert await query(store_url, "select state, note from wakeful_approval") == [

@@ -41,7 +41,6 @@ ASKED: dict[str, tuple[object, ...]] = {
     "withdraw_held": (None, "run-28", 28, "cancelled"),
     "mark_undone": (None, "effect-29", "effect-30"),
     "withdraw_approvals": (None, 29, "cancelled"),
-    "forget_waits": (30,),
     "children_at_work": (7,),
     "cancelled_runs": ("app", "process"),
     "save_effect": (None, "{effect-14}", "{14}", "{1}", "{confirmed}", *("{NULL}",) * 3, "{1}", "{1}", "{NULL}", "{0}"),

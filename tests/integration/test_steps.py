@@ -562,7 +562,7 @@ class TestValues:
 
     async def test_a_result_over_the_limit_is_refused_with_the_remedy(self, app: App):
         async def download() -> str:
-            return "x" * (5 * 1024 * 1024)
+            return "x" * (65 * 1024 * 1024)
 
         @app.agent(on("go"))
         async def agent(run: Run) -> None:
@@ -571,7 +571,7 @@ class TestValues:
         async with working(app) as runtime:
             run = await go(runtime)
         assert run["state"] == "dead"
-        assert "the result of step download is 5,242,882 bytes" in run["error"]["message"]
+        assert "the result of step download is 68,157,442 bytes" in run["error"]["message"]
         assert "pass their address" in run["error"]["message"]
 
     async def test_arguments_over_the_limit_are_refused(self, app: App):
@@ -579,7 +579,7 @@ class TestValues:
 
         @app.agent(on("go"))
         async def agent(run: Run) -> None:
-            await run.step(upload, "x" * (5 * 1024 * 1024))
+            await run.step(upload, "x" * (65 * 1024 * 1024))
 
         async with working(app) as runtime:
             run = await go(runtime)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from wakeful.execution.options import AgentOptions
 from wakeful.execution.worker import Worker
 
 
@@ -32,7 +33,7 @@ def test_of_several_moments_the_earliest_counts_however_near(
 ):
     async def told() -> int:
         store: Any = Poked()
-        agents: Any = {"agent": SimpleNamespace(options=SimpleNamespace(state=None))}
+        agents: Any = {"agent": SimpleNamespace(options=AgentOptions(), function=len)}
         executor: Any = None
         worker = Worker("app", agents, store, executor, lambda: "process")
         for delay in delays:

@@ -16,6 +16,9 @@ class Agent:
 
     options = AgentOptions()
 
+    @staticmethod
+    def function() -> None: ...
+
 
 class HeldStore:
     """Hands each claim to the test, which answers it."""

@@ -367,7 +367,7 @@ def makes_ready(request: Any) -> Ready | None:
     if type(request) in ENDS:
         claim = request.claim
         return None if claim.key is None else Ready(claim.app, frozenset({claim.agent}))
-    if isinstance(request, LeaveRun) and request.delay == 0 and request.state in {"ready", "waiting"}:
+    if isinstance(request, LeaveRun) and request.delay == 0 and request.state != "held":
         return Ready(None, frozenset({request.claim.agent}))
     if isinstance(request, FeedEvents):
         return Ready(request.app, frozenset({request.agent})) if request.runs else None
@@ -506,7 +506,7 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
                     agents |= left
                     apps |= {request.app} if left else set()
         elif isinstance(request, LeaveRun):
-            if request.delay == 0 and request.state in {"ready", "waiting"} and request.claim.id not in taken:
+            if request.delay == 0 and request.state != "held" and request.claim.id not in taken:
                 return ""
         elif isinstance(result, CircuitChanged):
             if result.changed:

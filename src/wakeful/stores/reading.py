@@ -59,7 +59,7 @@ class Reader:
             return None
         summary = run_summary(row)
         _, event_key, output, error, outcome, owner, token, expires_at, envelope, event_seq = row[15:25]
-        cancel_at, cancel_by, cancel_note, version, data = row[25:30]
+        cancel_at, cancel_by, cancel_note, version, data, parked_for = row[25:31]
         steps = await self._database.fetch("list_steps", row[0])
         attempts = await self._database.fetch("list_attempts", row[0])
         decisions = await self._database.fetch("list_decisions", event_seq)
@@ -77,7 +77,7 @@ class Reader:
             **flow_summary(flow[0]),
             "edited": None if data is None else {"data": from_json(data)},
             "owner": owner,
-            "parked_for": row[25],
+            "parked_for": parked_for,
             "token": token,
             "expires_at": to_text(expires_at),
             "version": None if version is None else version.lstrip("~"),
