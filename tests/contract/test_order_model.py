@@ -27,7 +27,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from support.stores import APP, Onlooker, an_arrival
+from support.stores import APP, Onlooker, an_arrival, emptied
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.model import WENT_WELL, Claim, Flow, Outcome
 from wakeful.runtime import open_database
@@ -79,8 +79,7 @@ class OrderMachine(RuleBasedStateMachine):
         self.numbers = itertools.count(1)
         self.stores = [self.run(self.open()), self.run(self.open())]
         self.onlooker = Onlooker(self.url)
-        for table in TABLES:
-            self.look(f"delete from wakeful_{table}")
+        self.look(emptied(self.url, TABLES))
         self.processes = ["", ""]
         self.claims: dict[str, Claim] = {}
         self.accepted: dict[str, tuple[str, str]] = {}  # event: its agent and key

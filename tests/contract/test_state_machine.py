@@ -30,7 +30,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from support.stores import APP, Onlooker, a_step, an_arrival
+from support.stores import APP, Onlooker, a_step, an_arrival, emptied
 from wakeful.clock import SECOND, Microseconds, VirtualClock
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.model import CLAIMABLE_RUN_STATES, RUN_TRANSITIONS, Claim, RunState, run_id
@@ -124,8 +124,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store = self.run(self.open())
         self.onlooker = Onlooker(self.url)
         self.renewer = self.store.database.renewer()
-        for table in TABLES:
-            self.look(f"delete from wakeful_{table}")
+        self.look(emptied(self.url, TABLES))
 
     def run(self, work: Any) -> Any:
         return self.runner.run(work)

@@ -315,3 +315,10 @@ async def query(url: str, sql: str, *parameters: Any) -> list[Row]:
 async def count(url: str, table: str) -> int:
     rows = await query(url, f"select count(*) from {table}")
     return int(rows[0][0])
+
+
+def emptied(url: str, tables: Sequence[str]) -> str:
+    """One statement, or one transaction, that empties tables: each commit by itself would wait for the disk."""
+    if sqlite_path(url) is None:
+        return "truncate " + ", ".join(f"wakeful_{table}" for table in tables)
+    return "; ".join(["begin", *(f"delete from wakeful_{table}" for table in tables), "commit"])
