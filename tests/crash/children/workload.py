@@ -23,6 +23,7 @@ from wakeful.testing.waiting import until
 APP = "crash"
 SOURCE = f"/{APP}"
 NEIGHBOURS = 5
+NEIGHBOURHOOD = {f"neighbour-{number}" for number in range(NEIGHBOURS)}
 QUICKLY = Backoff(first="20ms", cap="20ms")
 
 
@@ -188,7 +189,7 @@ def build(
         counter.note(event, "start")
         if run.event.type == "poison.bad":
             if counter.count("bad", "start") <= 2:
-                await until(lambda: len(counter.started_here()) > NEIGHBOURS)
+                await until(lambda: NEIGHBOURHOOD <= counter.started_here())
             os.kill(os.getpid(), signal.SIGKILL)
         if run.event.type == "poison.neighbour":
             await until(lambda: counter.count("bad", "start") > 2)
