@@ -23,7 +23,7 @@ set state = 'running', reason = null, owner = :process, token = token + 1,
 where seq = any(array(
   select seq from wakeful_run
   where app = :app and agent = :agent and state || '' in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
-  order by due_at
+  order by due_at, seq
   limit 1
   {skip_locked}
 ))

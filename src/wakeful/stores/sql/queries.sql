@@ -91,7 +91,7 @@ returning {claimed}
 with candidate as materialized (
   select seq from wakeful_run
   where app = :app and +agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
-  order by due_at
+  order by due_at, seq
   limit 1
 )
 update wakeful_run
