@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from support.apps import NewApp, ended, pass_time, the_run, working
 from support.stores import query
-from wakeful import App, ConfigError, Event, Persistent, Run, Transient, on
-from wakeful.stores.base import RedoRun
+from wakeful import App, ChildFailed, ConfigError, Event, Persistent, Run, Transient, on
+from wakeful.stores.base import ChangePause, RedoRun
 
 
 class Diary:
@@ -335,6 +335,30 @@ async def test_one_that_has_started_is_asked_to_stop_and_the_new_one_waits_for_i
         opened.set()
         await runtime.drain()
     assert begun == ["a1", "a3"]
+
+
+@pytest.mark.parametrize("options", [{"overlap": "replace"}, {"debounce": "30s"}])
+async def test_who_called_one_that_gave_way_is_told(app: App, options: dict[str, Any]):
+    told: list[str] = []
+
+    @app.agent(on("sync"), **options)
+    async def sync(run: Run) -> None: ...
+
+    @app.agent(on("ask"))
+    async def caller(run: Run) -> None:
+        try:
+            await run.call("sync")
+        except ChildFailed as error:
+            told.append(str(error))
+
+    async with working(app) as runtime:
+        await runtime.store.change_pause(ChangePause("app", "sync", paused=True, operator="alice"))
+        await app.emit("ask")
+        await runtime.drain()
+        await app.emit("sync", id="newer")
+        await runtime.drain()
+    assert len(told) == 1
+    assert told[0].endswith("is cancelled: event newer took its place")
 
 
 # debounce
