@@ -12,6 +12,7 @@ from support.apps import NewApp, ended, pass_time, the_run, working
 from support.stores import query
 from wakeful import App, ChildFailed, ConfigError, Event, Persistent, Run, Transient, on
 from wakeful.stores.base import ChangePause, RedoRun
+from wakeful.why import why
 
 
 class Diary:
@@ -440,6 +441,22 @@ async def test_one_that_could_not_start_in_time_never_does_and_lets_go_of_its_ke
 
 class Seen(BaseModel):
     count: int = 0
+
+
+async def test_one_that_expired_behind_a_dead_letter_says_so(app: App):
+    @app.agent(on("go"), key="data.k", expires="1m")
+    async def keeper(run: Run) -> None:
+        message = "no"
+        raise Persistent(message)
+
+    async with working(app) as runtime:
+        _, behind = await send(app, ("a", 1), ("a", 2))
+        await pass_time(runtime, "2m")
+        told = await why(runtime.reader, behind)
+        assert told is not None
+        assert told["story"][-1] == (
+            "It expired at 2026-01-01 00:01:00 UTC: it never starts, and is cancelled when its turn comes."
+        )
 
 
 async def test_a_state_is_kept_for_each_key(app: App):

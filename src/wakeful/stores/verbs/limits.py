@@ -17,7 +17,7 @@ from wakeful.stores.base import ClaimRuns, Limit, Row, Transaction
 
 NO_LIMIT = 1 << 31
 ALL = ""  # in place of an agent: all of the app
-SEQ, TOKEN, CLAIMED_AT = 0, 4, 9  # columns of what a claim tells
+SEQ, TOKEN, CLAIMED_AT, EXPIRES_AT = 0, 4, 9, 10  # columns of what a claim tells
 
 
 @dataclass(slots=True)
@@ -149,14 +149,21 @@ def take(now: int | None, request: ClaimRuns, agent: str, most: int, room: Room)
 
 
 def note_starts(now: int | None, app: str, rows: Sequence[Row], room: Room) -> Transaction[None]:
-    """Count what was claimed in each window that looks at it, and forget what none looks at any more."""
+    """Count what was claimed in each window that looks at it, and forget what none looks at any more. What has expired is
+    claimed only to be cancelled: it never starts.
+    """
     room.free -= len(rows)
+    starting = [row for row in rows if not _has_expired(row)]
     for window in room.windows:
-        counted = [row for row in rows if row[TOKEN] == 1 or not window.first_starts]
+        counted = [row for row in starting if row[TOKEN] == 1 or not window.first_starts]
         if counted:
             window.left -= len(counted)
             yield "insert_start", [(app, window.key, row[CLAIMED_AT], row[SEQ], row[TOKEN]) for row in counted]
             yield "forget_starts", [(now, app, window.key, window.rate.within)]
+
+
+def _has_expired(row: Row) -> bool:
+    return row[TOKEN] == 1 and row[EXPIRES_AT] is not None and bool(row[EXPIRES_AT] <= row[CLAIMED_AT])
 
 
 def until_more_may_start(now: int | None, app: str, rooms: Mapping[str, Room]) -> Transaction[list[Microseconds]]:
