@@ -338,6 +338,31 @@ async def test_one_that_has_started_is_asked_to_stop_and_the_new_one_waits_for_i
     assert begun == ["a1", "a3"]
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_one_that_runs_stops_wherever_the_newer_event_comes_in(new_app: NewApp, *, elsewhere: bool):
+    """It waits for nothing of ours, and would go on for ever."""
+    begun: asyncio.Queue[str] = asyncio.Queue()
+
+    def declared() -> App:
+        app = new_app()
+
+        @app.agent(on("go"), overlap="replace")
+        async def one(run: Run) -> None:
+            begun.put_nowait(run.event.id)
+            if run.event.id == "old":
+                await asyncio.Event().wait()
+
+        return app
+
+    here, there = declared(), declared()
+    async with working(here) as runtime, working(there, worker=False), asyncio.timeout(30):
+        old = await here.emit("go", id="old")
+        assert await begun.get() == "old"
+        await (there if elsewhere else here).emit("go", id="new")
+        assert await begun.get() == "new"
+        assert (await the_run(runtime, old))["state"] == "cancelled"
+
+
 @pytest.mark.parametrize("options", [{"overlap": "replace"}, {"debounce": "30s"}])
 async def test_who_called_one_that_gave_way_is_told(app: App, options: dict[str, Any]):
     told: list[str] = []
