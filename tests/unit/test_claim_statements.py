@@ -54,6 +54,11 @@ def test_the_shares_of_all_agents_are_counted_together(agents: int):
     ]
 
 
+def test_who_has_none_takes_the_only_one_without_counting_what_runs():
+    assert statements(1, due=1, shares=Share(3, 0)) == ["claim_facts", "count_due", "claim_runs", "next_due"]
+    assert "count_running" in statements(1, due=1, shares=Share(3, 1))
+
+
 @pytest.mark.parametrize("agents", [2, 30])
 def test_the_urgent_ones_of_all_agents_are_looked_at_together(agents: int):
     assert statements(agents, room=10) == ["claim_facts", "peek_due", "next_due"]

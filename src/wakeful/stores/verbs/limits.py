@@ -196,7 +196,8 @@ def fair_shares(
     now: int | None, request: ClaimRuns, parts: dict[str, int], rooms: Mapping[str, Room]
 ) -> Transaction[frozenset[str]]:
     """Take no more than a share of agents that other processes have too: `parts` is lowered, and the agents come back of which
-    some are left to the others. Where there is plenty, or nothing, nobody counts what runs.
+    some are left to the others. Where there is plenty, or nothing, nobody counts what runs; nor for the only one that is due,
+    which whoever has none may take.
     """
     app = request.app
     shared = sorted(agent for agent, most in parts.items() if most > 0 and agent in request.shares)
@@ -208,8 +209,9 @@ def fair_shares(
         agent: min(due, rooms[agent].runs()) if agent in rooms else due
         for agent, (due,) in zip(shared, counted, strict=True)
     }
-    parts |= {agent: 0 for agent in shared if not there[agent]}
-    scarce = [agent for agent in shared if 0 < there[agent] < plenty[agent]]
+    clear = [agent for agent in shared if there[agent] <= (0 if request.shares[agent].own else 1)]
+    parts |= {agent: there[agent] for agent in clear}
+    scarce = [agent for agent in shared if there[agent] < plenty[agent] and agent not in clear]
     running = (yield "count_running", [(app, agent) for agent in scarce]) if scarce else []
     left = set()
     for agent, (run,) in zip(scarce, running, strict=True):
