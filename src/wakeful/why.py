@@ -75,6 +75,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
             turn = await whose_turn(reader, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
             story += await tell_limits(reader, told, present)
+            story += tell_expired(told, present)
             story += await tell_stuck(reader, told)
             story += await tell_locks(reader, told)
             story += await tell_circuit(reader, told)
@@ -214,6 +215,14 @@ async def tell_limits(reader: Source, run: Shown, present: Microseconds) -> list
             f"It waits for its start: the rate of agent {agent}, {limits['rate']}, is used up until {at(limits['next_start_at'])}."
         )
     return told
+
+
+def tell_expired(run: Shown, present: Microseconds) -> list[str]:
+    """A run that waits although it is too late for it."""
+    expires = moment(run["expires_at"])
+    if run["state"] != "ready" or run["token"] or expires is None or expires > present:
+        return []
+    return [f"It expired at {at(run['expires_at'])}: it never starts, and is cancelled when its turn comes."]
 
 
 def tell_pause(pause: Shown, app: str, agent: str) -> str:

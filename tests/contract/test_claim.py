@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import asyncpg
 import pytest
 
 from support.stores import APP, Member, OpenStore, a_step, accept, an_arrival, join, query, state_of
-from wakeful.clock import SECOND, VirtualClock
+from wakeful.clock import SECOND, SystemClock, VirtualClock
 from wakeful.model import Claim, run_id
+from wakeful.stores.base import Claimed, ClaimRuns, Transaction
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.claim import claim_runs
 
 
 def identity(number: int | str, agent: str = "agent") -> str:
@@ -48,6 +51,40 @@ async def test_the_oldest_come_first(member: Member, clock: VirtualClock):
     assert [claim.id for claim in await member.claim(most=2)] == [identity(3), identity(1)]
     assert [claim.id for claim in await member.claim(most=2)] == [identity(2)]
     assert await member.claim() == []
+
+
+async def test_what_becomes_due_while_a_claim_is_under_way_is_not_overlooked(stores: OpenStore, postgres_url: str):
+    """On PostgreSQL each statement has its own time: the claim came too early for it, and the look at what comes next too late."""
+    member = await join(await stores(postgres_url, clock=SystemClock()), "first")
+    await accept(member.store, an_arrival())
+    request = ClaimRuns(APP, member.process, lambda: [("agent", 1)], lambda: True)
+    request.wanted = request.wants()
+
+    def slow(now: int | None) -> Transaction[list[Claimed]]:
+        transaction = claim_runs(now, [request])
+        operation = next(transaction)
+        try:
+            while True:
+                if operation[0] == "next_due":  # type: ignore[index]  # a name and rows
+                    yield "become_due", [()]
+                operation = transaction.send((yield operation))
+        except StopIteration as stop:
+            return stop.value
+
+    database: Any = member.store.database
+    connection = await asyncpg.connect(postgres_url)
+    await connection.execute("update wakeful_run set due_at = (extract(epoch from now()) + 3600) * 1000000")
+    try:
+        async with connection.transaction():
+            moment = "update wakeful_run set due_at = extract(epoch from clock_timestamp()) * 1000000 returning seq"
+            queries = {**database._queries, "become_due": moment}
+            database._queries = queries
+            (claimed,) = await database.drive(connection, slow)
+    finally:
+        await connection.close()
+    assert claimed.claims == []
+    assert claimed.next_due is not None
+    assert claimed.next_due <= 0
 
 
 async def test_only_the_agents_that_were_asked_for(member: Member):

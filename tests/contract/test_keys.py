@@ -13,8 +13,8 @@ import pytest
 from support.locks import waiting_for_a_lock
 from support.stores import APP, Member, OpenStore, accept, an_arrival, count, join, query, state_of
 from wakeful.clock import SECOND
-from wakeful.model import WENT_WELL, Arrival, Flow, run_id
-from wakeful.stores.base import AcceptEvents, FinishRun
+from wakeful.model import WENT_WELL, Arrival, Flow, Outcome, run_id
+from wakeful.stores.base import AcceptEvents, CancelRun, FinishCancelled, FinishRun
 from wakeful.stores.journal import whole
 from wakeful.stores.store import DatabaseStore
 
@@ -48,6 +48,28 @@ async def held_open(store: DatabaseStore, url: str, *requests: Any) -> AsyncIter
 async def due(store: DatabaseStore, url: str) -> list[str]:
     rows = await query(url, "select id from wakeful_run where state = 'ready' and due_at is not null order by seq")
     return [row[0] for row in rows]
+
+
+class TestStopping:
+    @pytest.mark.parametrize("started", [False, True])
+    async def test_the_key_is_locked_before_the_run(self, stores: OpenStore, postgres_url: str, *, started: bool):
+        """Whoever accepts a newer event has the key, and wants the run: two who take them in turn would wait in a circle."""
+        member = await join(await stores(postgres_url), "first")
+        await accept(member.store, arrival("1"))
+        stops: Any = CancelRun(run_of("1"), "alice")
+        if started:
+            (claim,) = await member.claim()
+            await member.store.cancel(stops)
+            stops = FinishCancelled(claim, APP, "cancelled by alice", Outcome("cancelled"))
+        other = await asyncpg.connect(postgres_url)
+        async with other.transaction():
+            await other.fetch("select * from wakeful_key for update")
+            stopping = member.store.journal.submit(stops)
+            await waiting_for_a_lock(postgres_url)
+            await other.fetch("select * from wakeful_run for update nowait")
+        await stopping
+        await other.close()
+        assert (await state_of(member.store, run_of("1")))["state"] == "cancelled"
 
 
 class TestOneAfterTheOther:

@@ -62,6 +62,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "end_wait_for_lock": (5, "lock-5"),
     "find_circuit": (None, "app", "stripe"),
     "unpark_runs": (None, "app", "stripe", 4, "recovers"),
+    "unpark_probe": (None, "app", "stripe", 1, "probes"),
     "not_closed": ("app", "stripe"),
     "note_parked": (6, 1, "stripe"),
     "register_step": (28, 1, "step", "sleep", 0, 1, "[]", "{}", 1, 1),

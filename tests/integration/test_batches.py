@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from support.apps import ended, pass_time, working
 from wakeful import App, ConfigError, Persistent, Run, on
 from wakeful.runtime import Runtime
-from wakeful.stores.base import RedoRun
+from wakeful.stores.base import CancelRun, RedoRun
 
 
 class Item(BaseModel):
@@ -173,3 +173,41 @@ def test_its_data_is_a_list():
 
         @app.agent(on("go"), batch=(2, "1s"))
         async def gather(run: Run, item: Item) -> None: ...
+
+
+async def test_each_of_several_that_called_it_gets_its_output(app: App):
+    callers = calling_together(app)
+    async with working(app) as runtime:
+        await app.emit("ask", id="1")
+        await app.emit("ask", id="2")
+        await runtime.drain()
+        await pass_time(runtime, "10s")
+        assert await runtime.reader.counts() == {"done": 3}
+    assert callers == {"1": 2, "2": 2}
+
+
+async def test_one_of_those_that_called_it_is_cancelled_and_it_goes_on_for_the_others(app: App):
+    callers = calling_together(app)
+    async with working(app) as runtime:
+        await app.emit("ask", id="1")
+        receipt = await app.emit("ask", id="2")
+        await runtime.drain()
+        await runtime.store.cancel(CancelRun(receipt.runs[0], "alice", None))
+        await pass_time(runtime, "10s")
+        assert await runtime.reader.counts() == {"cancelled": 1, "done": 2}
+    assert callers == {"1": 2}
+
+
+def calling_together(app: App) -> dict[str, int]:
+    """An agent over up to ten events, and one that calls it: what each call of that returned."""
+    returned: dict[str, int] = {}
+
+    @app.agent(on("embed"), batch=(10, "10s"))
+    async def embed(run: Run) -> int:
+        return len(run.events)
+
+    @app.agent(on("ask"))
+    async def caller(run: Run) -> None:
+        returned[run.event.id] = await run.call("embed", {"text": run.event.id})
+
+    return returned

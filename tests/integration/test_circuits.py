@@ -15,7 +15,7 @@ from support.stores import query
 from wakeful import App, Circuit, Operation, Run, VirtualClock, action, on, step
 from wakeful.model import Receipt
 from wakeful.runtime import Runtime
-from wakeful.stores.base import LeaveRun
+from wakeful.stores.base import ChangePause, LeaveRun
 
 
 class Down(list[Reply]):
@@ -88,6 +88,36 @@ async def circuit(runtime: Runtime) -> dict[str, Any]:
 
 
 class TestAnOutage:
+    async def test_what_is_paused_is_not_asked_to_try(self, new_app: NewApp, service: Service):
+        """Nobody would take it, and the others would wait for its word."""
+        app = declare(new_app(circuits={"stripe": Circuit(failures=1, rest="30s", interval="10s")}), service)
+
+        @step(dependency="stripe", attempts=1)
+        async def refund(number: int) -> int:
+            return await service.call()
+
+        @app.agent(on("back"))
+        async def repay(run: Run) -> int:
+            return await run.step(refund, run.event.data)
+
+        service.goes_down()
+        async with working(app) as runtime:
+            paused = await send(app, 3)
+            await runtime.drain()
+            others = [await app.emit("back", number) for number in range(2)]
+            await runtime.drain()
+            assert set(await states(runtime, paused + others)) == {"parked"}
+            await runtime.store.change_pause(ChangePause("app", "pay", paused=True, operator="alice"))
+            service.comes_back()
+            await pass_time(runtime, "30s")
+            await pass_time(runtime, "10s")
+            await pass_time(runtime, "10s")
+            await pass_time(runtime, "10s")
+            assert await states(runtime, others) == ["done", "done"]
+            await runtime.store.change_pause(ChangePause("app", "pay", paused=False, operator="alice"))
+            await runtime.drain()
+            assert set(await states(runtime, paused)) == {"done"}
+
     async def test_parks_its_runs_tries_with_one_and_lets_them_come_back_in_doubling_groups(
         self, app: App, service: Service
     ):

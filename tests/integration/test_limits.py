@@ -13,6 +13,7 @@ from wakeful import App, Run, on
 from wakeful.execution import worker
 from wakeful.intake.cloudevents import new_event
 from wakeful.runtime import Runtime
+from wakeful.stores.base import ChangePause
 from wakeful.why import why
 
 PATIENCE = 30.0
@@ -115,6 +116,25 @@ async def test_a_rate_holds_and_is_told(app: App):
         assert await runtime.reader.counts() == {"done": 4, "ready": 1}
         await pass_time(runtime, "10s")
         assert await runtime.reader.counts() == {"done": 5}
+
+
+async def test_what_has_expired_uses_up_no_rate(app: App):
+    begun: list[str] = []
+
+    @app.agent(on("go"), rate="2/m", expires="10s")
+    async def agent(run: Run) -> None:
+        begun.append(run.event.id)
+
+    async with working(app) as runtime:
+        await runtime.store.change_pause(ChangePause("app", "agent", paused=True, operator="alice"))
+        for number in range(20):
+            await app.emit("go", id=str(number))
+        await pass_time(runtime, "1m")
+        await app.emit("go", id="fresh")
+        await runtime.store.change_pause(ChangePause("app", "agent", paused=False, operator="alice"))
+        await runtime.drain()
+        assert await runtime.reader.counts() == {"cancelled": 20, "done": 1}
+    assert begun == ["fresh"]
 
 
 async def test_a_full_agent_is_told(new_app: NewApp):

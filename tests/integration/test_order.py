@@ -10,8 +10,9 @@ from pydantic import BaseModel
 
 from support.apps import NewApp, ended, pass_time, the_run, working
 from support.stores import query
-from wakeful import App, ConfigError, Event, Persistent, Run, Transient, on
-from wakeful.stores.base import RedoRun
+from wakeful import App, ChildFailed, ConfigError, Event, Persistent, Run, Transient, on
+from wakeful.stores.base import ChangePause, RedoRun
+from wakeful.why import why
 
 
 class Diary:
@@ -337,6 +338,55 @@ async def test_one_that_has_started_is_asked_to_stop_and_the_new_one_waits_for_i
     assert begun == ["a1", "a3"]
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_one_that_runs_stops_wherever_the_newer_event_comes_in(new_app: NewApp, *, elsewhere: bool):
+    """It waits for nothing of ours, and would go on for ever."""
+    begun: asyncio.Queue[str] = asyncio.Queue()
+
+    def declared() -> App:
+        app = new_app()
+
+        @app.agent(on("go"), overlap="replace")
+        async def one(run: Run) -> None:
+            begun.put_nowait(run.event.id)
+            if run.event.id == "old":
+                await asyncio.Event().wait()
+
+        return app
+
+    here, there = declared(), declared()
+    async with working(here) as runtime, working(there, worker=False), asyncio.timeout(30):
+        old = await here.emit("go", id="old")
+        assert await begun.get() == "old"
+        await (there if elsewhere else here).emit("go", id="new")
+        assert await begun.get() == "new"
+        assert (await the_run(runtime, old))["state"] == "cancelled"
+
+
+@pytest.mark.parametrize("options", [{"overlap": "replace"}, {"debounce": "30s"}])
+async def test_who_called_one_that_gave_way_is_told(app: App, options: dict[str, Any]):
+    told: list[str] = []
+
+    @app.agent(on("sync"), **options)
+    async def sync(run: Run) -> None: ...
+
+    @app.agent(on("ask"))
+    async def caller(run: Run) -> None:
+        try:
+            await run.call("sync")
+        except ChildFailed as error:
+            told.append(str(error))
+
+    async with working(app) as runtime:
+        await runtime.store.change_pause(ChangePause("app", "sync", paused=True, operator="alice"))
+        await app.emit("ask")
+        await runtime.drain()
+        await app.emit("sync", id="newer")
+        await runtime.drain()
+    assert len(told) == 1
+    assert told[0].endswith("is cancelled: event newer took its place")
+
+
 # debounce
 
 
@@ -416,6 +466,22 @@ async def test_one_that_could_not_start_in_time_never_does_and_lets_go_of_its_ke
 
 class Seen(BaseModel):
     count: int = 0
+
+
+async def test_one_that_expired_behind_a_dead_letter_says_so(app: App):
+    @app.agent(on("go"), key="data.k", expires="1m")
+    async def keeper(run: Run) -> None:
+        message = "no"
+        raise Persistent(message)
+
+    async with working(app) as runtime:
+        _, behind = await send(app, ("a", 1), ("a", 2))
+        await pass_time(runtime, "2m")
+        told = await why(runtime.reader, behind)
+        assert told is not None
+        assert told["story"][-1] == (
+            "It expired at 2026-01-01 00:01:00 UTC: it never starts, and is cancelled when its turn comes."
+        )
 
 
 async def test_a_state_is_kept_for_each_key(app: App):

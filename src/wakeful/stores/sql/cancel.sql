@@ -44,8 +44,10 @@ where seq = :seq
 select app, agent, key from wakeful_run where seq = :seq and key is not null and place is not null
 
 -- caller_of_run(seq) --
--- Who called it, and waits for its end.
+-- Who called it, and waits for its end. One that is over many events may have been called by many.
 select parent_seq, parent_key from wakeful_run where seq = :seq and parent_seq is not null
+union
+select parent_seq, parent_key from wakeful_batch where run_seq = :seq and parent_seq is not null
 
 -- let_go_of_place(seq) --
 update wakeful_run set place = null where seq = :seq and place is not null
@@ -70,9 +72,9 @@ where id = :undone and state = 'confirmed'
   and exists (select 1 from wakeful_effect undo where undo.id = :id and undo.state = 'confirmed')
 
 -- children_at_work(parent_seq) --
--- Runs that it called and that are not over.
+-- Runs that it called and that are not over. One that is over other events too goes on for those.
 select id from wakeful_run
-where parent_seq = :parent_seq and state in ('ready', 'running', 'waiting', 'held', 'parked') order by seq
+where parent_seq = :parent_seq and gathered = 1 and state in ('ready', 'running', 'waiting', 'held', 'parked') order by seq
 
 -- cancelled_runs(app, process) --
 -- Runs of a process that somebody wants to stop.

@@ -33,6 +33,19 @@ where seq in (
 )
 returning seq
 
+-- unpark_probe(now, app, name, most, reason) --
+-- As unpark_runs, but for what is paused: nobody would take it, and all others would wait for its word.
+update wakeful_run
+set state = 'ready', reason = :reason, parked_for = null, due_at = {now},
+    started_at = started_at + ({now} - coalesce(due_at, {now}))
+where seq in (
+  select seq from wakeful_run where app = :app and parked_for = :name and state = 'parked'
+    and not exists (
+      select 1 from wakeful_pause pause where pause.app = :app and pause.agent in ('', wakeful_run.agent) and pause.paused = 1)
+  order by seq limit :most
+)
+returning seq
+
 -- not_closed(app, name) --
 -- A run that is about to be parked asks this: nobody closes the circuit, and finds no one parked, before its commit.
 select app, name from wakeful_circuit where app = :app and name = :name and state <> 'closed' {for_key_share}

@@ -38,7 +38,7 @@ where root = :root and run_seq = :run_seq and state || '' = 'held' and tries = 0
 -- children_at_work(parent_seq) --
 -- differs: as done_outside.
 select id from wakeful_run
-where parent_seq = :parent_seq and state || '' in ('ready', 'running', 'waiting', 'held', 'parked') order by seq + 0
+where parent_seq = :parent_seq and gathered = 1 and state || '' in ('ready', 'running', 'waiting', 'held', 'parked') order by seq + 0
 
 -- lock_to_commit(seq, token) bulk --
 -- differs: as save_step. In one order for everybody.

@@ -13,6 +13,20 @@ where seq = any(array(
 ))
 returning seq
 
+-- unpark_probe(now, app, name, most, reason) --
+-- differs: as unpark_runs.
+update wakeful_run
+set state = 'ready', reason = :reason, parked_for = null, due_at = {now},
+    started_at = started_at + ({now} - coalesce(due_at, {now}))
+where seq = any(array(
+  select seq from wakeful_run run where app = :app and parked_for = :name and state = 'parked'
+    and not exists (
+      select 1 from wakeful_pause pause where pause.app = :app and pause.agent in ('', run.agent) and pause.paused = 1)
+  order by seq + 0 limit :most
+  for update of run skip locked
+))
+returning seq
+
 -- note_parked(seq, token, name) --
 -- differs: `state || ''` keeps the planner from walking along the index of all that are parked.
 update wakeful_run set parked_for = :name where seq = :seq and token = :token and state || '' = 'parked'

@@ -38,3 +38,10 @@ where seq = any(array(
   {skip_locked}
 ))
 returning {claimed}
+
+-- next_due(now, app, agent) --
+-- differs: each statement here has a time of its own. What became due after the claim looked, and before this does, would be
+-- seen by neither: so this counts from the beginning of the transaction, and what comes out may be below zero.
+select min(due_at) - {now} from wakeful_run
+where app = :app and agent = :agent and state in ('ready', 'waiting')
+  and due_at > coalesce(cast(:now as bigint), cast(extract(epoch from transaction_timestamp()) * 1000000 as bigint))

@@ -111,6 +111,11 @@ select distinct run_seq from wakeful_wait where app = :app and settled = 0 and r
 -- Called by another run, which waits for its output.
 update wakeful_run set parent_seq = :parent_seq, parent_key = :parent_key where id = :id
 
+-- adopt_member(id, event, parent_seq, parent_key) --
+-- As adopt_run, where the call joined others: each of them waits for the output of the one run.
+update wakeful_batch set parent_seq = :parent_seq, parent_key = :parent_key
+where run_seq = (select seq from wakeful_run where id = :id) and event_seq = (select seq from wakeful_event where key = :event)
+
 -- end_of_run(id) --
 -- How a run that was called ended, if it has.
 select state, output, error, reason from wakeful_run where id = :id and state in ('done', 'dead', 'denied', 'cancelled')

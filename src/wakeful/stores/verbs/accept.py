@@ -12,7 +12,7 @@ from wakeful.model import Arrival, Receipt
 from wakeful.stores.base import AcceptEvents, SaveSteps, Transaction
 from wakeful.stores.verbs.admit import Entry, admit
 from wakeful.stores.verbs.progress import save_steps
-from wakeful.stores.verbs.waits import bring_events
+from wakeful.stores.verbs.waits import Woken, bring_events
 
 Result = list[Receipt] | Exception
 
@@ -57,9 +57,9 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
                 known.append((arrival, receipt))
                 receipts.append(receipt)
         results[number] = receipts
-    decided = yield from _insert_consequences(now, fresh)
+    decided, woken = yield from _insert_consequences(now, fresh)
     for number in pending:
-        requests[number].woken = _asked_to_stop(requests[number])
+        requests[number].woken = [*_asked_to_stop(requests[number]), *woken]
     for seq, runs in decided.items():
         receipt_of[seq].runs = runs
     yield from _bring_to_waits(now, fresh, [(requests[number], results[number]) for number in pending])
@@ -95,8 +95,12 @@ def _receipt(arrival: Arrival) -> Receipt:
     return Receipt(arrival.source, arrival.id, arrival.state, runs)
 
 
-def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]]) -> Transaction[dict[int, list[str]]]:
-    """Admissions and runs. Where an agent has order or limits, what becomes of an event is decided now: the runs of those."""
+def _insert_consequences(
+    now: int | None, fresh: list[tuple[str, int, Arrival]]
+) -> Transaction[tuple[dict[int, list[str]], Woken]]:
+    """Admissions and runs. Where an agent has order or limits, what becomes of an event is decided now: the runs of those, and
+    who is to go on because of that.
+    """
     admissions: list[tuple[object, ...]] = []
     runs: list[tuple[object, ...]] = []
     decisions: list[tuple[object, ...]] = []
@@ -124,11 +128,11 @@ def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]])
     if decisions:
         yield "insert_decision", decisions
     if not entries:
-        return {}
-    yield from admit(now, entries)
+        return {}, []
+    woken = yield from admit(now, entries)
     became = {(one.event_seq, one.agent): one.run for one in entries}
     concerned = {one.event_seq for one in entries}
-    return {
+    decided = {
         seq: [
             run
             for one in arrival.admissions
@@ -137,6 +141,7 @@ def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]])
         for _, seq, arrival in fresh
         if seq in concerned
     }
+    return decided, woken
 
 
 def _bring_to_waits(
@@ -172,13 +177,20 @@ def _asked_to_stop(request: AcceptEvents) -> list[tuple[str, str]]:
 def _adopt_children(stored: list[tuple[AcceptEvents, Result | None]]) -> Transaction[None]:
     """A run that called another hears of its end, also if the other was there already."""
     rows = [
-        (receipts[0].runs[0], request.claim.seq, request.step.key)
+        (receipts[0].runs[0], request.arrivals[0], request.claim.seq, request.step.key)
         for request, receipts in stored
         if request.adopts and request.claim is not None and request.step is not None
         if isinstance(receipts, list) and receipts[0].runs
     ]
     if rows:
-        yield "adopt_run", rows
+        yield "adopt_run", [(run, parent, key) for run, _, parent, key in rows]
+    members = [
+        (run, arrival.key, parent, key)
+        for run, arrival, parent, key in rows
+        if any(one.flow is not None and one.flow.batch is not None for one in arrival.admissions)
+    ]
+    if members:
+        yield "adopt_member", members
 
 
 def _count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> Transaction[None]:

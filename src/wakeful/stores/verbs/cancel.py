@@ -12,7 +12,7 @@ from wakeful.stores.base import Cancelled, CancelRun, Count, FinishCancelled, Tr
 from wakeful.stores.verbs.keys import promote
 from wakeful.stores.verbs.people import resolve_alarms
 from wakeful.stores.verbs.refusal import Refusal, refused
-from wakeful.stores.verbs.waits import answer_of, wake
+from wakeful.stores.verbs.waits import answer_of, tell
 
 NOT_DONE = to_json({"type": "Cancelled", "message": "not done before its run was cancelled"}).decode()
 
@@ -135,10 +135,9 @@ def _wind_up(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
 
 
 def _tell_caller(now: int | None, seq: int, identifier: str, reason: str) -> Transaction[None]:
-    """A run that called it, and waits for its end."""
-    for parent, key in (yield "caller_of_run", [(seq,)]):
-        if (yield "answer_step", [(now, parent, key, *answer_of(identifier, "cancelled", None, None, reason))]):
-            yield from wake(now, parent, f"run {identifier}, which it called, is cancelled")
+    """Runs that called it, and wait for its end."""
+    callers = yield "caller_of_run", [(seq,)]
+    yield from tell(now, callers, identifier, "cancelled", answer_of(identifier, "cancelled", None, None, reason))
 
 
 def _cancel_children(now: int | None, seq: int, identifier: str, operator: str) -> Transaction[None]:

@@ -38,7 +38,8 @@ def _change(now: int | None, request: ChangeCircuit) -> Transaction[CircuitChang
     change = request.change(before)
     after, freed = change.circuit, []
     if change.come_back:
-        freed = yield "unpark_runs", [(now, *place, change.come_back, change.reason)]
+        which = "unpark_probe" if change.probes else "unpark_runs"
+        freed = yield which, [(now, *place, change.come_back, change.reason)]
     if change.probes:
         # Nobody is there to try: then whoever comes next does.
         after = replace(after, probe_seq=freed[0][0]) if freed else before

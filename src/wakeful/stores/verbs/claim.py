@@ -14,7 +14,7 @@ from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.gathered import load_gathered
 from wakeful.stores.verbs.limits import (
     Room,
-    fair_share,
+    fair_shares,
     lift_rates,
     note_starts,
     open_rooms,
@@ -87,27 +87,18 @@ def _parts(
     now: int | None, request: ClaimRuns, open_to: Mapping[str, int], rooms: Mapping[str, Room]
 ) -> Transaction[tuple[dict[str, int], list[tuple[str, int]], frozenset[str]]]:
     """How many of each agent; what then counts as asked for; and of which agents some are left to other processes."""
-    parts: dict[str, int] = {}
-    left = set()
-    for agent, most in open_to.items():
-        room = rooms.get(agent)
-        part = most if room is None else min(most, room.runs())
-        parts[agent], some = yield from fair_share(now, request, agent, part, room)
-        if some:
-            left.add(agent)
+    parts = {agent: min(most, rooms[agent].runs()) if agent in rooms else most for agent, most in open_to.items()}
+    left = yield from fair_shares(now, request, parts, rooms)
     asked = request.wanted
     if request.room is not None and len(parts) > 1:
-        due: list[Row] = []
-        for agent, part in parts.items():
-            if part:
-                due += yield "peek_due", [(now, request.app, agent, part)]
-        due.sort(key=lambda row: row[1])
+        peeked = [(now, request.app, agent, part) for agent, part in parts.items() if part]
+        due = sorted((yield "peek_due", peeked) if peeked else [], key=lambda row: row[1])
         there = Counter(row[0] for row in due)
         chosen = Counter(row[0] for row in due[: request.room])
         parts = {agent: chosen[agent] for agent in parts}
         # One of which more is due than there is room for stays wanted.
         asked = [(agent, chosen[agent] if chosen[agent] < there[agent] else most) for agent, most in asked]
-    return parts, asked, frozenset(left)
+    return parts, asked, left
 
 
 def _take_all(

@@ -18,10 +18,12 @@ from typing import Any
 from wakeful.model import Flow
 from wakeful.stores.base import (
     AcceptEvents,
+    CancelRun,
     CloseRun,
     CommitRun,
     Count,
     FeedEvents,
+    FinishCancelled,
     FinishRun,
     ForkRun,
     RedoRun,
@@ -32,7 +34,9 @@ from wakeful.stores.base import (
 Lane = tuple[str, str, str]  # app, agent, key
 
 ENDS = frozenset({FinishRun, CommitRun, CloseRun})  # after which a run of the same key may be due
-BY_RUN = frozenset({RedoRun, ForkRun})  # requests that name a run by its id: whether it has a key is looked up
+BY_RUN = frozenset(
+    {RedoRun, ForkRun, CancelRun}
+)  # requests that name a run by its id: whether it has a key is looked up
 
 
 @dataclass(slots=True)
@@ -58,7 +62,7 @@ def lock(requests: Sequence[Any]) -> Transaction[Lanes | None]:
     named: list[str] = []
     for request in requests:
         kind = type(request)
-        if kind in ENDS:
+        if kind in ENDS or kind is FinishCancelled:
             claim = request.claim
             if claim.key is not None:
                 lanes.settings.setdefault((claim.app, claim.agent, claim.key), (0, 1))

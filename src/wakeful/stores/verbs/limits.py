@@ -17,7 +17,7 @@ from wakeful.stores.base import ClaimRuns, Limit, Row, Transaction
 
 NO_LIMIT = 1 << 31
 ALL = ""  # in place of an agent: all of the app
-SEQ, TOKEN, CLAIMED_AT = 0, 4, 9  # columns of what a claim tells
+SEQ, TOKEN, CLAIMED_AT, EXPIRES_AT = 0, 4, 9, 10  # columns of what a claim tells
 
 
 @dataclass(slots=True)
@@ -124,12 +124,10 @@ def resume_key(agent: str) -> str:
 
 
 def due_of(now: int | None, app: str, agents: Collection[str]) -> Transaction[set[str]]:
-    """Those of which something is due."""
-    due = set()
-    for agent in agents:
-        if (yield "count_due", [(now, app, agent, 1)])[0][0]:
-            due.add(agent)
-    return due
+    """Those of which something is due. One question for all of them: each would be a round trip."""
+    asked = sorted(agents)
+    counts = (yield "count_due", [(now, app, agent, 1) for agent in asked]) if asked else []
+    return {agent for agent, (count,) in zip(asked, counts, strict=True) if count}
 
 
 def take(now: int | None, request: ClaimRuns, agent: str, most: int, room: Room) -> Transaction[list[Row]]:
@@ -151,14 +149,21 @@ def take(now: int | None, request: ClaimRuns, agent: str, most: int, room: Room)
 
 
 def note_starts(now: int | None, app: str, rows: Sequence[Row], room: Room) -> Transaction[None]:
-    """Count what was claimed in each window that looks at it, and forget what none looks at any more."""
+    """Count what was claimed in each window that looks at it, and forget what none looks at any more. What has expired is
+    claimed only to be cancelled: it never starts.
+    """
     room.free -= len(rows)
+    starting = [row for row in rows if not _has_expired(row)]
     for window in room.windows:
-        counted = [row for row in rows if row[TOKEN] == 1 or not window.first_starts]
+        counted = [row for row in starting if row[TOKEN] == 1 or not window.first_starts]
         if counted:
             window.left -= len(counted)
             yield "insert_start", [(app, window.key, row[CLAIMED_AT], row[SEQ], row[TOKEN]) for row in counted]
             yield "forget_starts", [(now, app, window.key, window.rate.within)]
+
+
+def _has_expired(row: Row) -> bool:
+    return row[TOKEN] == 1 and row[EXPIRES_AT] is not None and bool(row[EXPIRES_AT] <= row[CLAIMED_AT])
 
 
 def until_more_may_start(now: int | None, app: str, rooms: Mapping[str, Room]) -> Transaction[list[Microseconds]]:
@@ -187,24 +192,35 @@ def lift_rates(now: int | None, app: str, agents: Collection[str], facts: Facts)
             yield "lift_rate", [(app, ALL, facts.rates[ALL])]
 
 
-def fair_share(
-    now: int | None, request: ClaimRuns, agent: str, most: int, room: Room | None
-) -> Transaction[tuple[int, bool]]:
-    """How many of an agent to take where other processes have it too, and whether some are left to them. Where there is
-    plenty, nobody counts what runs: all take what they have room for.
+def fair_shares(
+    now: int | None, request: ClaimRuns, parts: dict[str, int], rooms: Mapping[str, Room]
+) -> Transaction[frozenset[str]]:
+    """Take no more than a share of agents that other processes have too: `parts` is lowered, and the agents come back of which
+    some are left to the others. Where there is plenty, or nothing, nobody counts what runs; nor for the only one that is due,
+    which whoever has none may take.
     """
-    share = request.shares.get(agent)
-    if share is None or most == 0:
-        return most, False
-    plenty = most * share.processes
-    due = (yield "count_due", [(now, request.app, agent, plenty)])[0][0]
-    there = due if room is None else min(due, room.runs())
-    if there >= plenty:
-        return most, False
-    running = (yield "count_running", [(request.app, agent)])[0][0]
-    fair = -(-(running + there) // share.processes) - share.own
-    taken = max(0, min(most, fair))
-    return taken, min(there, most) > taken
+    app = request.app
+    shared = sorted(agent for agent, most in parts.items() if most > 0 and agent in request.shares)
+    if not shared:
+        return frozenset()
+    plenty = {agent: parts[agent] * request.shares[agent].processes for agent in shared}
+    counted = yield "count_due", [(now, app, agent, plenty[agent]) for agent in shared]
+    there = {
+        agent: min(due, rooms[agent].runs()) if agent in rooms else due
+        for agent, (due,) in zip(shared, counted, strict=True)
+    }
+    clear = [agent for agent in shared if there[agent] <= (0 if request.shares[agent].own else 1)]
+    parts |= {agent: there[agent] for agent in clear}
+    scarce = [agent for agent in shared if there[agent] < plenty[agent] and agent not in clear]
+    running = (yield "count_running", [(app, agent) for agent in scarce]) if scarce else []
+    left = set()
+    for agent, (run,) in zip(scarce, running, strict=True):
+        share, most = request.shares[agent], parts[agent]
+        fair = -(-(run + there[agent]) // share.processes) - share.own
+        parts[agent] = max(0, min(most, fair))
+        if min(there[agent], most) > parts[agent]:
+            left.add(agent)
+    return frozenset(left)
 
 
 def show_limits(app: str, agents: Sequence[str], limits: Mapping[str, Limit]) -> Transaction[None]:

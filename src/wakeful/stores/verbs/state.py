@@ -42,10 +42,10 @@ def claim_serial(
 
 def load_states_of_keys(claims: Sequence[Claim]) -> Transaction[None]:
     """What an agent keeps for the keys of these runs. A key lets its runs go one at a time: nobody else has it."""
-    of = {(claim.app, claim.agent, claim.key): claim for claim in claims if claim.key is not None}
-    for app, agent, key in sorted(of):
-        rows = yield "state_of_key", [(app, agent, key)]
-        of[app, agent, key].state = StateRead(rows[0][2], rows[0][3])
+    of = {(claim.agent, claim.key): claim for claim in claims if claim.key is not None}
+    wanted = sorted((claim.app, *place) for place, claim in of.items())
+    for agent, key, value, version in (yield "state_of_key", wanted) if wanted else []:
+        of[agent, key].state = StateRead(value, version)
 
 
 def change_states(now: int | None, requests: Sequence[ChangeState]) -> Transaction[list[int]]:

@@ -9,6 +9,7 @@ An event is taken by one wait of a run at most, and by as many runs as wait for 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic_core import from_json, to_json
 
@@ -147,9 +148,24 @@ def tell_parents(
     woken: Woken = []
     for claim, state, output, error, reason in ended:
         if claim.parent is not None:
-            seq, key = claim.parent
-            if (yield "answer_step", [(now, seq, key, *answer_of(claim.id, state, output, error, reason))]):
-                woken += yield from wake(now, seq, f"run {claim.id}, which it called, is {state}")
+            callers = [claim.parent] if claim.gathered == 1 else (yield "caller_of_run", [(claim.seq,)])
+            answer = answer_of(claim.id, state, output, error, reason)
+            woken += yield from tell(now, callers, claim.id, state, answer)
+    return woken
+
+
+def tell(
+    now: int | None,
+    callers: Sequence[Sequence[Any]],
+    child: str,
+    state: str,
+    answer: tuple[str, str | None, str | None],
+) -> Transaction[Woken]:
+    """How a run ended, to the steps that wait for that: (run, key) of these."""
+    woken: Woken = []
+    for seq, key in callers:
+        if (yield "answer_step", [(now, seq, key, *answer)]):
+            woken += yield from wake(now, seq, f"run {child}, which it called, is {state}")
     return woken
 
 

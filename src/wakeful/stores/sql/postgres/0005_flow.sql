@@ -51,6 +51,8 @@ create table wakeful_batch (
   run_seq bigint not null,
   event_seq bigint not null,
   position bigint not null,
+  parent_seq bigint,                    -- the run whose call brought it, and waits for the output
+  parent_key text,
   primary key (run_seq, event_seq)
 );
 

@@ -43,6 +43,8 @@ create table wakeful_batch (
   run_seq integer not null,
   event_seq integer not null,
   position integer not null,
+  parent_seq integer,                   -- the run whose call brought it, and waits for the output
+  parent_key text,
   primary key (run_seq, event_seq)
 ) strict, without rowid;
 
