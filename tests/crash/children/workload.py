@@ -189,7 +189,7 @@ def build(
         counter.note(event, "start")
         if run.event.type == "poison.bad":
             if counter.count("bad", "start") <= 2:
-                await until(lambda: NEIGHBOURHOOD <= counter.started_here())
+                await until(lambda: counter.started_here() >= NEIGHBOURHOOD)
             os.kill(os.getpid(), signal.SIGKILL)
         if run.event.type == "poison.neighbour":
             await until(lambda: counter.count("bad", "start") > 2)
