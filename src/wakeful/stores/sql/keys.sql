@@ -101,8 +101,8 @@ set gathered = gathered + :many,
 where seq = :seq and state = 'ready' and token = 0 and gathered + :many <= :most
 returning seq, gathered
 
--- insert_flow_run(now, id, root, app, agent, event_seq, latest, expires, key, place, priority, since, wait, longest, gathered) --
--- One with a place becomes due when its turn comes. One that gathers waits, for a newer event at most until `longest` after
+-- insert_flow_run(now, id, root, app, agent, event_seq, latest, expires, key, place, priority, since, wait, longest, gathered, goes) --
+-- One with a place becomes due when its turn comes, or at once where that is so already. One that gathers waits, for a newer event at most until `longest` after
 -- the first.
 insert into wakeful_run
   (id, root, app, agent, event_seq, state, created_at, expires_at, key, place, priority, gathered, gathering_since,
@@ -113,8 +113,8 @@ select :id, :root, :app, :agent, :event_seq, 'ready', {now},
   case when :wait is null then null else coalesce(:since, {now}) end,
   case when :longest is null then {now} + :wait else min({now} + :wait, coalesce(:since, {now}) + :longest) end,
   case
-    when :place is not null then null
-    when coalesce(:wait, 0) = 0 then {now} - coalesce((:priority + 10) * 60000000, 0)
+    when :place is not null and :goes is null then null
+    when coalesce(:wait, 0) = 0 then {now} - coalesce((:priority + 10) * 60000000, 0) - coalesce(:goes, 0)
     when :longest is null then {now} + :wait
     else min({now} + :wait, coalesce(:since, {now}) + :longest)
   end

@@ -76,7 +76,7 @@ with fence as materialized (
   select from wakeful_process where id = any(cast(:process as text[])) and state = 'alive' and lease_until > {now} for key share
 )
 update wakeful_run run
-set state = 'done', reason = null, owner = null, due_at = null, output = given.output, error = null,
+set state = 'done', reason = null, owner = null, due_at = null, place = null, output = given.output, error = null,
     outcome = given.outcome, finished_at = {now}
 from unnest(
   cast(:seq as bigint[]), cast(:token as bigint[]), cast(:output as text[]), cast(:outcome as text[])
@@ -168,7 +168,7 @@ on conflict (id) do nothing
 -- finish_well(now, seq, token, output, outcome) bulk --
 -- differs: as save_step.
 update wakeful_run run
-set state = 'done', reason = null, owner = null, due_at = null, output = given.output, error = null,
+set state = 'done', reason = null, owner = null, due_at = null, place = null, output = given.output, error = null,
     outcome = given.outcome, finished_at = {now}
 from unnest(
   cast(:seq as bigint[]), cast(:token as bigint[]), cast(:output as text[]), cast(:outcome as text[])

@@ -110,7 +110,7 @@ where run.seq = any(array[given.seq]) and run.state || '' = 'ready' and run.toke
   and run.gathered + given.many <= given.most
 returning run.seq, run.gathered
 
--- insert_flow_run(now, id, root, app, agent, event_seq, latest, expires, key, place, priority, since, wait, longest, gathered) bulk --
+-- insert_flow_run(now, id, root, app, agent, event_seq, latest, expires, key, place, priority, since, wait, longest, gathered, goes) bulk --
 -- differs: as save_step. `least` passes over what is null.
 insert into wakeful_run
   (id, root, app, agent, event_seq, state, created_at, expires_at, key, place, priority, gathered, gathering_since,
@@ -120,16 +120,16 @@ select given.id, given.root, given.app, given.agent, given.event_seq, 'ready', {
   case when given.wait is not null then coalesce(given.since, {now}) end,
   case when given.wait is not null then least({now} + given.wait, coalesce(given.since, {now}) + given.longest) end,
   case
-    when given.place is not null then null
-    when coalesce(given.wait, 0) = 0 then {now} - coalesce((given.priority + 10) * 60000000, 0)
+    when given.place is not null and given.goes is null then null
+    when coalesce(given.wait, 0) = 0 then {now} - coalesce((given.priority + 10) * 60000000, 0) - coalesce(given.goes, 0)
     else least({now} + given.wait, coalesce(given.since, {now}) + given.longest)
   end
 from unnest(
   cast(:id as text[]), cast(:root as text[]), cast(:app as text[]), cast(:agent as text[]),
   cast(:event_seq as bigint[]), cast(:latest as bigint[]), cast(:expires as bigint[]), cast(:key as text[]),
   cast(:place as bigint[]), cast(:priority as bigint[]), cast(:since as bigint[]), cast(:wait as bigint[]),
-  cast(:longest as bigint[]), cast(:gathered as bigint[])
-) as given (id, root, app, agent, event_seq, latest, expires, key, place, priority, since, wait, longest, gathered)
+  cast(:longest as bigint[]), cast(:gathered as bigint[]), cast(:goes as bigint[])
+) as given (id, root, app, agent, event_seq, latest, expires, key, place, priority, since, wait, longest, gathered, goes)
 on conflict (id) do nothing
 returning id, seq
 

@@ -135,7 +135,7 @@ and exists (select 1 from wakeful_run where seq = :run_seq and token = :token an
 -- finish_well(now, seq, token, output, outcome) --
 -- As finish_run, for a run that is done: it has no error and no reason. One that is to stop is not: whoever asked was first.
 update wakeful_run
-set state = 'done', reason = null, owner = null, due_at = null, output = :output, error = null, outcome = :outcome,
+set state = 'done', reason = null, owner = null, due_at = null, place = null, output = :output, error = null, outcome = :outcome,
     finished_at = {now}
 where seq = :seq and token = :token and state = 'running' and cancel_at is null
 
@@ -162,7 +162,7 @@ returning seq
 
 -- close_run(now, seq, token, outcome) --
 update wakeful_run
-set state = 'done', reason = null, owner = null, due_at = null, error = null, outcome = :outcome, finished_at = {now}
+set state = 'done', reason = null, owner = null, due_at = null, place = null, error = null, outcome = :outcome, finished_at = {now}
 where seq = :seq and token = :token and state = 'running' and cancel_at is null
 returning seq
 

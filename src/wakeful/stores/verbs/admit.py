@@ -61,6 +61,7 @@ class NewRun:
     wait: Microseconds | None = None
     longest: Microseconds | None = None
     place: int | None = None
+    goes: int | None = None  # its turn is now, so many microseconds before the last of those that go at once
 
     @property
     def first(self) -> Entry:
@@ -84,6 +85,7 @@ class NewRun:
             self.wait,
             self.longest,
             len(self.entries),
+            self.goes,
         )
 
 
@@ -276,6 +278,7 @@ def insert_runs(now: int | None, runs: Sequence[NewRun], joined: Sequence[Joined
         for run in ordered:
             run.place = places[run.first.lane]
             places[run.first.lane] += 1
+        yield from _let_go_at_once(ordered)
     made = {row[0]: row[1] for row in (yield "insert_flow_run", [run.row(now) for run in runs])} if runs else {}
     members = [
         (made[run.first.run], entry.event_seq, position)
@@ -290,6 +293,21 @@ def insert_runs(now: int | None, runs: Sequence[NewRun], joined: Sequence[Joined
     ]
     if members:
         yield Count("insert_member", sorted(members))
+
+
+def _let_go_at_once(ordered: Sequence[NewRun]) -> Transaction[None]:
+    """Whose turn it is already: nobody, or not as many as may, is before them. Most runs find their key free."""
+    waiting: dict[Lane, list[NewRun]] = {}
+    for run in ordered:
+        waiting.setdefault(run.first.lane, []).append(run)
+    before: dict[Lane, int] = {}
+    for row in (yield "next_of_key", sorted(waiting)):
+        lane = (row[0], row[1], row[2])
+        before[lane] = before.get(lane, 0) + 1
+    for lane, runs in waiting.items():
+        free = runs[: max(0, (runs[-1].first.flow.per_key or 1) - before.get(lane, 0))]
+        for behind, run in enumerate(reversed(free)):
+            run.goes = behind
 
 
 def latest(entries: Sequence[Entry]) -> Microseconds | None:

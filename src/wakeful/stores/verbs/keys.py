@@ -45,6 +45,7 @@ class Lanes:
 
     settings: dict[Lane, tuple[int, int]] = field(default_factory=dict)  # how many at once (0: unchanged), and `blocks`
     ending: set[int] = field(default_factory=set)
+    given_up: set[Lane] = field(default_factory=set)  # may be passed on when the verbs are done
     unordered: set[Lane] = field(default_factory=set)
 
     def add(self, app: str, agent: str, flow: Flow) -> None:
@@ -65,8 +66,11 @@ def lock(requests: Sequence[Any]) -> Transaction[Lanes | None]:
         if kind in ENDS or kind is FinishCancelled:
             claim = request.claim
             if claim.key is not None:
-                lanes.settings.setdefault((claim.app, claim.agent, claim.key), (0, 1))
-                lanes.ending.add(claim.seq)
+                lane = (claim.app, claim.agent, claim.key)
+                lanes.settings.setdefault(lane, (0, 1))
+                lanes.given_up.add(lane)
+                if kind is not CloseRun and not _is_done(request):
+                    lanes.ending.add(claim.seq)
         elif kind is AcceptEvents:
             for arrival in request.arrivals:
                 for admission in arrival.admissions:
@@ -80,6 +84,7 @@ def lock(requests: Sequence[Any]) -> Transaction[Lanes | None]:
     if named:
         for app, agent, key, seq in (yield "keys_of_runs", [(one,) for one in sorted(set(named))]):
             lanes.settings.setdefault((app, agent, key), (0, 1))
+            lanes.given_up.add((app, agent, key))
             lanes.ending.add(seq)
     if not lanes.settings:
         return None
@@ -87,11 +92,17 @@ def lock(requests: Sequence[Any]) -> Transaction[Lanes | None]:
     return lanes
 
 
+def _is_done(request: FinishRun | CommitRun | FinishCancelled) -> bool:
+    """One that goes well lets go of its place by the statement that ends it."""
+    kind = type(request)
+    return (kind is FinishRun and request.state == "done") or (kind is CommitRun and request.then == "done")  # type: ignore[union-attr]
+
+
 def pass_on(now: int | None, lanes: Lanes) -> Transaction[Sequence[Row]]:
     """What is over lets go, and the next ones become due: (id, app, agent) of these."""
     if lanes.ending:
         yield Count("let_go", [(seq,) for seq in sorted(lanes.ending)])
-    ordered = sorted(set(lanes.settings) - lanes.unordered)
+    ordered = sorted(lanes.given_up - lanes.unordered)
     return (yield from promote(now, ordered)) if ordered else []
 
 
