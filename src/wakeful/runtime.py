@@ -124,6 +124,7 @@ class Runtime:
             judge=lambda facts: decide(facts, app.rules),
             owners={agent.name: agent.options.owner for agent in app.agents.values()},
             agents={agent.name: agent.function for agent in app.agents.values()},
+            gathering={agent.name for agent in app.agents.values() if agent.flow.options.batch is not None},
             matches=fits,
             channels=app.channels,
             sent=self._sent,

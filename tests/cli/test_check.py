@@ -183,6 +183,11 @@ async def second(context: Run) -> None:
         await context.sleep("1s")
         await context.sleep("1h")
         await context.ask("sure?")
+    await context.call(third)
+
+
+@app.agent(batch=(10, "1m"))
+async def third(run: Run) -> None: ...
 """
 LINES = {
     17: "agent first: run.call('secnd'): there is no such agent. Did you mean \"second\"?",
@@ -195,6 +200,7 @@ LINES = {
     28: "agent first: run.now inside run.transaction",
     38: "agent second: run.sleep inside run.lock: a run that waits is put away",
     39: "agent second: run.ask inside run.lock",
+    40: "agent second: run.call('third'): its runs are over many events (batch=)",
     35: "agent second: run.call('first') goes round in a circle: first → second → first.",
 }
 

@@ -64,7 +64,8 @@ def handler_problems(app: App) -> list[str]:
     from wakeful.execution.foreseen import foresee
     from wakeful.loading import shorter_paths
 
-    found = foresee({name: agent.function for name, agent in app.agents.items()})
+    gathering = {name for name, agent in app.agents.items() if agent.flow.options.batch is not None}
+    found = foresee({name: agent.function for name, agent in app.agents.items()}, gathering)
     return [shorter_paths(problem) for problem in found]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 from wakeful.clock import duration, readable
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.retry import WAITS_IN_PLACE
-from wakeful.execution.waiting import LONGEST
+from wakeful.execution.waiting import LONGEST, NO_CALL_TO_A_BATCH
 from wakeful.intake.matching import condition_of
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -30,8 +30,8 @@ ALLOWED_INSIDE = frozenset({"event", "attempt", "log", "agent", "app", "id"})  #
 UNKNOWN = object()
 
 
-def foresee(agents: Mapping[str, Callable[..., Any]]) -> list[str]:
-    """What is wrong with the handlers of an app, each with file and line."""
+def foresee(agents: Mapping[str, Callable[..., Any]], gathering: Collection[str] = ()) -> list[str]:
+    """What is wrong with the handlers of an app, each with file and line. The runs of those that gather are over many events."""
     modules: dict[str, _Module | None] = {}
     problems: list[str] = []
     calls: dict[str, dict[str, str]] = {}  # agent: whom it calls, and where
@@ -46,7 +46,7 @@ def foresee(agents: Mapping[str, Callable[..., Any]]) -> list[str]:
         node = None if module is None else module.written_at(handler.__code__.co_firstlineno, handler.__code__.co_name)
         if module is None or node is None or not node.args.args:
             continue
-        reading = _Handler(name, module, agents, handler.__globals__)
+        reading = _Handler(name, module, agents, handler.__globals__, gathering)
         reading.read(node, node.args.args[0].arg)
         problems += reading.problems
         calls[name] = reading.calls
@@ -89,6 +89,7 @@ class _Handler:
     module: _Module
     agents: Mapping[str, Callable[..., Any]]
     known: Mapping[str, Any]  # the names of its module, as they are now
+    gathering: Collection[str] = ()
     problems: list[str] = field(default_factory=list)
     calls: dict[str, str] = field(default_factory=dict)
     _seen: set[tuple[int, str]] = field(default_factory=set)
@@ -156,6 +157,8 @@ class _Handler:
             return
         if name not in self.agents:
             self._tell(at, f"run.call({name!r}): there is no such agent.{did_you_mean(name, self.agents)}")
+        elif name in self.gathering:
+            self._tell(at, f"run.call({name!r}): {NO_CALL_TO_A_BATCH}")
         else:
             self.calls.setdefault(name, self._place(at))
 

@@ -615,6 +615,8 @@ class Run:
     async def ask_person(self, step: Step, approval: Approval, *, again: str | None = None) -> None:
         """Store a question; `again`: why the answer that came did not do."""
         await self.save_facts()
+        if again is None:
+            self._claim.steps = [*self._claim.steps, step]  # to be withdrawn with the run, however this attempt ends
         await self._around.store.ask(AskPerson(self._claim, self._around.app, step, approval, again))
 
     async def start_child(self, event: Event, agent: str, step: Step, written: Callable[[Receipt], str]) -> Receipt:
@@ -633,6 +635,10 @@ class Run:
     def agents(self) -> list[str]:
         """The agents of the app."""
         return list(self._around.agents)
+
+    def gathers(self, agent: str) -> bool:
+        """Are the runs of an agent over many events?"""
+        return agent in self._around.gathering
 
     @property
     def root(self) -> str:

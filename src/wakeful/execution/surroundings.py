@@ -109,6 +109,7 @@ class Surroundings:
     judge: Callable[[EffectFacts], Decision] = decide
     owners: Mapping[str, str | None] = field(default_factory=dict)
     agents: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # those of the app, and their functions
+    gathering: Collection[str] = ()  # of these agents, those whose runs are over many events: batch=
     matches: Matches | None = None
     channels: Collection[str] = ()
     sent: Callable[[Collection[str]], None] = lambda _: None  # deliveries to these channels were committed

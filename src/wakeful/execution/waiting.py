@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import SECOND, Duration, Microseconds, duration, from_datetime, readable
-from wakeful.errors import ChildFailed, ConfigError, Persistent, TimedOut, describe, did_you_mean, restore
+from wakeful.errors import ConfigError, Persistent, TimedOut, describe, did_you_mean, restore
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, marked
 from wakeful.execution.retry import WAITS_IN_PLACE
 from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, new_event
@@ -38,6 +38,11 @@ DAY = 86400 * SECOND
 LIMIT_WITHOUT_TIMEOUT: Microseconds = 30 * DAY
 LONGEST: Microseconds = 3660 * DAY
 CALL_PATH = "callpath"  # the extension of an event that a call made: the agents on the way here
+
+NO_CALL_TO_A_BATCH = (
+    "its runs are over many events (batch=), so there is no output for just this one. Hand the work on with run.emit, "
+    "or call an agent without batch="
+)
 
 
 # time
@@ -140,7 +145,9 @@ async def call(run: Run, agent: Any, data: Any, *, subject: str | None, timeout:
 async def _start_child(
     run: Run, name: str, data: Any, subject: str | None, key: str, shown: str, text: str, limit: Microseconds | None
 ) -> Step:
-    """The event, the child's run and the step that waits for it are stored in one transaction."""
+    """The event, the child's run and the step that waits for it are stored in one transaction. Where no run came of it,
+    the step has failed.
+    """
     step = _new_step(run, key, shown, text, {})
     until = _until_from(run, limit)
     event = new_event(
@@ -158,11 +165,7 @@ async def _start_child(
         return _info({"child": child, "agent": name, **until})
 
     await run.save_facts()
-    receipt = await run.start_child(event, name, step, written)
-    if not receipt.runs:
-        failure = ChildFailed(f"agent {name} did not take it: the event {event.id} is {receipt.status}")
-        step.state, step.error = "failed", to_json(describe(failure)).decode()
-        await run.save(step)
+    await run.start_child(event, name, step, written)
     return step
 
 
@@ -181,6 +184,8 @@ def _agent_name(run: Run, agent: Any) -> str:
             "Each would wait for the next for ever; hand the work on with run.emit instead"
         )
         raise Persistent(message)
+    if run.gathers(name):
+        raise Persistent(f"agent {run.agent}: run.call({name!r}): {NO_CALL_TO_A_BATCH}")
     return name
 
 
@@ -204,7 +209,7 @@ async def ask(run: Run, question: str, *, to: str | None, schema: Any, timeout: 
     with run.calling("run.ask"):
         shape = None if reader is None else to_json(reader.json_schema()).decode()
         key, shown, text = _identity(run, "ask", (question, to, shape))
-        identifier = digest(run.root, key)
+        identifier = digest(run.id, key)  # a further run of its family asks anew
         told = {"question": question, "to": to, "approval": identifier}
         step, fresh = _begin(run, key, shown, text, told, limit)
         if fresh:

@@ -74,6 +74,10 @@ where id = :undone and state = 'confirmed'
 select id from wakeful_run
 where parent_seq = :parent_seq and state in ('ready', 'running', 'waiting', 'held', 'parked') order by seq
 
+-- children_cancelled_with(parent_seq, note) --
+-- Runs that it called, and that were cancelled when it was.
+select id from wakeful_run where parent_seq = :parent_seq and state = 'cancelled' and cancel_note = :note order by seq
+
 -- cancelled_runs(app, process) --
 -- Runs of a process that somebody wants to stop.
 select id, cancel_by, cancel_note from wakeful_run

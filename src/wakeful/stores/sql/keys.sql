@@ -67,7 +67,7 @@ order by seq desc limit 1
 update wakeful_run
 set state = 'cancelled', reason = :reason, outcome = :outcome, due_at = null, place = null, finished_at = {now}
 where seq = :seq and state = 'ready' and token = 0
-returning seq
+returning seq, id, parent_seq
 
 -- supersede_admission(run_seq, reason) --
 update wakeful_admission set state = 'superseded', reason = :reason

@@ -40,6 +40,11 @@ where root = :root and run_seq = :run_seq and state || '' = 'held' and tries = 0
 select id from wakeful_run
 where parent_seq = :parent_seq and state || '' in ('ready', 'running', 'waiting', 'held', 'parked') order by seq + 0
 
+-- children_cancelled_with(parent_seq, note) --
+-- differs: as done_outside.
+select id from wakeful_run
+where parent_seq = :parent_seq and state || '' = 'cancelled' and cancel_note = :note order by seq + 0
+
 -- lock_to_commit(seq, token) bulk --
 -- differs: as save_step. In one order for everybody.
 select run.seq

@@ -78,7 +78,7 @@ update wakeful_run run
 set state = 'cancelled', reason = given.reason, outcome = given.outcome, due_at = null, place = null, finished_at = {now}
 from unnest(cast(:seq as bigint[]), cast(:reason as text[]), cast(:outcome as text[])) as given (seq, reason, outcome)
 where run.seq = any(array[given.seq]) and run.state || '' = 'ready' and run.token = 0
-returning run.seq
+returning run.seq, run.id, run.parent_seq
 
 -- ask_to_stop(now, seq, asked_by, note) --
 -- differs: as let_go.

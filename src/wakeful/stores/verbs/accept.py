@@ -12,7 +12,7 @@ from wakeful.model import Arrival, Receipt
 from wakeful.stores.base import AcceptEvents, SaveSteps, Transaction
 from wakeful.stores.verbs.admit import Entry, admit
 from wakeful.stores.verbs.progress import save_steps
-from wakeful.stores.verbs.waits import bring_events
+from wakeful.stores.verbs.waits import Woken, bring_events, not_taken
 
 Result = list[Receipt] | Exception
 
@@ -57,9 +57,9 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
                 known.append((arrival, receipt))
                 receipts.append(receipt)
         results[number] = receipts
-    decided = yield from _insert_consequences(now, fresh)
+    decided, woken = yield from _insert_consequences(now, fresh)
     for number in pending:
-        requests[number].woken = _asked_to_stop(requests[number])
+        requests[number].woken = [*woken, *_asked_to_stop(requests[number])]
     for seq, runs in decided.items():
         receipt_of[seq].runs = runs
     yield from _bring_to_waits(now, fresh, [(requests[number], results[number]) for number in pending])
@@ -67,7 +67,9 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
         yield from _count_duplicates(now, known)
     if known or decided:
         yield from _correct_checkpoints(now, requests, results)
-    yield from _adopt_children([(requests[number], results[number]) for number in pending])
+    stored = [(requests[number], results[number]) for number in pending]
+    yield from _adopt_children(stored)
+    yield from _tell_in_vain(now, stored)
     yield from _write_answers([(requests[number], results[number]) for number in pending])
     for number, first in repeats.items():
         results[number] = results[first]
@@ -95,8 +97,12 @@ def _receipt(arrival: Arrival) -> Receipt:
     return Receipt(arrival.source, arrival.id, arrival.state, runs)
 
 
-def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]]) -> Transaction[dict[int, list[str]]]:
-    """Admissions and runs. Where an agent has order or limits, what becomes of an event is decided now: the runs of those."""
+def _insert_consequences(
+    now: int | None, fresh: list[tuple[str, int, Arrival]]
+) -> Transaction[tuple[dict[int, list[str]], Woken]]:
+    """Admissions and runs. Where an agent has order or limits, what becomes of an event is decided now: the runs of those;
+    and who waited for one that gave way to it.
+    """
     admissions: list[tuple[object, ...]] = []
     runs: list[tuple[object, ...]] = []
     decisions: list[tuple[object, ...]] = []
@@ -124,11 +130,11 @@ def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]])
     if decisions:
         yield "insert_decision", decisions
     if not entries:
-        return {}
-    yield from admit(now, entries)
+        return {}, []
+    woken = yield from admit(now, entries)
     became = {(one.event_seq, one.agent): one.run for one in entries}
     concerned = {one.event_seq for one in entries}
-    return {
+    decided = {
         seq: [
             run
             for one in arrival.admissions
@@ -137,6 +143,7 @@ def _insert_consequences(now: int | None, fresh: list[tuple[str, int, Arrival]])
         for _, seq, arrival in fresh
         if seq in concerned
     }
+    return decided, woken
 
 
 def _bring_to_waits(
@@ -179,6 +186,21 @@ def _adopt_children(stored: list[tuple[AcceptEvents, Result | None]]) -> Transac
     ]
     if rows:
         yield "adopt_run", rows
+
+
+def _tell_in_vain(now: int | None, stored: list[tuple[AcceptEvents, Result | None]]) -> Transaction[None]:
+    """A call that no run came of: its step has failed from the start, so that nobody waits for nothing."""
+    failed = []
+    for request, receipts in stored:
+        if not request.adopts or request.claim is None or request.step is None:
+            continue
+        if isinstance(receipts, list) and not receipts[0].runs:
+            arrival = request.arrivals[0]
+            became = yield "became_of_event", [(arrival.key,)]
+            request.step.state, request.step.error = "failed", not_taken(arrival.id, became)
+            failed.append(SaveSteps(request.claim, [request.step]))
+    if failed:
+        yield from save_steps(now, failed)
 
 
 def _count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> Transaction[None]:
@@ -237,6 +259,8 @@ def _save_checkpoints(
     for number, request in enumerate(requests):
         if results[number] is None and request.claim is not None and request.step is not None:
             request.step.result = _written(request, _receipt(request.arrivals[0]))
+            if request.adopts:  # said anew each time that this transaction is tried
+                request.step.state, request.step.error = "waiting", None
             inside.append((number, SaveSteps(request.claim, [request.step], request.locks)))
     if not inside:
         return

@@ -24,6 +24,7 @@ from wakeful.clock import Microseconds
 from wakeful.model import AdmissionState, Flow, Outcome, RunState
 from wakeful.stores.base import Count, Transaction
 from wakeful.stores.verbs.keys import Lane, take_places
+from wakeful.stores.verbs.waits import Woken, tell_caller
 
 TOGETHER = "together with earlier events"
 SUPERSEDED = to_json(Outcome("cancelled")).decode()
@@ -135,9 +136,9 @@ class Crossing:
 Crossings = dict[Lane, Crossing]
 
 
-def admit(now: int | None, entries: Sequence[Entry]) -> Transaction[None]:
+def admit(now: int | None, entries: Sequence[Entry]) -> Transaction[Woken]:
     """1. What is there of each key? 2. Take away or join what has not started; the rows that come back say where that was in
-    time. 3. The rest gets new runs, with places. 4. Write all of it down.
+    time. 3. The rest gets new runs, with places. 4. Write all of it down. Who had called a run that was taken away is told.
     """
     loners = [entry for entry in entries if entry.flow.key is None]
     crossings: Crossings = {}
@@ -145,7 +146,7 @@ def admit(now: int | None, entries: Sequence[Entry]) -> Transaction[None]:
         if entry.flow.key is not None:
             crossings.setdefault(entry.lane, Crossing([])).entries.append(entry)
     yield from _look(crossings)
-    superseded = yield from _supersede(now, crossings)
+    superseded, woken = yield from _supersede(now, crossings)
     joined = yield from _join(now, crossings)
     runs = [NewRun([entry]) for entry in loners]
     for lane in sorted(crossings):
@@ -153,6 +154,7 @@ def admit(now: int | None, entries: Sequence[Entry]) -> Transaction[None]:
     admissions = [(one.event_seq, one.agent, one.state, one.run, one.reason) for one in entries]
     yield "insert_admission", admissions
     yield from insert_runs(now, runs, joined)
+    return woken
 
 
 def _look(crossings: Crossings) -> Transaction[None]:
@@ -166,7 +168,7 @@ def _look(crossings: Crossings) -> Transaction[None]:
             crossings[row[0], row[1], row[2]].gathering = Gathering(*row[3:])
 
 
-def _supersede(now: int | None, crossings: Crossings) -> Transaction[set[int]]:
+def _supersede(now: int | None, crossings: Crossings) -> Transaction[tuple[set[int], Woken]]:
     """Those that have not started give way to the newest event; one that has started is asked to stop."""
     chosen: dict[int, str] = {}
     started: dict[int, str] = {}
@@ -178,17 +180,21 @@ def _supersede(now: int | None, crossings: Crossings) -> Transaction[set[int]]:
         elif crossing.flow.debounce and crossing.gathering is not None:
             chosen[crossing.gathering.seq] = _replaced_by(newest)
     if not chosen and not started:
-        return set()
+        return set(), []
     rows = yield "supersede_run", [(now, seq, chosen[seq], SUPERSEDED) for seq in sorted(chosen)]
     gone = {row[0] for row in rows}
+    woken: Woken = []
     if gone:
         yield "supersede_admission", [(seq, chosen[seq]) for seq in sorted(gone)]
+    for seq, identifier, caller in sorted(rows):
+        if caller is not None:
+            woken += yield from tell_caller(now, seq, identifier, "cancelled", chosen[seq])
     for crossing in crossings.values():
         if crossing.flow.overlap == "replace":  # claimed just before
             started |= {run.seq: chosen[run.seq] for run in crossing.open if run.seq in chosen.keys() - gone}
     if started:
         yield "ask_to_stop", [(now, seq, 'overlap="replace"', started[seq]) for seq in sorted(started)]
-    return gone
+    return gone, woken
 
 
 def _join(now: int | None, crossings: Crossings) -> Transaction[list[Joined]]:
