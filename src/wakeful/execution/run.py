@@ -760,16 +760,22 @@ class Run:
         await self._pause(moment)
         self.ledger.due.pop(identifier, None)
 
+    @contextlib.contextmanager
+    def resting(self) -> Iterator[None]:
+        """A call that is under way waits in place for as long as the block lasts: a run that is to stop need not wait for it."""
+        self._resting += 1
+        try:
+            self._stop_if_quiet()
+            yield
+        finally:
+            self._resting -= 1
+
     async def _pause(self, moment: Microseconds) -> None:
         delay = moment - self._around.clock.now()
         if delay <= WAITS_IN_PLACE:
             if delay > 0:
-                self._resting += 1
-                self._stop_if_quiet()
-                try:
+                with self.resting():
                     await self._around.sleep(seconds(delay))
-                finally:
-                    self._resting -= 1
             return
         self._waits.append(moment)
         self._active -= 1
