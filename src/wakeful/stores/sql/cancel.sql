@@ -15,14 +15,15 @@ where effect.root = :root and effect.undoes is null
 limit 1
 
 -- effects_to_undo(root, run_seq) --
--- What a run has to answer for, the latest first: its own effects, and those of runs of its family that did not go well.
+-- What a run has to answer for, the latest first: its own effects, and those of runs of its family that did not go well. What
+-- is open is settled now, and so is the latest of all.
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
   settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes
 from wakeful_effect effect
 where effect.root = :root
   and (effect.run_seq = :run_seq
     or not exists (select 1 from wakeful_run run where run.seq = effect.run_seq and run.state = 'done'))
-order by coalesce(settled_at, 0) desc, seq desc
+order by coalesce(settled_at, 9223372036854775807) desc, seq desc
 
 -- stop_to_undo(now, seq, operator, note, reason) --
 -- A worker takes it, to settle and undo what it did. What it would have put out is dropped.

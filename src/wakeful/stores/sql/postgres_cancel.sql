@@ -18,7 +18,7 @@ from wakeful_effect effect
 where effect.root = :root
   and (effect.run_seq = :run_seq
     or not exists (select 1 from wakeful_run run where run.seq = effect.run_seq and run.state || '' = 'done'))
-order by coalesce(settled_at, 0) desc, seq + 0 desc
+order by coalesce(settled_at, 9223372036854775807) desc, seq + 0 desc
 
 -- withdraw_approvals(now, run_seq, note) --
 -- differs: as done_outside.
