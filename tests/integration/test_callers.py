@@ -222,6 +222,19 @@ class TestQuestions:
             after = await seen(runtime, run["id"])
         assert (after["state"], after["output"]) == ("done", 1)
 
+    async def test_are_asked_again_when_a_cancelled_run_is_replayed(self, app: App):
+        self.asks(app)
+        async with working(app) as runtime:
+            run = await go(runtime)
+            await runtime.store.cancel(CancelRun(run["id"], "ada"))
+            (asked,) = (await runtime.reader.approvals())["approvals"]
+            assert asked["state"] == "withdrawn"
+            await runtime.store.redo(RedoRun(run["id"], "ada"))
+            await runtime.drain()
+            await self.answer(runtime, "3")
+            after = await seen(runtime, run["id"])
+        assert (after["state"], after["output"]) == ("done", 3)
+
     async def test_that_nobody_waits_for_any_more_is_withdrawn(self, app: App):
         @app.agent(on("go"))
         async def asker(run: Run) -> None:

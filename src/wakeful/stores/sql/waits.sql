@@ -129,6 +129,12 @@ on conflict (id) do update
 set state = 'open', due_at = excluded.due_at, run_seq = excluded.run_seq, note = excluded.note, asked_at = excluded.asked_at
 where wakeful_approval.state in ('withdrawn', 'expired')
 
+-- clear_unanswered(run_seq) --
+-- Questions that were withdrawn when the run was over: a replay asks them again.
+delete from wakeful_step where run_seq = :run_seq and state = 'waiting' and exists (
+  select 1 from wakeful_approval asked
+  where asked.run_seq = :run_seq and asked.key = wakeful_step.key and asked.state || '' = 'withdrawn')
+
 -- answer_of_approval(id, run_seq) --
 -- A run that starts from the top asks again what somebody has answered.
 select answer from wakeful_approval where id = :id and run_seq = :run_seq and state = 'answered'

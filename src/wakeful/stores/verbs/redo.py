@@ -118,6 +118,7 @@ def _replay(now: int | None, asked: Asked) -> Transaction[None]:
         yield from _drop_outgoing(now, anew, "replayed")
     ordered = sorted(asked, key=lambda pair: pair[1].seq)
     yield "clear_state_fact", [(run.seq,) for _, run in ordered]
+    yield "clear_unanswered", [(run.seq,) for _, run in ordered]
     discarded = [(run.root, run.seq) for one, run in ordered if run.state == "cancelled" and one.data is None]
     if discarded:
         yield "revive_staged", discarded
