@@ -12,7 +12,7 @@ from support.stores import query
 from wakeful import App, Run, VirtualClock, action, on
 from wakeful.errors import LockLost, LockTimeout, Transient
 from wakeful.execution.actions import Operation
-from wakeful.stores.base import BuryProcess
+from wakeful.stores.base import BuryProcess, CancelRun
 
 
 class Gate:
@@ -430,3 +430,65 @@ async def test_every_name_keeps_its_counter(app: App, store_url: str):
     async with working(app) as runtime:
         assert [(await go(runtime, n))["output"] for n in range(3)] == [1, 2, 3]
     assert await query(store_url, "select token, run_seq from wakeful_lock") == [(3, None)]
+
+
+class TestCancelled:
+    async def test_a_run_that_undoes_what_it_did_has_no_lock(self, app: App):
+        gate, undoing = Gate(), Gate()
+
+        async def take_back(op: Operation) -> None:
+            await undoing.stop()
+
+        @action(safety="idempotent", undo=take_back)
+        async def give(op: Operation) -> None: ...
+
+        @app.agent(on("go"))
+        async def work(run: Run) -> None:
+            await run.act(give)
+            async with run.lock("till"):
+                await run.step(gate.stop)
+                await run.step(note, "never")
+
+        @app.agent(on("next"))
+        async def follow(run: Run) -> str:
+            async with run.lock("till", wait="0s"):
+                return "got it"
+
+        async with working(app) as runtime:
+            receipt = await app.emit("go")
+            await gate.reached.wait()
+            await runtime.store.cancel(CancelRun(receipt.runs[0], "ada"))
+            gate.open.set()
+            await undoing.reached.wait()
+            following = await app.emit("next")
+            while (run := await the_run(runtime, following))["state"] in {"ready", "running"}:
+                await asyncio.sleep(0.01)
+            undoing.open.set()
+            cancelled = await ended(runtime, receipt)
+        assert (run["state"], run["output"], cancelled["state"]) == ("done", "got it", "cancelled")
+
+    async def test_a_run_that_waits_for_one_stops_at_once(self, app: App):
+        gate = Gate()
+
+        @app.agent(on("go"))
+        async def work(run: Run) -> None:
+            async with run.lock("till"):
+                await run.step(gate.stop)
+
+        @app.agent(on("next"))
+        async def follow(run: Run) -> None:
+            async with run.lock("till", wait="1h"):
+                await run.step(note, "never")
+
+        async with working(app) as runtime:
+            receipt = await app.emit("go")
+            await gate.reached.wait()
+            following = await app.emit("next")
+            await asyncio.sleep(0.1)
+            await runtime.store.cancel(CancelRun(following.runs[0], "ada"))
+            async with asyncio.timeout(5):
+                while (run := await the_run(runtime, following))["state"] != "cancelled":
+                    await asyncio.sleep(0.01)
+            gate.open.set()
+            first = await ended(runtime, receipt)
+        assert (run["steps"], first["state"]) == ([], "done")

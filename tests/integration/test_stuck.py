@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from support.apps import FOREVER, NewApp, ended, the_run, working
 from support.stores import query
-from wakeful import App, Run, VirtualClock, on
+from wakeful import App, Operation, Run, VirtualClock, action, on
 from wakeful.clock import SECOND, SystemClock
 from wakeful.execution.watchdog import LONGEST_REST, Stalled, next_look, stalled
 from wakeful.model import Receipt
@@ -160,9 +160,42 @@ class TestHandling:
             await look(runtime)
             run = await ended(runtime, receipt)
             assert (run["state"], run["outcome"]["execution"]) == ("cancelled", "cancelled")
-            assert run["reason"] == "stuck: no progress for 1 h 0 m, the stuck_after of agent work: in hang, 1 h 0 m"
+            assert run["reason"] == (
+                'cancelled by on_stuck="cancel": no progress for 1 h 0 m, the stuck_after of agent work: in hang, 1 h 0 m'
+            )
             await look(runtime)
             assert (await alarm(runtime))["state"] == "resolved"
+
+    async def test_cancel_undoes_what_it_did_and_cancels_what_it_called(self, app: App, clock: VirtualClock):
+        gate = Gate()
+        undone: list[str] = []
+
+        async def take_back(op: Operation, what: str) -> None:
+            undone.append(what)
+
+        @action(safety="idempotent", undo=take_back)
+        async def give(op: Operation, what: str) -> None:
+            if what == "hangs" and not gate.reached.is_set():
+                await gate.hang()
+
+        @app.agent(on("go"), stuck_after="1h", on_stuck="cancel")
+        async def work(run: Run) -> None:
+            await run.act(give, "first")
+            await asyncio.gather(run.call("other"), run.act(give, "hangs"))
+
+        @app.agent()
+        async def other(run: Run) -> None:
+            await run.sleep("1d")
+
+        async with working(app) as runtime:
+            receipt = await begin(runtime, gate)
+            clock.move("1h")
+            await look(runtime)
+            run = await ended(runtime, receipt)
+            (called,) = run["children"]
+        assert (run["state"], called["state"]) == ("cancelled", "cancelled")
+        assert undone == ["hangs", "first"]
+        assert {effect["state"] for effect in run["effects"]} == {"undone", "confirmed"}
 
     async def test_retry_counts_as_a_failure(self, app: App, clock: VirtualClock):
         gate = Gate()

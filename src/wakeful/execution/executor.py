@@ -48,7 +48,18 @@ from wakeful.execution.versions import NOTES, Change, change_of, not_asked_for, 
 from wakeful.intake.flow import FlowPlan
 from wakeful.model import VERIFIED, WENT_WELL, Claim, Decision, Effect, Event, Outcome, Step, digest
 from wakeful.output.checks import Verdict, check_output
-from wakeful.stores.base import Alarm, CloseRun, CommitRun, FinishCancelled, FinishRun, LeaveRun, NoteChange, held_alarm
+from wakeful.stores.base import (
+    Alarm,
+    Cancelled,
+    CancelRun,
+    CloseRun,
+    CommitRun,
+    FinishCancelled,
+    FinishRun,
+    LeaveRun,
+    NoteChange,
+    held_alarm,
+)
 from wakeful.values import to_text
 
 
@@ -83,6 +94,8 @@ class SettlingStore(Protocol):
     async def leave(self, request: LeaveRun) -> None: ...
 
     async def note_change(self, request: NoteChange) -> None: ...
+
+    async def cancel(self, request: CancelRun) -> Cancelled | None: ...
 
     async def effects_to_undo(self, claim: Claim) -> list[Effect]: ...
 
@@ -446,12 +459,13 @@ class Executor:
             case "stuck":
                 limit, where = readable(agent.options.stuck_after), run.stuck_in or "?"
                 stuck = Stuck(f"no progress for {limit}, the stuck_after of agent {agent.name}: {where}")
-                if agent.options.on_stuck == "retry" or claim.committed is not None:  # what it staged is promised
+                # What it staged is promised; and what it did is undone before it is over, however long that takes.
+                if agent.options.on_stuck == "retry" or claim.committed is not None or claim.cancelled is not None:
                     return await self._settle_failure(claim, agent, stuck, run.pending_steps)
                 self._log.warning("cancelled: it was stuck", reason=words_of(stuck))
-                described, why = to_json(describe(stuck)).decode(), f"stuck: {words_of(stuck)}"
-                ending = FinishRun(claim, "cancelled", error=described, reason=why, outcome=Outcome("cancelled"))
-                await self._store.finish(ending)
+                asked = CancelAsked(claim.id, 'on_stuck="cancel"', words_of(stuck))
+                await self._store.cancel(CancelRun(claim.id, asked.by, asked.note))
+                raise asked
             case "released":
                 steps = run.pending_steps
                 await self._store.leave(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))

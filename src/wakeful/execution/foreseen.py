@@ -31,7 +31,7 @@ UNKNOWN = object()
 
 
 def foresee(agents: Mapping[str, Callable[..., Any]]) -> list[str]:
-    """What is wrong with the handlers of an app, each with file and line."""
+    """What is wrong with the handlers of an app, each with file and line. The runs of those that gather are over many events."""
     modules: dict[str, _Module | None] = {}
     problems: list[str] = []
     calls: dict[str, dict[str, str]] = {}  # agent: whom it calls, and where

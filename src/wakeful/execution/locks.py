@@ -109,7 +109,8 @@ class Lock:
                     raise self._too_late(holder)
                 look = around.later(seconds(rest), partial(wake, heard))
                 try:
-                    await asyncio.wait({heard, over}, return_when=asyncio.FIRST_COMPLETED)
+                    with run.resting():
+                        await asyncio.wait({heard, over}, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     look.cancel()
                     heard.cancel()
@@ -127,10 +128,12 @@ class Lock:
             raise
 
     async def _let_go(self) -> None:
-        """An attempt that is over has no lock any more: nothing need be stored then."""
+        """An attempt that is over has no lock any more: nothing need be stored then. Unless it is to stop: its run goes on
+        under the same token, to undo what it did, and that takes as long as it takes.
+        """
         run = self._run
         try:
-            if run.interrupted is None:
+            if run.interrupted in {None, "cancelled"}:
                 await asyncio.shield(run.surroundings.store.free_lock(FreeLock(self._claim, run.app, self.name)))
         except ClaimLost:
             run.interrupt("lost")

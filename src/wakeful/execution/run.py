@@ -615,6 +615,8 @@ class Run:
     async def ask_person(self, step: Step, approval: Approval, *, again: str | None = None) -> None:
         """Store a question; `again`: why the answer that came did not do."""
         await self.save_facts()
+        if again is None:
+            self._claim.steps = [*self._claim.steps, step]  # to be withdrawn with the run, however this attempt ends
         await self._around.store.ask(AskPerson(self._claim, self._around.app, step, approval, again))
 
     async def start_child(self, event: Event, agent: str, step: Step, written: Callable[[Receipt], str]) -> Receipt:
@@ -754,16 +756,22 @@ class Run:
         await self._pause(moment)
         self.ledger.due.pop(identifier, None)
 
+    @contextlib.contextmanager
+    def resting(self) -> Iterator[None]:
+        """A call that is under way waits in place for as long as the block lasts: a run that is to stop need not wait for it."""
+        self._resting += 1
+        try:
+            self._stop_if_quiet()
+            yield
+        finally:
+            self._resting -= 1
+
     async def _pause(self, moment: Microseconds) -> None:
         delay = moment - self._around.clock.now()
         if delay <= WAITS_IN_PLACE:
             if delay > 0:
-                self._resting += 1
-                self._stop_if_quiet()
-                try:
+                with self.resting():
                     await self._around.sleep(seconds(delay))
-                finally:
-                    self._resting -= 1
             return
         self._waits.append(moment)
         self._active -= 1

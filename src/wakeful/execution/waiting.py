@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import SECOND, Duration, Microseconds, duration, from_datetime, readable
-from wakeful.errors import ChildFailed, ConfigError, Persistent, TimedOut, describe, did_you_mean, restore
+from wakeful.errors import ConfigError, Persistent, TimedOut, describe, did_you_mean, restore
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, marked
 from wakeful.execution.retry import WAITS_IN_PLACE
 from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, new_event
@@ -140,7 +140,9 @@ async def call(run: Run, agent: Any, data: Any, *, subject: str | None, timeout:
 async def _start_child(
     run: Run, name: str, data: Any, subject: str | None, key: str, shown: str, text: str, limit: Microseconds | None
 ) -> Step:
-    """The event, the child's run and the step that waits for it are stored in one transaction."""
+    """The event, the child's run and the step that waits for it are stored in one transaction. Where no run came of it,
+    the step has failed.
+    """
     step = _new_step(run, key, shown, text, {})
     until = _until_from(run, limit)
     event = new_event(
@@ -158,11 +160,7 @@ async def _start_child(
         return _info({"child": child, "agent": name, **until})
 
     await run.save_facts()
-    receipt = await run.start_child(event, name, step, written)
-    if not receipt.runs:
-        failure = ChildFailed(f"agent {name} did not take it: the event {event.id} is {receipt.status}")
-        step.state, step.error = "failed", to_json(describe(failure)).decode()
-        await run.save(step)
+    await run.start_child(event, name, step, written)
     return step
 
 
@@ -204,7 +202,7 @@ async def ask(run: Run, question: str, *, to: str | None, schema: Any, timeout: 
     with run.calling("run.ask"):
         shape = None if reader is None else to_json(reader.json_schema()).decode()
         key, shown, text = _identity(run, "ask", (question, to, shape))
-        identifier = digest(run.root, key)
+        identifier = digest(run.id, key)  # a further run of its family asks anew
         told = {"question": question, "to": to, "approval": identifier}
         step, fresh = _begin(run, key, shown, text, told, limit)
         if fresh:

@@ -15,14 +15,15 @@ where effect.root = :root and effect.undoes is null
 limit 1
 
 -- effects_to_undo(root, run_seq) --
--- What a run has to answer for, the latest first: its own effects, and those of runs of its family that did not go well.
+-- What a run has to answer for, the latest first: its own effects, and those of runs of its family that did not go well. What
+-- is open is settled now, and so is the latest of all.
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
   settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes
 from wakeful_effect effect
 where effect.root = :root
   and (effect.run_seq = :run_seq
     or not exists (select 1 from wakeful_run run where run.seq = effect.run_seq and run.state = 'done'))
-order by coalesce(settled_at, 0) desc, seq desc
+order by coalesce(settled_at, 9223372036854775807) desc, seq desc
 
 -- stop_to_undo(now, seq, operator, note, reason) --
 -- A worker takes it, to settle and undo what it did. What it would have put out is dropped.
@@ -75,6 +76,10 @@ where id = :undone and state = 'confirmed'
 -- Runs that it called and that are not over. One that is over other events too goes on for those.
 select id from wakeful_run
 where parent_seq = :parent_seq and gathered = 1 and state in ('ready', 'running', 'waiting', 'held', 'parked') order by seq
+
+-- children_cancelled_with(parent_seq, note) --
+-- Runs that it called, and that were cancelled when it was.
+select id from wakeful_run where parent_seq = :parent_seq and state = 'cancelled' and cancel_note = :note order by seq
 
 -- cancelled_runs(app, process) --
 -- Runs of a process that somebody wants to stop.

@@ -18,7 +18,7 @@ from wakeful_effect effect
 where effect.root = :root
   and (effect.run_seq = :run_seq
     or not exists (select 1 from wakeful_run run where run.seq = effect.run_seq and run.state || '' = 'done'))
-order by coalesce(settled_at, 0) desc, seq + 0 desc
+order by coalesce(settled_at, 9223372036854775807) desc, seq + 0 desc
 
 -- withdraw_approvals(now, run_seq, note) --
 -- differs: as done_outside.
@@ -39,6 +39,11 @@ where root = :root and run_seq = :run_seq and state || '' = 'held' and tries = 0
 -- differs: as done_outside.
 select id from wakeful_run
 where parent_seq = :parent_seq and gathered = 1 and state || '' in ('ready', 'running', 'waiting', 'held', 'parked') order by seq + 0
+
+-- children_cancelled_with(parent_seq, note) --
+-- differs: as done_outside.
+select id from wakeful_run
+where parent_seq = :parent_seq and state || '' = 'cancelled' and cancel_note = :note order by seq + 0
 
 -- lock_to_commit(seq, token) bulk --
 -- differs: as save_step. In one order for everybody.

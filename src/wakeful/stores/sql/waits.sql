@@ -117,8 +117,13 @@ update wakeful_batch set parent_seq = :parent_seq, parent_key = :parent_key
 where run_seq = (select seq from wakeful_run where id = :id) and event_seq = (select seq from wakeful_event where key = :event)
 
 -- end_of_run(id) --
--- How a run that was called ended, if it has.
-select state, output, error, reason from wakeful_run where id = :id and state in ('done', 'dead', 'denied', 'cancelled')
+-- How a run that was called ended, if it has. No row comes back when it is not kept any longer.
+select state, output, error, reason from wakeful_run where id = :id
+
+-- became_of_event(key) --
+-- What became of an event for the one agent that it was for.
+select admission.agent, admission.state, admission.reason from wakeful_admission admission
+join wakeful_event event on event.seq = admission.event_seq where event.key = :key
 
 -- open_approval(now, id, run_seq, token, key, app, agent, question, asked_of, schema, due_at) --
 -- One that was withdrawn with its run is asked again when that is replayed.
@@ -128,6 +133,16 @@ from wakeful_run where seq = :run_seq and token = :token and state = 'running'
 on conflict (id) do update
 set state = 'open', due_at = excluded.due_at, run_seq = excluded.run_seq, note = excluded.note, asked_at = excluded.asked_at
 where wakeful_approval.state in ('withdrawn', 'expired')
+
+-- clear_unanswered(run_seq) --
+-- Questions that were withdrawn when the run was over: a replay asks them again.
+delete from wakeful_step where run_seq = :run_seq and state = 'waiting' and exists (
+  select 1 from wakeful_approval asked
+  where asked.run_seq = :run_seq and asked.key = wakeful_step.key and asked.state || '' = 'withdrawn')
+
+-- answer_of_approval(id, run_seq) --
+-- A run that starts from the top asks again what somebody has answered.
+select answer from wakeful_approval where id = :id and run_seq = :run_seq and state = 'answered'
 
 -- find_approval(id) --
 select approval.id, approval.app, approval.agent, approval.run_seq, approval.key, approval.state, approval.schema,

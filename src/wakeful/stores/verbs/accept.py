@@ -12,7 +12,7 @@ from wakeful.model import Arrival, Receipt
 from wakeful.stores.base import AcceptEvents, SaveSteps, Transaction
 from wakeful.stores.verbs.admit import Entry, admit
 from wakeful.stores.verbs.progress import save_steps
-from wakeful.stores.verbs.waits import Woken, bring_events
+from wakeful.stores.verbs.waits import Woken, bring_events, not_taken
 
 Result = list[Receipt] | Exception
 
@@ -67,7 +67,9 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
         yield from _count_duplicates(now, known)
     if known or decided:
         yield from _correct_checkpoints(now, requests, results)
-    yield from _adopt_children([(requests[number], results[number]) for number in pending])
+    stored = [(requests[number], results[number]) for number in pending]
+    yield from _adopt_children(stored)
+    yield from _tell_in_vain(now, stored)
     yield from _write_answers([(requests[number], results[number]) for number in pending])
     for number, first in repeats.items():
         results[number] = results[first]
@@ -193,6 +195,21 @@ def _adopt_children(stored: list[tuple[AcceptEvents, Result | None]]) -> Transac
         yield "adopt_member", members
 
 
+def _tell_in_vain(now: int | None, stored: list[tuple[AcceptEvents, Result | None]]) -> Transaction[None]:
+    """A call that no run came of: its step has failed from the start, so that nobody waits for nothing."""
+    failed = []
+    for request, receipts in stored:
+        if not request.adopts or request.claim is None or request.step is None:
+            continue
+        if isinstance(receipts, list) and not receipts[0].runs:
+            arrival = request.arrivals[0]
+            became = yield "became_of_event", [(arrival.key,)]
+            request.step.state, request.step.error = "failed", not_taken(arrival.id, became)
+            failed.append(SaveSteps(request.claim, [request.step]))
+    if failed:
+        yield from save_steps(now, failed)
+
+
 def _count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> Transaction[None]:
     counted = yield "count_duplicate", [(arrival.key,) for arrival, _ in sorted(known, key=lambda pair: pair[0].key)]
     first_of = {row[0]: (row[1], row[2]) for row in counted}
@@ -249,6 +266,8 @@ def _save_checkpoints(
     for number, request in enumerate(requests):
         if results[number] is None and request.claim is not None and request.step is not None:
             request.step.result = _written(request, _receipt(request.arrivals[0]))
+            if request.adopts:  # said anew each time that this transaction is tried
+                request.step.state, request.step.error = "waiting", None
             inside.append((number, SaveSteps(request.claim, [request.step], request.locks)))
     if not inside:
         return

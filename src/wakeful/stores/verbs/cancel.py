@@ -12,7 +12,7 @@ from wakeful.stores.base import Cancelled, CancelRun, Count, FinishCancelled, Tr
 from wakeful.stores.verbs.keys import promote
 from wakeful.stores.verbs.people import resolve_alarms
 from wakeful.stores.verbs.refusal import Refusal, refused
-from wakeful.stores.verbs.waits import answer_of, tell
+from wakeful.stores.verbs.waits import cancelled_with, tell_caller
 
 NOT_DONE = to_json({"type": "Cancelled", "message": "not done before its run was cancelled"}).decode()
 
@@ -74,7 +74,7 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | None
     else:
         yield "cancel_now", [(now, run.seq, request.operator, request.note, reason, _outcome_of(run))]
         yield from _wind_up(now, [Ending(run.seq, run.id, run.root, run.app, run.agent, reason)])
-        yield from _tell_caller(now, run.seq, run.id, reason)
+        yield from tell_caller(now, run.seq, run.id, "cancelled", reason)
         then = "cancelled"
     yield from _cancel_children(now, run.seq, run.id, request.operator)
     return Cancelled(run.id, run.state, then)
@@ -101,7 +101,7 @@ def finish_cancelled(now: int | None, requests: Sequence[FinishCancelled]) -> Tr
     ]
     yield from _wind_up(now, endings)
     for one in ended:
-        yield from _tell_caller(now, one.claim.seq, one.claim.id, one.reason)
+        yield from tell_caller(now, one.claim.seq, one.claim.id, "cancelled", one.reason)
         by = one.claim.cancelled[0] if one.claim.cancelled is not None else "its caller"
         yield from _cancel_children(now, one.claim.seq, one.claim.id, by)
     return [gone.get((one.claim.seq, one.claim.token)) for one in requests]
@@ -134,15 +134,9 @@ def _wind_up(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
     yield from let_go_of_keys(now, runs)
 
 
-def _tell_caller(now: int | None, seq: int, identifier: str, reason: str) -> Transaction[None]:
-    """Runs that called it, and wait for its end."""
-    callers = yield "caller_of_run", [(seq,)]
-    yield from tell(now, callers, identifier, "cancelled", answer_of(identifier, "cancelled", None, None, reason))
-
-
 def _cancel_children(now: int | None, seq: int, identifier: str, operator: str) -> Transaction[None]:
     for (child,) in (yield "children_at_work", [(seq,)]):
-        yield from _cancel(now, CancelRun(child, operator, f"run {identifier}, which called it, was cancelled"))
+        yield from _cancel(now, CancelRun(child, operator, cancelled_with(identifier)))
 
 
 def _refusal(run: Found) -> str | None:

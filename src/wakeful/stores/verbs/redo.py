@@ -12,6 +12,7 @@ from wakeful.model import RunState
 from wakeful.stores.base import Redone, RedoRun, Row, Transaction, held_alarm
 from wakeful.stores.verbs.keys import take_places
 from wakeful.stores.verbs.people import resolve_alarms
+from wakeful.stores.verbs.waits import cancelled_with, tell_caller
 
 OVER = frozenset({"dead", "denied", "cancelled"})
 
@@ -100,6 +101,12 @@ def _discard(now: int | None, asked: Asked) -> Transaction[None]:
     remedies = [(now, run.seq, "discard", one.operator, one.note, None, _ended_with(run)) for one, run in asked]
     yield "insert_remedy", remedies
     yield "discard_run", [(now, run.seq, _reason("discarded", one)) for one, run in asked]
+    for one, run in asked:
+        if run.state == "held":  # of a dead one all this was done when it died
+            reason = _reason("discarded", one)
+            yield "close_waits", [(run.seq,)]
+            yield "withdraw_approvals", [(now, run.seq, reason)]
+            yield from tell_caller(now, run.seq, run.id, "cancelled", reason)
 
 
 def _replay(now: int | None, asked: Asked) -> Transaction[None]:
@@ -111,6 +118,7 @@ def _replay(now: int | None, asked: Asked) -> Transaction[None]:
         yield from _drop_outgoing(now, anew, "replayed")
     ordered = sorted(asked, key=lambda pair: pair[1].seq)
     yield "clear_state_fact", [(run.seq,) for _, run in ordered]
+    yield "clear_unanswered", [(run.seq,) for _, run in ordered]
     discarded = [(run.root, run.seq) for one, run in ordered if run.state == "cancelled" and one.data is None]
     if discarded:
         yield "revive_staged", discarded
@@ -124,6 +132,17 @@ def _replay(now: int | None, asked: Asked) -> Transaction[None]:
     yield "insert_remedy", remedies
     yield "replay_run", [(now, run.seq, _reason("replayed", one), one.data) for one, run in ordered]
     yield from queue([(run, run.seq) for _, run in ordered])
+    for one, run in ordered:
+        if run.state == "cancelled":
+            yield from _replay_children(now, one, run)
+
+
+def _replay_children(now: int | None, asked: RedoRun, run: Found) -> Transaction[None]:
+    """Those that were cancelled with the run that called them: its calls would find them so, and fail again."""
+    children = yield "children_cancelled_with", [(run.seq, cancelled_with(run.id))]
+    if children:
+        note = f"run {run.id}, which called it, was replayed"
+        yield from redo_runs(now, [RedoRun(child, asked.operator, note) for (child,) in children])
 
 
 def queue(runs: Sequence[tuple[Found, int]]) -> Transaction[None]:

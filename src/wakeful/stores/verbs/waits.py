@@ -14,11 +14,22 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from wakeful.errors import ClaimLost
-from wakeful.model import Claim, Step
-from wakeful.stores.base import AnswerApproval, Answered, AskPerson, EndWait, LeaveRun, LookAgain, Matches, Transaction
+from wakeful.model import FINAL_RUN_STATES, Claim, Step
+from wakeful.stores.base import (
+    AnswerApproval,
+    Answered,
+    AskPerson,
+    EndWait,
+    LeaveRun,
+    LookAgain,
+    Matches,
+    Row,
+    Transaction,
+)
 from wakeful.stores.verbs.refusal import lost
 
 Woken = list[tuple[str, str]]
+GONE = "it was over, and was not kept any longer (retention)"
 LOOKED_AT_ONCE = 100  # events, the limit of the queries
 
 
@@ -66,9 +77,11 @@ def look_for_children(now: int | None, run: int, steps: Sequence[Step]) -> Trans
     """Runs that were called and are over, although nobody told their caller: it called one that was there already."""
     for step in steps:
         child = from_json(step.result or "{}").get("child")
-        ended = (yield "end_of_run", [(child,)]) if child is not None else []
-        if ended:
-            state, output, error, reason = ended[0]
+        if child is None:
+            continue
+        found = yield "end_of_run", [(child,)]
+        state, output, error, reason = found[0] if found else ("gone", None, None, GONE)
+        if not found or state in FINAL_RUN_STATES:
             yield "answer_step", [(now, run, step.key, *answer_of(child, state, output, error, reason))]
 
 
@@ -131,14 +144,25 @@ def answer_of(
         return "done", output or "null", None
     told = from_json(error) if error else {}
     why = f"{told['type']}: {told['message']}" if "message" in told else reason or "no reason was given"
-    failed = {
+    failed = _failed(f"run {child} is {state}: {why}", told.get("traceback", ""))
+    return "failed", None, to_json(failed).decode()
+
+
+def not_taken(event: str, became: Sequence[Row]) -> str:
+    """The error of a call that no run came of."""
+    agent, state, why = became[0] if became else ("?", "not known any more", None)
+    message = f"agent {agent} did not take it: it is {state}" + (f", {why}" if why else "")
+    return to_json(_failed(f"{message}. `wakeful why {event}` tells more")).decode()
+
+
+def _failed(message: str, traceback: str = "") -> dict[str, str]:
+    return {
         "type": "ChildFailed",
         "kind": "wakeful.errors:ChildFailed",
-        "message": f"run {child} is {state}: {why}",
+        "message": message,
         "failure": "persistent",
-        "traceback": told.get("traceback", ""),
+        "traceback": traceback,
     }
-    return "failed", None, to_json(failed).decode()
 
 
 def tell_parents(
@@ -167,6 +191,17 @@ def tell(
         if (yield "answer_step", [(now, seq, key, *answer)]):
             woken += yield from wake(now, seq, f"run {child}, which it called, is {state}")
     return woken
+
+
+def tell_caller(now: int | None, seq: int, identifier: str, state: str, reason: str) -> Transaction[Woken]:
+    """As tell_parents, for a run that ended without a worker: it was cancelled, discarded or superseded."""
+    callers = yield "caller_of_run", [(seq,)]
+    return (yield from tell(now, callers, identifier, state, answer_of(identifier, state, None, None, reason)))
+
+
+def cancelled_with(caller: str) -> str:
+    """Why a run was cancelled that another one had called; as it is noted, and found again by."""
+    return f"run {caller}, which called it, was cancelled"
 
 
 def close_waits(now: int | None, claims: Sequence[Claim]) -> Transaction[None]:
@@ -215,7 +250,10 @@ def ask_people(now: int | None, requests: Sequence[AskPerson]) -> Transaction[li
             yield "ask_step_again", [(claim.seq, step.key, step.result)]
         row = (now, asked.id, claim.seq, claim.token, step.key, request.app, claim.agent)
         yield "open_approval", [(*row, asked.question, asked.asked_of, asked.schema, asked.due_at)]
-        if request.again is not None:
+        if request.again is None:
+            for (answer,) in (yield "answer_of_approval", [(asked.id, claim.seq)]):
+                yield "answer_step", [(now, claim.seq, step.key, "done", answer, None)]
+        else:
             yield "reopen_approval", [(asked.id, request.again, asked.due_at)]
         results.append(None)
     return results
