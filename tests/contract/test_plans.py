@@ -75,7 +75,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "end_step": (None, 29, 1, "step", "{}"),
     "close_waits": (36,),
     "settle_waits": (37,),
-    "end_of_run": ("run-38",),
+    "called_run": ("run-38",),
     "lock_family": ("run-31", 1_000_000),
     "unsettled_of_family": ("run-32",),
     "remove_steps": (33,),

@@ -79,11 +79,6 @@ update wakeful_run set state = 'ready', due_at = {now}, reason = :reason
 where seq = :seq and state || '' = 'waiting' and error is null
 returning app, agent
 
--- end_of_run(id) --
--- differs: as wake_run.
-select state, output, error, reason from wakeful_run
-where id = :id and state || '' in ('done', 'dead', 'denied', 'cancelled')
-
 -- snapshot_end() --
 -- differs: exists only here. Every transaction that is under way now has a number below this one.
 select cast(cast(pg_snapshot_xmax(pg_current_snapshot()) as text) as bigint)

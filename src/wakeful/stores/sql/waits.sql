@@ -111,9 +111,9 @@ select distinct run_seq from wakeful_wait where app = :app and settled = 0 and r
 -- Called by another run, which waits for its output.
 update wakeful_run set parent_seq = :parent_seq, parent_key = :parent_key where id = :id
 
--- end_of_run(id) --
--- How a run that was called ended, if it has.
-select state, output, error, reason from wakeful_run where id = :id and state in ('done', 'dead', 'denied', 'cancelled')
+-- called_run(id) --
+-- What became of a run that was called.
+select state, output, error, reason from wakeful_run where id = :id
 
 -- open_approval(now, id, run_seq, token, key, app, agent, question, asked_of, schema, due_at) --
 -- One that was withdrawn with its run is asked again when that is replayed.

@@ -19,6 +19,8 @@ from wakeful.stores.verbs.refusal import lost
 
 Woken = list[tuple[str, str]]
 LOOKED_AT_ONCE = 100  # events, the limit of the queries
+OVER = frozenset({"done", "dead", "denied", "cancelled", "removed"})
+REMOVED = "its retention time is over, and with it went what it returned"
 
 
 def waiting_steps(request: LeaveRun) -> list[Step]:
@@ -62,12 +64,16 @@ def register_waits(now: int | None, requests: Sequence[LeaveRun]) -> Transaction
 
 
 def look_for_children(now: int | None, run: int, steps: Sequence[Step]) -> Transaction[None]:
-    """Runs that were called and are over, although nobody told their caller: it called one that was there already."""
+    """Runs that were called and are over, although nobody told their caller: it called one that was there already, or had
+    been. Of one that was removed nobody knows any more what it returned.
+    """
     for step in steps:
         child = from_json(step.result or "{}").get("child")
-        ended = (yield "end_of_run", [(child,)]) if child is not None else []
-        if ended:
-            state, output, error, reason = ended[0]
+        if child is None:
+            continue
+        found = yield "called_run", [(child,)]
+        state, output, error, reason = found[0] if found else ("removed", None, None, REMOVED)
+        if state in OVER:
             yield "answer_step", [(now, run, step.key, *answer_of(child, state, output, error, reason))]
 
 
