@@ -169,3 +169,8 @@ def test_waiting_runs_are_listed_with_what_they_wait_for(wakeful, asked, monkeyp
     for width in ("60", "80", "200"):
         monkeypatch.setenv("COLUMNS", width)
         assert "asks ops" in wakeful("runs", "--state", "waiting").out
+
+
+def test_doctor_sees_a_question(wakeful, asked):
+    asked()
+    assert "1 question for a person" in wakeful("doctor").out

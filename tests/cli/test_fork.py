@@ -76,3 +76,8 @@ def test_a_file_that_is_not_there(wakeful, done):
 def test_a_second_one_waits_for_the_first(wakeful, done):
     wakeful("fork", done, "--from", "join")
     assert f"shares its effects with run {done}.1" in wakeful("fork", done, "--from", "join", code=1).err
+
+
+def test_why_of_what_was_forked_tells_so(wakeful, done):
+    wakeful("fork", done, "--from", "join")
+    assert f"as run {done}.1, which is ready" in wakeful("why", done).out

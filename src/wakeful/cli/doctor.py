@@ -32,6 +32,7 @@ MARKS: dict[Verdict, tuple[str, str]] = {"good": ("✓", "green"), "look": ("!",
 
 TOLERATED_SKEW = 1 * SECOND
 LEAST_FREE = 100 * 1024 * 1024
+MANY = 100  # questions that are counted
 LITTLE_FREE = 1024 * 1024 * 1024
 
 
@@ -291,6 +292,13 @@ async def people(reader: Reader) -> list[Finding]:
     held, dead_deliveries = counts.get("held", 0), await reader.count_dead_deliveries()
     if held:
         found.append(Finding("held", "look", f"{number(held, 'run')} for a person", "wakeful runs --held"))
+    questions = (await reader.approvals(state="open", limit=MANY))["approvals"]
+    if questions:
+        count = f"{MANY} questions or more" if len(questions) == MANY else number(len(questions), "question")
+        found.append(Finding("questions", "look", f"{count} for a person", "wakeful approvals"))
+    paused = [f"{one['agent'] or 'all'} of app {one['app']}" for one in await reader.pauses() if one["paused"]]
+    if paused:
+        found.append(Finding("paused", "look", ", ".join(paused), "`wakeful pause` lists it, `wakeful resume` ends it"))
     if dead or dead_deliveries:
         parts = [number(dead, "run")] if dead else []
         parts += [number(dead_deliveries, "delivery")] if dead_deliveries else []
