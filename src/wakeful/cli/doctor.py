@@ -22,7 +22,7 @@ from wakeful.cli.check import missing
 from wakeful.cli.opening import chosen_store, is_store
 from wakeful.cli.terminal import plain, print_json, terminal
 from wakeful.clock import SECOND, SystemClock, readable
-from wakeful.errors import ConfigError, SchemaMismatch, StoreUnavailable, WakefulError
+from wakeful.errors import ConfigError, EncryptionKeyMissing, SchemaMismatch, StoreUnavailable, WakefulError
 from wakeful.output.outbox import LATE
 from wakeful.settings import shown_store, sqlite_path
 from wakeful.stores.reading import Reader
@@ -187,6 +187,8 @@ async def store(url: str) -> list[Finding]:
         findings += await processes(reader)
         findings += await outbox(reader)
         findings += await people(reader)
+    except EncryptionKeyMissing as error:
+        findings.append(Finding("encryption", "broken", str(error), "`wakeful keys` lists which are needed"))
     except StoreUnavailable as error:
         findings.append(
             Finding("store", "broken", str(error), "is the address right, does it run, may this user connect?")
