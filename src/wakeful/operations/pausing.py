@@ -49,7 +49,7 @@ async def apps_to_change(reader: Reading, agent: str, app: str | None) -> list[s
             message = "no app has worked on this store yet: name one with --of NAME"
             raise NotFound(message)
         paused = {one["app"] for one in await reader.pauses()}
-        if app is not None and app not in known.keys() | paused:
+        if app is not None and known and app not in known.keys() | paused:
             message = f'no app "{app}" has worked on this store yet.{did_you_mean(app, known)}'
             raise NotFound(message)
         return sorted(known.keys() | paused) if app is None else [app]
