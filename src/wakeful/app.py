@@ -70,6 +70,7 @@ class Agent:
             "triggers": [trigger.describe() for trigger in self.triggers],
             "attempts": self.options.attempts,
             "concurrency": self.options.concurrency,
+            "rate": None if self.options.rate is None else str(self.options.rate),
             **self.flow.describe(),
             "deliver": self.options.deliver,
             "checks": [name_of(check) for check in self.options.checks],

@@ -159,6 +159,19 @@ def compile_condition(expression: str, *, where: str, values: bool = False) -> C
     return Condition(_on_one_line(expression), program, paths)
 
 
+def named_values(expression: str) -> set[str]:
+    """Which values an expression must be handed: `values.name`, unless it asks first whether there is one."""
+    tokens = [("start", "")] * 2 + (_tokens(expression) or []) + [("end", "")] * 3
+    named: dict[bool, set[str]] = {True: set(), False: set()}
+    for position, (_, text) in enumerate(tokens):
+        (kind, name), after = tokens[min(position + 2, len(tokens) - 1)], tokens[min(position + 3, len(tokens) - 1)][1]
+        if text != "values" or tokens[position - 1][1] == "." or tokens[position + 1][1] != "." or kind != "name":
+            continue
+        if after != "(":
+            named[(tokens[position - 2][1], tokens[position - 1][1]) == ("has", "(")].add(name)
+    return named[False] - named[True]
+
+
 def compile_expression(expression: str, *, where: str) -> Expression:
     """As compile_condition, for one that may give anything."""
     if not isinstance(expression, str) or not expression.strip():

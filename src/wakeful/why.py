@@ -40,6 +40,7 @@ class Source(Protocol):
     async def event(self, identifier: str, /) -> Shown | None: ...
     async def delivery(self, identifier: str, /) -> Shown | None: ...
     async def removed_run(self, identifier: str, /) -> Shown | None: ...
+    async def later_runs(self, root: str, /) -> list[Shown]: ...
     async def states(self, agent: str | None = None, /) -> list[Shown]: ...
     async def locks_of(self, run: str, /) -> Shown: ...
     async def circuits(self) -> list[Shown]: ...
@@ -80,6 +81,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
             story += await tell_locks(reader, told)
             story += await tell_circuit(reader, told)
             story += await tell_alarms(reader, told["app"], told["deliveries"])
+            story += tell_later(await reader.later_runs(told["id"]))
         elif run is None:
             story += tell_admission(admission)
             if admission["run"] is not None:
@@ -189,7 +191,8 @@ async def whose_turn(reader: Source, run: Shown) -> str | None:
     """The run that has the state which this one waits for, if it does. Runs of an agent with a state go one by one."""
     if run["state"] not in {"ready", "waiting"}:
         return None
-    holders = [one["run"] for one in await reader.states(run["agent"]) if one["app"] == run["app"]]
+    place = (run["app"], run["key"] or "")
+    holders = [one["run"] for one in await reader.states(run["agent"]) if (one["app"], one["key"] or "") == place]
     return next((holder for holder in holders if holder not in {None, run["id"]}), None)
 
 
@@ -618,6 +621,7 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
                     f"mend the cause, and let it go on with `wakeful replay {run['id']}`; "
                     f"`wakeful dead discard {run['id']}` gives it up for good."
                 ),
+                *tell_failed_child(run),
                 *tell_blocked(run),
             ]
         case "denied":
@@ -632,6 +636,27 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
             return [f"It is parked{because}."]
         case other:
             return [f"It is {other}{because}."]
+
+
+def tell_failed_child(run: Shown) -> list[str]:
+    """A run that was called is called only once: what failed there is mended there."""
+    if (run["error"] or {}).get("type") != "ChildFailed":
+        return []
+    failed = [one["id"] for one in run["children"] if one["state"] in {"dead", "denied", "cancelled"}]
+    return [
+        f"A replay finds run {child} as it is, and fails the same way: `wakeful replay {child}` first, and this one when "
+        "that one is done."
+        for child in failed
+    ]
+
+
+def tell_later(runs: list[Shown]) -> list[str]:
+    """What came of it when it was done again, or forked."""
+    return [
+        f"It was {'forked' if one['forked'] else 'done again'} at {at(one['created_at'])} as run {one['id']}, which is "
+        f"{one['state']}: `wakeful why {one['id']}` tells that one's story."
+        for one in runs
+    ]
 
 
 def tell_order(run: Shown) -> str:

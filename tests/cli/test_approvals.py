@@ -169,3 +169,14 @@ def test_waiting_runs_are_listed_with_what_they_wait_for(wakeful, asked, monkeyp
     for width in ("60", "80", "200"):
         monkeypatch.setenv("COLUMNS", width)
         assert "asks ops" in wakeful("runs", "--state", "waiting").out
+
+
+def test_doctor_sees_a_question(wakeful, asked):
+    asked()
+    assert "1 question for a person" in wakeful("doctor").out
+
+
+def test_trace_shows_the_question_and_not_its_schema(wakeful, asked):
+    asked("order.lost")
+    (run,) = wakeful("runs", "--json").json["runs"]
+    assert 'step ask("How much?")  waiting' in wakeful("trace", run["id"]).out

@@ -113,6 +113,15 @@ def test_channels_and_what_agents_put_out_and_keep(wakeful, folder):
     assert (found["agents"][0]["checks"], found["agents"][1]["checks"]) == (["polite"], [])
 
 
+def test_order_and_limits(wakeful, folder):
+    options = 'on("a"), concurrency=3, rate="100/m", key="data.k", expires="1h"'
+    (folder / "app.py").write_text(
+        f"from wakeful import App, on\napp = App('a')\n@app.agent({options})\nasync def f(run): ...\n"
+    )
+    shown = wakeful("check", "app.py").out
+    assert "key data.k, one at a time, dead letters block, 3 at once, rate 100 in 1 m 0 s, expires 1 h 0 m" in shown
+
+
 def test_channels_that_nobody_declared_are_all_named(wakeful, folder):
     text = OUTPUT.replace('deliver="ops"', 'deliver="opps"').replace(
         '@app.agent(on("b"))', '@app.agent(on("b"), deliver="nowhere")'

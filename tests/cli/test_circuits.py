@@ -1,5 +1,7 @@
 """`wakeful circuits` and `wakeful locks`: what is down, a person's word that it works again, and who has what."""
 
+import re
+
 import pytest
 
 APP = """
@@ -42,12 +44,14 @@ def test_nothing_is_down_at_first(wakeful, folder):
     assert wakeful("locks", "--json").json == {"locks": []}
 
 
-def test_what_is_down_is_listed(wakeful, down):
+def test_what_is_down_is_listed(wakeful, down, monkeypatch):
     (circuit,) = wakeful("circuits", "--json").json["circuits"]
     assert (circuit["app"], circuit["name"], circuit["state"], circuit["parked"]) == ("shop", "stripe", "open", 1)
     assert circuit["error"] == "ConnectionError: refused"
+    monkeypatch.setenv("COLUMNS", "80")
     shown = wakeful("circuits").out
     assert "stripe" in shown
+    assert re.search(r" in \d+ m ", shown)
     assert "ConnectionError: refused" in shown
     assert wakeful("circuits", "--of", "other", "--json").json == {"circuits": []}
 

@@ -42,7 +42,10 @@ def test_what_is_shown_can_be_edited_and_given_back(wakeful, folder, done):
     assert answer == f"run {done}.1: forked from {done} at join; 2 steps kept\n"
     wakeful("once", "app.py")
     assert wakeful("trace", f"{done}.1", "--json").json["output"] == "better, text 2"
-    assert "forked by ada: try" in wakeful("trace", f"{done}.1").out
+    shown = wakeful("trace", f"{done}.1").out
+    assert "forked by ada: try" in shown
+    assert f"from {done} at step join\n" in shown
+    assert 'edited {"steps":{"fetch":"better"}}' in shown
     assert f"ada forked it from run {done}" in wakeful("why", f"{done}.1").out
 
 
@@ -76,3 +79,8 @@ def test_a_file_that_is_not_there(wakeful, done):
 def test_a_second_one_waits_for_the_first(wakeful, done):
     wakeful("fork", done, "--from", "join")
     assert f"shares its effects with run {done}.1" in wakeful("fork", done, "--from", "join", code=1).err
+
+
+def test_why_of_what_was_forked_tells_so(wakeful, done):
+    wakeful("fork", done, "--from", "join")
+    assert f"as run {done}.1, which is ready" in wakeful("why", done).out

@@ -59,3 +59,11 @@ def test_what_another_one_did_is_told_apart(wakeful, family):
     again = wakeful("trace", f"{family}.1", "--json").json
     assert [one["run"] for one in again["deliveries"]] == [family]
     assert again["outcome"]["delivery"] == "none"
+
+
+@pytest.mark.parametrize("asked", ["1", ""])
+def test_why_of_the_first_tells_of_the_others(wakeful, family, asked):
+    story = wakeful("why", asked or family).out
+    assert f"as run {family}.1, which is ready: `wakeful why {family}.1` tells" in story
+    assert "It was done again at" in story
+    assert "It was done again" not in wakeful("why", f"{family}.1").out

@@ -116,3 +116,12 @@ async def test_everything_is_encrypted_anew_while_a_worker_works(new_app: NewApp
     with pytest.raises(EncryptionKeyMissing, match=NEW_ID):
         async with working(app):
             pass
+
+
+def test_doctor_names_a_key_that_is_missing(wakeful, tickets: Path, monkeypatch):
+    use(monkeypatch, OLD)
+    wakeful("emit", "app.py", "ticket.created")
+    monkeypatch.delenv("WAKEFUL_ENCRYPTION_KEYS")
+    shown = wakeful("doctor", code=1).out
+    assert "✗ encryption" in shown
+    assert "✓ file" in shown

@@ -100,6 +100,23 @@ def test_resuming_what_is_not_paused(wakeful, desk):
     assert "but all of its app is: `wakeful resume all`" in wakeful("resume", "triage", code=1).err
 
 
+def test_an_app_that_nobody_knows(wakeful, desk):
+    said = wakeful("pause", "all", "--of", "deks", code=1).err
+    assert 'no app "deks" has worked on this store yet. Did you mean "desk"?' in said
+    assert wakeful("pause").out == "nothing is paused\n"
+
+
+def test_resuming_all_when_only_one_is_paused(wakeful, desk):
+    assert "nothing is paused as a whole\n" in wakeful("resume", "all", code=1).err
+    wakeful("pause", "triage")
+    assert "nothing is paused as a whole; triage by name" in wakeful("resume", "all", code=1).err
+
+
+def test_doctor_sees_a_pause(wakeful, desk):
+    wakeful("pause", "all")
+    assert "! paused        all of app desk" in wakeful("doctor").out
+
+
 def test_a_rate_that_is_none(wakeful, desk):
     assert "is not a rate" in wakeful("resume", "all", "--rate", "fast", code=2).err
 

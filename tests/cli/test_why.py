@@ -79,6 +79,9 @@ class Fake:
     async def removed_run(self, identifier, /):
         return None
 
+    async def later_runs(self, root, /):
+        return []
+
     async def states(self, agent=None, /):
         return [one for one in self._states if one["agent"] == agent]
 
@@ -291,7 +294,7 @@ class TestMessages:
 
 @pytest.mark.parametrize(("app", "waits"), [("ops", True), ("another", False)])
 async def test_a_run_waits_for_the_one_that_has_the_state(app, waits):
-    held = {"app": app, "agent": "f", "run": "r0"}
+    held = {"app": app, "agent": "f", "key": "", "run": "r0"}
     told = await story(event(), run(state="ready", finished_at=None), states=[held], processes=[WORKER])
     assert ("run r0 has the state" in told) is waits
     assert ("It is ready to run" in told) is not waits
@@ -321,3 +324,17 @@ async def test_an_event_that_came_too_many():
     skipped = {"agent": "f", "state": "skipped", "run": None, "reason": 'overlap="skip": run r0 was not over'}
     told = await story(event(admissions=[skipped]))
     assert 'still busy with an earlier event (overlap="skip": run r0 was not over)' in told
+
+
+async def test_what_another_key_has_keeps_nobody():
+    held = {"app": "ops", "agent": "f", "key": "a", "run": "r0"}
+    told = await story(event(), run(state="ready", finished_at=None, key="b"), states=[held], processes=[WORKER])
+    assert "r0" not in told
+
+
+async def test_a_called_run_that_failed_is_mended_first():
+    error = {"type": "ChildFailed", "message": "run r7 is dead: Persistent: no", "traceback": ""}
+    children = [{"id": "r6", "agent": "g", "state": "done"}, {"id": "r7", "agent": "g", "state": "dead"}]
+    told = await story(event(), run(state="dead", error=error, children=children))
+    assert "`wakeful replay r7` first" in told
+    assert "r6" not in told

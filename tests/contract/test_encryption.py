@@ -8,9 +8,16 @@ import pytest
 
 from support.apps import NewApp, ended, go, working
 from support.stores import OpenStore, accept, an_arrival, join, query, reader
-from wakeful import App, Operation, Persistent, Run, action, env, on
+from wakeful import App, Circuit, Operation, Persistent, Run, action, env, on, step
 from wakeful.errors import ConfigError, EncryptionKeyMissing
+from wakeful.operations.answering import answer_question
+from wakeful.operations.cancelling import cancel_run
+from wakeful.operations.pace import Pace
+from wakeful.operations.pausing import change_pause
+from wakeful.operations.rotation import rotate
 from wakeful.settings import sqlite_path
+from wakeful.stores.base import CancelRun, ChangePause
+from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import KeyRing, new_key
 from wakeful.stores.payloads import LARGE
 
@@ -108,6 +115,81 @@ async def test_a_run_resumes_on_what_is_encrypted(new_app: NewApp, keys):
         run = (await runtime.reader.run(run["id"])) or {}
         assert (run["state"], run["output"], calls) == ("done", SECRET, [1])
         assert run["history"][0]["error"]["message"] == SECRET
+
+
+def patient_agents_of(app: App) -> App:
+    """Agents that wait, ask, call, gather, are parked, and are cancelled with what they did undone."""
+
+    async def take_back(op: Operation, text: str, *, result: str) -> str:
+        return result
+
+    @action(safety="idempotent", undo=take_back)
+    async def send(op: Operation, text: str) -> str:
+        return text
+
+    @step(dependency="bank", attempts=1)
+    async def ask_the_bank(text: str) -> None:
+        raise ConnectionError(text)
+
+    @app.agent()
+    async def child(run: Run, text: str) -> str:
+        return text
+
+    @app.agent(on("wait"))
+    async def wait(run: Run) -> str:
+        told = await run.wait_for("told", where="data == values.text", values={"text": SECRET})
+        asked: str = await run.ask(f"Is it {SECRET}?", to="ops", schema=str)
+        return told.data + asked + await run.call(child, SECRET)
+
+    @app.agent(on("park"))
+    async def park(run: Run) -> None:
+        await run.step(ask_the_bank, run.event.data)
+
+    @app.agent(on("undo"))
+    async def undo(run: Run) -> None:
+        await run.act(send, run.event.data)
+        await run.sleep("1d")
+
+    @app.agent(on("key"), key="data.missing")
+    async def keyed(run: Run) -> None: ...
+
+    @app.agent(on("gather"), batch=(2, "1m"))
+    async def gather(run: Run, texts: list[str]) -> list[str]:
+        return texts
+
+    return app
+
+
+async def test_nothing_of_runs_that_wait_is_readable_at_rest(new_app: NewApp, store_url: str, keys):
+    app = patient_agents_of(new_app(circuits={"bank": Circuit(failures=1)}))
+    async with working(app) as runtime:
+        waits = await app.emit("wait")
+        undoes = await app.emit("undo", SECRET)
+        parks, keyed = await ended(runtime, await app.emit("park", SECRET)), await app.emit("key", {"text": SECRET})
+        await app.emit("gather", SECRET)
+        gathers = await ended(runtime, await app.emit("gather", SECRET))
+        await app.emit("told", SECRET)
+        await runtime.drain()
+        (question,) = (await runtime.reader.approvals())["approvals"]
+        assert question["question"] == f"Is it {SECRET}?"
+        await answer_question(runtime.store, question["id"], SECRET, operator="ada", note=SECRET)
+        await cancel_run(runtime.store, CancelRun(undoes.runs[0], "ada", SECRET))
+        await change_pause(runtime.store, ChangePause("app", "keyed", paused=True, operator="ada", note=SECRET))
+        waited, undone, dead = [await ended(runtime, one) for one in (waits, undoes, keyed)]
+        assert (waited["state"], waited["output"]) == ("done", SECRET * 3)
+        assert (undone["state"], [one["state"] for one in undone["effects"]]) == ("cancelled", ["undone", "confirmed"])
+        assert (dead["error"]["type"], SECRET in dead["error"]["message"]) == ("InvalidKey", True)
+        assert (parks["state"], gathers["output"]) == ("parked", [SECRET, SECRET])
+        assert [one["error"] for one in await runtime.reader.circuits()] == [f"ConnectionError: {SECRET}"]
+        stories = [await runtime.reader.why(one["id"]) for one in (waited, undone, parks, dead)]
+        assert all(SECRET in str(story) for story in stories)
+        assert SECRET not in await everything_at_rest(store_url)
+    keys(NEW, OLD)
+    async with working(app) as runtime:
+        await rotate(Keeper(runtime.store.database, runtime.store.journal), runtime.store.database.codec, pace=Pace())
+    keys(NEW)
+    async with working(app) as runtime:
+        assert [await runtime.reader.why(one["id"]) for one in (waited, undone, parks, dead)] == stories
 
 
 async def test_duplicates_and_conflicts_are_told_apart_as_ever(stores: OpenStore, store_url: str, keys):

@@ -161,6 +161,32 @@ class TestRuns:
             assert await runtime.reader.run(run["id"]) is None
             assert await runtime.reader.run(again.run) is None
 
+    async def test_one_that_was_called_and_went_is_not_waited_for(self, new_app: NewApp):
+        app = agents_of(new_app(retention="365d"))
+
+        @app.agent(retention="30d")
+        async def child(run: Run) -> int:
+            return 42
+
+        @app.agent(on("call"))
+        async def parent(run: Run) -> int:
+            result: int = await run.call(child)
+            return result
+
+        async with working(app) as runtime:
+            run = await ended(runtime, await app.emit("call"))
+            await pass_time(runtime, "31d")
+            await one_more(runtime)
+            await keep_house(runtime)
+            assert (await runtime.reader.runs(agent="child"))["runs"] == []
+            again = await runtime.store.redo(RedoRun(run["id"], "ada", again=True))
+            assert again is not None
+            await runtime.drain()
+            found = await runtime.reader.run(again.run)
+            assert found is not None
+            assert (found["state"], found["error"]["type"]) == ("dead", "ChildFailed")
+            assert "is removed: its retention time is over" in found["error"]["message"]
+
     async def test_many_go_in_small_pieces(self, new_app: NewApp, store_url: str):
         app = new_app(retention="1d")
 

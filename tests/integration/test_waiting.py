@@ -182,6 +182,18 @@ class TestWaitingForEvents:
             runs = [await the_run(runtime, receipt) for receipt in receipts]
         assert [(run["state"], run["output"]) for run in runs] == [("done", "spring")] * 5
 
+    async def test_a_value_that_is_not_given_is_refused(self, app: App):
+        @app.agent(on("go"))
+        async def order(run: Run) -> None:
+            await run.wait_for("paid", where="data.amount >= values.least", values={"last": 1})
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+            assert run["state"] == "dead"
+            assert run["error"]["message"].endswith(
+                'names values.least, which values={…} does not have. Did you mean "last"?'
+            )
+
     async def test_a_condition_with_values_of_the_run(self, app: App):
         @app.agent(on("go"))
         async def order(run: Run, data: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from wakeful.cel import Match, compile_condition
+from wakeful.cel import Match, compile_condition, named_values
 from wakeful.errors import ConfigError
 from wakeful.model import Event
 
@@ -194,3 +194,18 @@ def test_the_library_is_loaded_only_when_there_is_a_condition():
         "assert any(name.startswith('cel_expr_python') for name in sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ("data.amount >= values.least", {"least"}),
+        ("values.a == values.b.c && data.values.d", {"a", "b"}),
+        ("has(values.a) && values.a == 1 || data.values == 'values.b'", set()),
+        ("data in values", set()),
+        ("values.size() > 0 && values['a'] == 1", set()),
+        ("true", set()),
+    ],
+)
+def test_the_values_that_an_expression_must_be_handed(expression, names):
+    assert named_values(expression) == names

@@ -111,7 +111,7 @@ def missing(app: App) -> list[str]:
 
 def without_trigger(app: App) -> list[str]:
     return [
-        f"agent {agent.name} has no trigger: only `wakeful run` starts it"
+        f"agent {agent.name} has no trigger: only `wakeful run`, `app.start` and `run.call` start it"
         for agent in app.agents.values()
         if not agent.triggers
     ]
@@ -182,6 +182,8 @@ def order_of(agent: dict[str, Any]) -> str:
         many = agent["concurrency_per_key"]
         told += [f"key {agent['key']}", "one at a time" if many == 1 else f"{many} at a time"]
         told.append("dead letters block" if agent["on_dead"] == "block" else "dead letters are passed over")
+    told += [f"{agent['concurrency']} at once"] if agent["concurrency"] is not None else []
+    told += [f"rate {agent['rate']}"] if agent["rate"] is not None else []
     told += [f"overlap {agent['overlap']}"] if agent["overlap"] != "queue" else []
     told += [
         f"{name} {agent[name]}" for name in ("debounce", "batch", "priority", "expires") if agent[name] is not None

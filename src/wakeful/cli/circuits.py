@@ -62,7 +62,7 @@ def _list(arguments: argparse.Namespace) -> int:
             str(one["failures"]),
             str(one["parked"]),
             ago(one["changed_at"], present),
-            "–" if one["next_at"] is None else plain(one["next_at"]),
+            ago(one["next_at"], present),
             Text(plain(one["error"] or ""), style="dim"),
         ]
         for one in circuits

@@ -22,7 +22,7 @@ from wakeful.cli.check import missing
 from wakeful.cli.opening import chosen_store, is_store
 from wakeful.cli.terminal import plain, print_json, terminal
 from wakeful.clock import SECOND, SystemClock, readable
-from wakeful.errors import ConfigError, SchemaMismatch, StoreUnavailable, WakefulError
+from wakeful.errors import ConfigError, EncryptionKeyMissing, SchemaMismatch, StoreUnavailable, WakefulError
 from wakeful.output.outbox import LATE
 from wakeful.settings import shown_store, sqlite_path
 from wakeful.stores.reading import Reader
@@ -32,6 +32,7 @@ MARKS: dict[Verdict, tuple[str, str]] = {"good": ("✓", "green"), "look": ("!",
 
 TOLERATED_SKEW = 1 * SECOND
 LEAST_FREE = 100 * 1024 * 1024
+MANY = 100  # questions that are counted
 LITTLE_FREE = 1024 * 1024 * 1024
 
 
@@ -186,6 +187,8 @@ async def store(url: str) -> list[Finding]:
         findings += await processes(reader)
         findings += await outbox(reader)
         findings += await people(reader)
+    except EncryptionKeyMissing as error:
+        findings.append(Finding("encryption", "broken", str(error), "`wakeful keys` lists which are needed"))
     except StoreUnavailable as error:
         findings.append(
             Finding("store", "broken", str(error), "is the address right, does it run, may this user connect?")
@@ -291,6 +294,13 @@ async def people(reader: Reader) -> list[Finding]:
     held, dead_deliveries = counts.get("held", 0), await reader.count_dead_deliveries()
     if held:
         found.append(Finding("held", "look", f"{number(held, 'run')} for a person", "wakeful runs --held"))
+    questions = (await reader.approvals(state="open", limit=MANY))["approvals"]
+    if questions:
+        count = f"{MANY} questions or more" if len(questions) == MANY else number(len(questions), "question")
+        found.append(Finding("questions", "look", f"{count} for a person", "wakeful approvals"))
+    paused = [f"{one['agent'] or 'all'} of app {one['app']}" for one in await reader.pauses() if one["paused"]]
+    if paused:
+        found.append(Finding("paused", "look", ", ".join(paused), "`wakeful pause` lists it, `wakeful resume` ends it"))
     if dead or dead_deliveries:
         parts = [number(dead, "run")] if dead else []
         parts += [number(dead_deliveries, "delivery")] if dead_deliveries else []

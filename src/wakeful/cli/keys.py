@@ -82,7 +82,8 @@ def _list(arguments: argparse.Namespace) -> int:
     else:
         for one in shown:
             words = "encrypts" if one["first"] else "decrypts" if one["here"] else "MISSING"
-            print(f"{one['id']}  {words}{'' if one['used'] else ', not used yet'}")
+            unused = "" if one["used"] else ", not used yet" if one["first"] else ", and nothing needs it"
+            print(f"{one['id']}  {words}{unused}")
     return 0 if all(one["here"] for one in shown) else 1
 
 

@@ -118,7 +118,7 @@ def is_held_up(pauses: list[Shown], app: str, agent: str) -> bool:
 
 def not_paused(pauses: list[Shown], agent: str) -> str:
     if agent == ALL:
-        names = ", ".join(sorted({plain(one["agent"]) for one in pauses if one["paused"]}))
+        names = ", ".join(sorted({plain(one["agent"]) for one in pauses if one["paused"] and one["agent"] is not None}))
         hint = f"; {names} by name: `wakeful resume AGENT`" if names else ""
         return f"nothing is paused as a whole{hint}"
     hint = ", but all of its app is: `wakeful resume all`" if any(one["agent"] is None for one in pauses) else ""

@@ -151,7 +151,13 @@ class Drawing:
         when = f"  {clock_time(remedy['done_at'])}"
         line = Text.assemble((did, "cyan"), self._fit(plain(words), len(did) + len(when)), (when, "dim"))
         branch = tree.add(line)
-        if remedy["data"] is not None:
+        if remedy["verb"] == "fork":
+            about = dict(remedy["data"])
+            origin = f"{about.pop('run')} at step {about.pop('step')}"
+            branch.add(Text.assemble(("from ", "dim"), self._fit(plain(origin), 13)))
+            if about:
+                branch.add(Text.assemble(("edited ", "dim"), self._value(about, 15)))
+        elif remedy["data"] is not None:
             word = "answer " if remedy["verb"] == "answer" else "data "
             branch.add(Text.assemble((word, "dim"), self._value(remedy["data"], 8 + len(word))))
         error = remedy["error"] or {}
@@ -199,12 +205,7 @@ class Drawing:
         word = "ends" if step["state"] == "waiting" else "again"
         facts += [f"{word} {ago(step['due_at'], self._present)}"] if step["due_at"] else []
         end = f"  {', '.join(facts)}" if facts else ""
-        given = step["arguments"]
-        if step["name"].startswith("emit ") and isinstance(
-            given, list
-        ):  # its name says the type; an id is rarely given
-            given = [one for one in given[1:] if one is not None]
-        called = self._fit(plain(f"{step['name']}{arguments_of(given)}"), 14 + len(end))
+        called = self._fit(plain(f"{step['name']}{arguments_of(said_of(step))}"), 14 + len(end))
         branch = tree.add(Text.assemble(("step ", "dim"), called, "  ", state(step["state"]), (end, "dim")))
         if step["waits_for"] is not None and (words := waits_for(step["waits_for"])):
             branch.add(Text(self._fit(plain(words), 8)))
@@ -286,6 +287,23 @@ def waits_for(awaited: Shown) -> str:
         about = f" about {event['subject']}" if event["subject"] else ""
         return f"for event {event['type']}{about}" + (f" where {event['where']}" if event["where"] else "")
     return ""
+
+
+def said_of(step: Shown) -> Any:
+    """The arguments of a step. Those of the run's own calls are without what was not given, and what the name says already."""
+    given, verb = step["arguments"], step["name"].partition(" ")[0].partition("#")[0]
+    if not isinstance(given, list):
+        return given
+    match verb:
+        case "emit" if " " in step["name"]:
+            given = given[1:]
+        case "ask" if len(given) == 3 and isinstance(given[2], str | None):
+            given = given[:2]  # without the schema of the answer
+        case "call" | "wait_for" if " " in step["name"]:
+            pass
+        case _:
+            return given
+    return [one for one in given if one is not None]
 
 
 def by_another(one: Shown, run: str) -> list[str]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
+from wakeful.cel import named_values
 from wakeful.clock import SECOND, Duration, Microseconds, duration, from_datetime, readable
 from wakeful.errors import ConfigError, Persistent, TimedOut, describe, did_you_mean, restore
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, marked
@@ -93,7 +94,7 @@ async def wait_for(
 ) -> Event:
     """The first event of a type that came since the run was made and that no earlier wait of it took."""
     what = f"agent {run.agent}: run.wait_for({type_!r})"
-    _refuse_wait(what, type_, subject, where)
+    _refuse_wait(what, type_, subject, where, values)
     limit = None if timeout is None else _span(timeout, what)
     with run.calling("run.wait_for"):
         variables = None if values is None else to_text(dict(values), what=f"{what}: values", passed=True)
@@ -105,7 +106,7 @@ async def wait_for(
         return from_envelope(ended.result or "{}")
 
 
-def _refuse_wait(what: str, type_: Any, subject: Any, where: Any) -> None:
+def _refuse_wait(what: str, type_: Any, subject: Any, where: Any, values: Any) -> None:
     if not isinstance(type_, str) or not type_.strip() or "*" in type_ or len(type_) > TEXT_LIMIT:
         message = f"{what}: give the one type to wait for, without *; what else must hold goes into where="
         raise Persistent(message)
@@ -118,6 +119,10 @@ def _refuse_wait(what: str, type_: Any, subject: Any, where: Any) -> None:
         except ConfigError as error:
             message = f"{what}: where: {str(error).removeprefix('run.wait_for: ')}"
             raise Persistent(message) from None
+        for name in sorted(named_values(where) - set(values or ())):
+            guess = did_you_mean(name, values or ())
+            message = f'{what}: where: "{where}" names values.{name}, which values={{…}} does not have.{guess}'
+            raise Persistent(message)
 
 
 # other runs

@@ -48,7 +48,11 @@ async def apps_to_change(reader: Reading, agent: str, app: str | None) -> list[s
         if app is None and not known:
             message = "no app has worked on this store yet: name one with --of NAME"
             raise NotFound(message)
-        return sorted(known) if app is None else [app]
+        paused = {one["app"] for one in await reader.pauses()}
+        if app is not None and known and app not in known.keys() | paused:
+            message = f'no app "{app}" has worked on this store yet.{did_you_mean(app, known)}'
+            raise NotFound(message)
+        return sorted(known.keys() | paused) if app is None else [app]
     having = sorted(name for name, agents in known.items() if agent in agents and app in {None, name})
     if not having:
         everybody = {one for name, agents in known.items() if app in {None, name} for one in agents}

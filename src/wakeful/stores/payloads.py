@@ -140,9 +140,11 @@ class Codec:
         return f"{BLOB}{identifier}"
 
     def seal(self, column: str, text: str) -> str:
-        """A text under the first key. Of an error the class stays readable, and the beginning of its message stands apart."""
+        """A text under the first key. Of an error the class stays readable, and the beginning of its message stands apart;
+        that of a circuit is one line of text.
+        """
         ring = cast("KeyRing", self.ring)
-        if column != "error":
+        if column != "error" or not text.startswith("{"):
             return ring.seal(text)
         error = from_json(text)
         shown = {"@sealed": ring.seal(text)}

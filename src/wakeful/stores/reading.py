@@ -275,6 +275,14 @@ class Reader:
         found = exact or (rows[0] if rows else None)
         return None if found is None else approval_summary(found[1:])
 
+    async def later_runs(self, root: str) -> list[dict[str, Any]]:
+        """The others of a run's family: it was done again, or forked."""
+        rows = await self._database.fetch("later_runs", root)
+        return [
+            {"id": id_, "state": state, "created_at": to_text(created), "forked": bool(forked)}
+            for id_, state, created, forked in rows
+        ]
+
     async def states(self, agent: str | None = None) -> list[dict[str, Any]]:
         """What agents keep from run to run, and the run that has it now."""
         rows = await self._database.fetch("list_states", agent)

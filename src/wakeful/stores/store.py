@@ -16,7 +16,7 @@ import structlog
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds
-from wakeful.errors import CancelAsked, ConfigError, StoreUnavailable
+from wakeful.errors import CancelAsked, ConfigError, EncryptionKeyMissing, StoreUnavailable
 from wakeful.model import Claim, Decision, Effect, Receipt, Step
 from wakeful.stores.base import (
     AcceptEvents,
@@ -149,7 +149,11 @@ class DatabaseStore:
 
     async def open(self, *, migrate: bool) -> None:
         await self.database.open(migrate=migrate)
-        await self._check_keys()
+        try:
+            await self._check_keys()
+        except EncryptionKeyMissing:
+            await self.database.close()
+            raise
 
     async def _check_keys(self) -> None:
         """Is every key here that payloads are encrypted with? The first one is entered before it is used."""

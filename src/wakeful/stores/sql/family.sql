@@ -6,6 +6,12 @@ select parent.id from wakeful_run run join wakeful_run parent on parent.seq = ru
 -- children_of_run(seq) --
 select id, agent, state from wakeful_run where parent_seq = :seq order by seq
 
+-- later_runs(root) --
+-- What came of a run when it was done again, or forked.
+select id, state, created_at,
+  exists (select 1 from wakeful_remedy remedy where remedy.run_seq = wakeful_run.seq and remedy.verb = 'fork')
+from wakeful_run where root = :root and id <> root order by seq
+
 -- who_waited(event_seq) --
 -- Runs that waited for an event and took it.
 select run.id, run.agent from wakeful_wait wait join wakeful_run run on run.seq = wait.run_seq

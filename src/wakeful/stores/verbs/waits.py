@@ -74,7 +74,9 @@ def register_waits(now: int | None, requests: Sequence[LeaveRun]) -> Transaction
 
 
 def look_for_children(now: int | None, run: int, steps: Sequence[Step]) -> Transaction[None]:
-    """Runs that were called and are over, although nobody told their caller: it called one that was there already."""
+    """Runs that were called and are over, although nobody told their caller: it called one that was there already, or had
+    been. Of one that was removed nobody knows any more what it returned.
+    """
     for step in steps:
         child = from_json(step.result or "{}").get("child")
         if child is None:
