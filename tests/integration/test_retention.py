@@ -14,7 +14,7 @@ from support.apps import NewApp, ended, go, pass_time, working
 from support.stores import Onlooker, OpenStore, accept, an_arrival, count, join, query
 from wakeful import App, Denied, Operation, Persistent, Run, action, on
 from wakeful.clock import VirtualClock, duration
-from wakeful.errors import ConfigError
+from wakeful.errors import ConfigError, PayloadMissing
 from wakeful.execution.housekeeping import Housekeeper, Retention
 from wakeful.runtime import Runtime
 from wakeful.stores.base import FeedEvents, RedoRun
@@ -185,7 +185,7 @@ class TestRuns:
             found = await runtime.reader.run(again.run)
             assert found is not None
             assert (found["state"], found["error"]["type"]) == ("dead", "ChildFailed")
-            assert "is removed: its retention time is over" in found["error"]["message"]
+            assert "is gone: it was over, and was not kept any longer" in found["error"]["message"]
 
     async def test_many_go_in_small_pieces(self, new_app: NewApp, store_url: str):
         app = new_app(retention="1d")
@@ -412,6 +412,34 @@ class TestTheArchive:
             async with new_app().running(worker=False) as later:
                 (alarm,) = (await later.reader.alarms())["alarms"]
             assert "cannot be archived" in alarm["text"]
+
+    async def test_one_run_that_cannot_be_read_does_not_keep_the_others(
+        self, stores: OpenStore, store_url: str, clock: VirtualClock
+    ):
+        store = await stores(store_url)
+        await accept(store, *(an_arrival(str(number)) for number in range(5)))
+        member = await join(store, lease="36500d")
+        for claim in await member.claim():
+            await member.finish(claim)
+        clock.move("2d")
+        broken: list[str] = []
+        troubles: list[str] = []
+
+        async def archive(families: Sequence[Any]) -> None:
+            broken[:] = broken or [families[1].root]
+            if any(family.root in broken for family in families):
+                message = "a part of it is missing"
+                raise PayloadMissing(message)
+
+        keeper = Keeper(store.database, store.journal)
+        retention = Retention("app", duration("1d"))
+        await Housekeeper(keeper, retention, archive=archive, trouble=troubles.append, pause=0).run_once()
+        left = [row[0] for row in await query(store_url, "select id from wakeful_run order by seq")]
+        assert len(left) == 2  # the broken one, and the newest, which always stays
+        assert broken[0] in left
+        (trouble,) = troubles
+        assert broken[0] in trouble
+        assert "a part of it is missing" in trouble
 
     @pytest.mark.parametrize("point", ["before", "within", "after"])
     async def test_loses_nothing_when_the_process_dies(

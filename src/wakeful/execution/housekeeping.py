@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from wakeful.clock import Microseconds, duration
+from wakeful.errors import StoreUnavailable
 from wakeful.service import Service
 from wakeful.stores.base import Family, OldEvent, RemoveTraces
 
@@ -140,17 +141,42 @@ class Housekeeper(Service):
 
     async def _remove(self, families: list[Family]) -> int | None:
         """None when they could not be archived: then they stay."""
-        if self._archive is not None:
-            try:
-                await self._archive(families)
-            except OSError as error:
-                self._trouble(
-                    f"runs that are over for long enough are not removed, because they cannot be archived: {error}"
-                )
-                return None
-        gone = await self._keeper.remove_families(families)
+        archived = families if self._archive is None else await self._archived(families, self._archive)
+        if archived is None:
+            return None
+        gone = await self._keeper.remove_families(archived) if archived else []
         await asyncio.sleep(self._pause)
         return len(gone)
+
+    async def _archived(
+        self, families: list[Family], archive: Callable[[Sequence[Family]], Awaitable[None]]
+    ) -> list[Family] | None:
+        """Those that are in the archive now; None when there is nowhere to write. One that cannot be read stays, and does not
+        keep others from going.
+        """
+        try:
+            await archive(families)
+        except OSError as error:
+            self._trouble(
+                f"runs that are over for long enough are not removed, because they cannot be archived: {error}"
+            )
+            return None
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            if len(families) == 1:
+                self._trouble(
+                    f"run {families[0].root} is not removed, because it cannot be read to be archived: {error}"
+                )
+                return []
+            readable: list[Family] = []
+            for family in families:
+                one = await self._archived([family], archive)
+                if one is None:
+                    return None
+                readable += one
+            return readable
+        return families
 
     async def _remove_events(self, now: Microseconds) -> None:
         """Events without runs: they lose their payload with the last one, or after the retention time of the app if they never
