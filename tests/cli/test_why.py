@@ -29,7 +29,7 @@ def run(**changes):
         "event": {"source": "/web", "id": "e1", "type": "a", "key": "k1", "data": None}, "created_at": AT_NOON,
         "started_at": AT_NOON, "finished_at": AT_ONE, "due_at": None, "owner": None, "steps": [], "history": [],
         "remedies": [], "effects": [], "deliveries": [], "outcome": None, "outdated": False, "error": None,
-        "parked_for": None, **changes,
+        "parked_for": None, "expires_at": None, "token": 1,
         "events": [{"source": "/web", "id": "e1", "type": "a", "key": "k1"}], "key": None, "priority": None,
         "gathers_until": None, "ahead": None, "behind": None,
         "parent": None, "children": [], **changes,

@@ -29,9 +29,19 @@ from hypothesis.stateful import (
 
 from support.stores import APP, Onlooker, an_arrival, emptied
 from wakeful.clock import SECOND, VirtualClock
+from wakeful.errors import CancelAsked
 from wakeful.model import WENT_WELL, Claim, Flow, Outcome
 from wakeful.runtime import open_database
-from wakeful.stores.base import AcceptEvents, BuryProcess, ClaimRuns, FinishRun, LeaveRun, RedoRun, RegisterProcess
+from wakeful.stores.base import (
+    AcceptEvents,
+    BuryProcess,
+    ClaimRuns,
+    FinishCancelled,
+    FinishRun,
+    LeaveRun,
+    RedoRun,
+    RegisterProcess,
+)
 from wakeful.stores.store import DatabaseStore
 
 LEASE = 10**9 * SECOND
@@ -154,14 +164,29 @@ class OrderMachine(RuleBasedStateMachine):
     @rule(data=st.data(), state=st.sampled_from(["done", "done", "dead", "denied"]))
     def finish(self, data: Any, state: Literal["done", "dead", "denied"]) -> None:
         claim = self.claims.pop(data.draw(st.sampled_from(sorted(self.claims))))
+        self.end(claim, state)
+
+    def end(self, claim: Claim, state: Literal["done", "dead", "denied"]) -> None:
+        """One that was asked to stop, to make room for a newer event, cannot end otherwise."""
         outcome = WENT_WELL if state == "done" else Outcome("failed")
-        self.run(self.of(claim).finish(FinishRun(claim, state, outcome=outcome)))
+        try:
+            if claim.cancelled is None:
+                self.run(self.of(claim).finish(FinishRun(claim, state, outcome=outcome)))
+                return
+        except CancelAsked as asked:
+            claim.cancelled = (asked.by, asked.note)
+        stopped = FinishCancelled(claim, APP, "stopped", Outcome("cancelled"))
+        self.run(self.of(claim).finish_cancelled(stopped))
 
     @precondition(lambda self: self.claims)
     @rule(data=st.data(), state=st.sampled_from(["ready", "waiting"]))
     def leave(self, data: Any, state: Literal["ready", "waiting"]) -> None:
         claim = self.claims.pop(data.draw(st.sampled_from(sorted(self.claims))))
-        self.run(self.of(claim).leave(LeaveRun(claim, state, "waited", delay=3 * SECOND if state == "waiting" else 0)))
+        delay = 3 * SECOND if state == "waiting" else 0
+        try:
+            self.run(self.of(claim).leave(LeaveRun(claim, state, "waited", delay=delay)))
+        except CancelAsked:
+            self.end(claim, "done")
 
     def of(self, claim: Claim) -> DatabaseStore:
         return self.stores[self.processes.index(claim.process)]
@@ -227,7 +252,7 @@ class OrderMachine(RuleBasedStateMachine):
         while idle < 3:
             for run in sorted(self.claims):
                 claim = self.claims.pop(run)
-                self.run(self.of(claim).finish(FinishRun(claim, "done", outcome=WENT_WELL)))
+                self.end(claim, "done")
             claimed = sum(self.take(agent, 10, 0) for agent in sorted(FLOWS))
             self.never_more_at_once_than_may_be()
             idle = 0 if claimed else idle + 1
