@@ -49,6 +49,23 @@ async def test_a_worker_hears_of_an_event_that_another_process_accepted(new_app:
             assert await heard.get() == str(number)
 
 
+async def test_a_worker_hears_of_an_event_whose_key_is_free(new_app: NewApp, heard):
+    """Nobody is before it, so it is due as it is stored."""
+
+    def keyed(app: App) -> App:
+        @app.agent(on("go"), key="event.id")
+        async def agent(run: Run) -> None:
+            heard.put_nowait(run.event.id)
+
+        return app
+
+    sender = keyed(new_app(clock=None))
+    async with working(keyed(new_app(clock=None))), working(sender, worker=False):
+        for number in range(3):
+            await sender.emit("go", id=str(number))
+            assert await asyncio.wait_for(heard.get(), 30) == str(number)
+
+
 async def test_a_worker_hears_of_an_event_that_a_real_other_process_accepted(new_app: NewApp, heard, store_url: str):
     child = textwrap.dedent(
         """

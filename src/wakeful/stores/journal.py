@@ -498,10 +498,7 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
             for arrival, receipt in zip(request.arrivals, result, strict=False):
                 if receipt.status != "duplicate":
                     left = {
-                        one.agent
-                        for one in arrival.admissions
-                        if one.run_id is not None and one.run_id not in taken
-                        if one.flow is None or not one.flow.ordered  # one in an order is due once it is promoted
+                        one.agent for one in arrival.admissions if one.run_id is not None and one.run_id not in taken
                     }
                     agents |= left
                     apps |= {request.app} if left else set()

@@ -21,7 +21,6 @@ class Ended(NamedTuple):
     output: str | None = None
     error: str | None = None
     reason: str | None = None
-    keeps_key: bool = False  # a dead letter that those behind it wait for
 
 
 def runs_ended(now: int | None, ended: Sequence[Ended]) -> Transaction[Woken]:
