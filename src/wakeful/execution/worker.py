@@ -25,9 +25,8 @@ from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Ready, Sh
 
 AFTER_AN_ERROR = 0.25
 LOOK_ANYWAY_EVERY = 5.0
-SOONEST_LOOK = (
-    0.001  # what is to come sooner than in half of that, uvloop makes no timer of, and nobody can ask it when
-)
+# What is to come sooner than in half of that, uvloop makes no timer of, and nobody can ask it when.
+SOONEST_LOOK = 0.001
 GIVING_BACK_TAKES = 1.0
 SOLO_PATIENCE = 5.0
 CANCELLED_TIMES = 3

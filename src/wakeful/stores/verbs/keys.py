@@ -34,9 +34,8 @@ from wakeful.stores.base import (
 Lane = tuple[str, str, str]  # app, agent, key
 
 ENDS = frozenset({FinishRun, CommitRun, CloseRun})  # after which a run of the same key may be due
-BY_RUN = frozenset(
-    {RedoRun, ForkRun, CancelRun}
-)  # requests that name a run by its id: whether it has a key is looked up
+# Requests that name a run by its id: whether it has a key is looked up.
+BY_RUN = frozenset({RedoRun, ForkRun, CancelRun})
 
 
 @dataclass(slots=True)

@@ -58,9 +58,8 @@ def register_waits(now: int | None, requests: Sequence[LeaveRun]) -> Transaction
         for step in one.claim.steps
         if step.state == "waiting" and step.key not in {asked.key for asked in one.steps}
     ]
-    if (
-        given_up
-    ):  # the handler does not wait for these any longer, or not yet again: then it will find what came meanwhile
+    # The handler does not wait for these any longer, or not yet again: then it will find what came meanwhile.
+    if given_up:
         yield "close_wait", given_up
     if rows:
         yield "insert_wait", rows
