@@ -207,11 +207,11 @@ class TestTwoProcesses:
         hanging, good = Hanging(), Moody()
         other = new_app("other", clock=None)
         first = telling(new_app(clock=None, channels={"ops": hanging}))
-        async with working(other) as undertaker, working(new_app(clock=None, channels={"ops": good})) as second:
-            await second.reaper.stop()
-            async with working(first) as runtime:
-                await first.emit("go", 1)
-                await hanging.got.get()
+        async with working(other) as undertaker, working(first) as runtime:
+            await first.emit("go", 1)
+            await hanging.got.get()  # the other one starts after that, or it could be the first to take the message
+            async with working(new_app(clock=None, channels={"ops": good})) as second:
+                await second.reaper.stop()
                 second.courier.wake()  # finds it taken
                 await second.courier.drain()
                 if dies:
@@ -220,7 +220,7 @@ class TestTwoProcesses:
                     await undertaker.store.bury(BuryProcess(process, certain=True))
                 else:
                     await runtime.stop(grace=0)
-            assert await good.got.get() == 1
+                assert await good.got.get() == 1
 
 
 async def open_alarms(runtime: Runtime) -> dict[str, str]:
