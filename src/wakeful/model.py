@@ -4,6 +4,7 @@
                              │    ├──► effect
                              │    └──► delivery
                              └───────► dead letter ──► alarm
+    schedule ──► occurrence ──► event
 
 A run's life:
 
@@ -36,6 +37,8 @@ ProcessState = Literal["alive", "stopped", "dead"]
 ApprovalState = Literal["open", "answered", "expired", "withdrawn"]
 CircuitState = Literal["closed", "open", "probing", "recovering"]
 Overlap = Literal["queue", "skip", "replace"]
+ScheduleState = Literal["live", "paused", "done", "removed"]
+OccurrenceState = Literal["expected", "fired", "missed", "coalesced", "skipped", "superseded"]
 AttemptOutcome = Literal[
     "retried", "released", "crashed", "waited", "held", "parked", "dead", "denied", "cancelled", "done"
 ]
@@ -104,6 +107,27 @@ DELIVERY_TRANSITIONS: dict[DeliveryState | None, frozenset[DeliveryState]] = {
     "delivered": frozenset(),
     "dead": frozenset({"pending", "discarded"}),
     "discarded": frozenset(),
+}
+
+# expected stands in its schedule. All others are final but for one: a run that was fired and has not started may give way to a
+# newer occurrence.
+OCCURRENCE_TRANSITIONS: dict[OccurrenceState | None, frozenset[OccurrenceState]] = {
+    None: frozenset({"expected"}),
+    "expected": frozenset({"fired", "missed", "coalesced", "skipped"}),
+    "fired": frozenset({"superseded"}),
+    "missed": frozenset(),
+    "coalesced": frozenset(),
+    "skipped": frozenset(),
+    "superseded": frozenset(),
+}
+
+# One that is done (a reminder, a single time) may be moved to a later time; one that was removed may be added again.
+SCHEDULE_TRANSITIONS: dict[ScheduleState | None, frozenset[ScheduleState]] = {
+    None: frozenset({"live"}),
+    "live": frozenset({"live", "paused", "done", "removed"}),
+    "paused": frozenset({"live", "removed"}),
+    "done": frozenset({"live", "removed"}),
+    "removed": frozenset({"live"}),
 }
 
 ALARM_TRANSITIONS: dict[AlarmState | None, frozenset[AlarmState]] = {

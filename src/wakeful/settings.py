@@ -28,6 +28,11 @@ def encryption_keys(environment: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environment is None else environment).get("WAKEFUL_ENCRYPTION_KEYS") or None
 
 
+def time_zone(environment: Mapping[str, str] | None = None) -> str:
+    """The zone of schedules and reminders that name none: WAKEFUL_TIME_ZONE, else UTC."""
+    return (os.environ if environment is None else environment).get("WAKEFUL_TIME_ZONE") or "UTC"
+
+
 def default_app(environment: Mapping[str, str] | None = None) -> str | None:
     """The app of a command that names none: WAKEFUL_APP, else app.py in this folder."""
     named = (os.environ if environment is None else environment).get("WAKEFUL_APP")

@@ -1,0 +1,195 @@
+"""A schedule: a rule of time, with what becomes of instants that nobody could keep.
+
+    cron("0 8 * * 1-5")  every("30m", active="08:00-20:00")  at("2026-12-24T18:00")
+         └────────────── Rule: next, previous, count ──────────────┘
+                                    +
+         overlap, catch_up, grace, jitter, expires: Timing
+
+Both together are a trigger, and can be written down as JSON: what is stored is the whole definition, so that a process which
+has none of the code knows every instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol, get_args
+
+from wakeful.cel import Match
+from wakeful.clock import SECOND, Duration, Microseconds, duration, readable
+from wakeful.errors import ConfigError, did_you_mean
+from wakeful.model import Event, digest
+
+ScheduleOverlap = Literal["queue_one", "skip", "queue_all", "replace", "allow"]
+CatchUp = Literal["latest", "none", "all"]
+
+TYPE = "wakeful.schedule"
+# How late the latest missed one may be and still be worth doing.
+GRACE: Microseconds = 3600 * SECOND
+# With catch_up="none" only what is on time is done. Nobody is on time to the microsecond.
+GRACE_WITHOUT_CATCH_UP: Microseconds = 60 * SECOND
+MAX_AGE: Microseconds = 7 * 86400 * SECOND
+MAX_COUNT = 100
+
+
+class Rule(Protocol):
+    """When. Instants are microseconds; a rule always has the same ones, whoever asks and whenever."""
+
+    @property
+    def kind(self) -> str: ...
+
+    def next(self, after: Microseconds) -> Microseconds | None:
+        """The first instant later than this; None: there is none."""
+        ...
+
+    def previous(self, before: Microseconds) -> Microseconds | None:
+        """The last instant earlier than this."""
+        ...
+
+    def count(self, first: Microseconds, last: Microseconds, most: int) -> tuple[int, Microseconds]:
+        """How many instants there are from `first`, which is one, up to and with `last`, but no more than `most`; and the last
+        one that was counted.
+        """
+        ...
+
+    def describe(self) -> str:
+        """As a person would write it, with its zone."""
+        ...
+
+    def definition(self) -> dict[str, Any]:
+        """As JSON, with everything that decides about its instants."""
+        ...
+
+
+def counted(rule: Rule, first: Microseconds, last: Microseconds, most: int) -> tuple[int, Microseconds]:
+    """`Rule.count`, one instant after the other."""
+    count, seen = 0, first
+    for instant in instants(rule, first, last):
+        if count == most:
+            break
+        count, seen = count + 1, instant
+    return count, seen
+
+
+def instants(rule: Rule, first: Microseconds, last: Microseconds) -> Iterator[Microseconds]:
+    """From `first` up to and with `last`."""
+    instant = rule.next(first - 1)
+    while instant is not None and instant <= last:
+        yield instant
+        instant = rule.next(instant)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What becomes of instants that come while the last one is still worked on, or while nobody was there."""
+
+    overlap: ScheduleOverlap = "queue_one"
+    catch_up: CatchUp = "latest"
+    grace: Microseconds = GRACE
+    max_age: Microseconds = MAX_AGE
+    max_count: int = MAX_COUNT
+    jitter: Microseconds = 0
+    expires: Microseconds | None = None
+
+    def definition(self) -> dict[str, Any]:
+        return {name: value for name in TIMING_FIELDS if (value := getattr(self, name)) is not None}
+
+
+TIMING_FIELDS = ("overlap", "catch_up", "grace", "max_age", "max_count", "jitter", "expires")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A trigger of time. Its events are addressed to its agent, so no event of anybody else's matches it."""
+
+    rule: Rule
+    timing: Timing = field(default_factory=Timing)
+    name: str | None = None
+
+    type: ClassVar[str] = TYPE
+    where: ClassVar[str | None] = None
+    carries_data: ClassVar[bool] = False
+
+    def describe(self) -> str:
+        return self.rule.describe()
+
+    def matches(self, event: Event) -> Match:  # noqa: ARG002 a trigger's shape
+        return Match(matched=False, reason=f"{self.describe()} starts its runs by itself")
+
+    def definition(self) -> dict[str, Any]:
+        """Everything that decides about its instants, and what becomes of them."""
+        return {"rule": self.rule.definition(), **self.timing.definition()}
+
+    def offset(self, app: str, name: str) -> Microseconds:
+        """How much later than its instants it fires: the same for each of them, and other than that of other schedules."""
+        jitter = self.timing.jitter
+        return int(digest(app, name), 16) % (jitter // 1000 + 1) * 1000 if jitter else 0
+
+
+def read_timing(options: dict[str, Any], *, where: str) -> tuple[Timing, str | None]:
+    """The options that every schedule takes, and its name. ConfigError for what cannot be meant."""
+    known = (*TIMING_FIELDS, "name")
+    for option in options:
+        if option not in known:
+            raise ConfigError(f'{where}: unknown option "{option}".{did_you_mean(option, known)}')
+    catch_up = _choice("catch_up", options.get("catch_up", "latest"), get_args(CatchUp), where)
+    usual = "queue_all" if catch_up == "all" else "queue_one"
+    given = options.get("overlap")
+    overlap = _choice("overlap", usual if given is None else given, get_args(ScheduleOverlap), where)
+    if catch_up == "all" and overlap in {"queue_one", "skip", "replace"}:
+        raise ConfigError(
+            f'{where}: catch_up="all" fires every instant that was missed, and overlap="{overlap}" would keep one of them: '
+            'write overlap="queue_all" or "allow"'
+        )
+    usual_grace = GRACE_WITHOUT_CATCH_UP if catch_up == "none" else GRACE
+    max_count = options.get("max_count", MAX_COUNT)
+    if type(max_count) is not int or not 1 <= max_count <= 100_000:
+        raise ConfigError(f"{where}: max_count must be a whole number from 1 to 100,000, not {max_count!r}")
+    for option in ("max_age", "max_count"):
+        if option in options and catch_up != "all":
+            raise ConfigError(f'{where}: {option} limits catch_up="all", and this one has catch_up="{catch_up}"')
+    expires = options.get("expires")
+    timing = Timing(
+        overlap,
+        catch_up,
+        _duration("grace", options.get("grace"), usual_grace, where),
+        _duration("max_age", options.get("max_age"), MAX_AGE, where),
+        max_count,
+        _duration("jitter", options.get("jitter"), 0, where),
+        None if expires is None else _duration("expires", expires, 0, where),
+    )
+    name = options.get("name")
+    if name is not None and (not isinstance(name, str) or not name.strip() or len(name) > 200):
+        raise ConfigError(f"{where}: a schedule's name is a text of at most 200 characters, not {name!r}")
+    return timing, None if name is None else str.__str__(name)
+
+
+def _choice(option: str, value: Any, choices: tuple[Any, ...], where: str) -> Any:
+    if value in choices:
+        return value
+    listed = ", ".join(f'"{one}"' for one in choices)
+    raise ConfigError(f"{where}: {option} is one of {listed}, not {value!r}.{did_you_mean(str(value), choices)}")
+
+
+def _duration(option: str, value: Duration | None, usual: Microseconds, where: str) -> Microseconds:
+    if value is None:
+        return usual
+    try:
+        span = duration(value)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{where}: {option}: {error}") from None
+    if span < 0 or (span == 0 and option not in {"jitter", "grace"}):
+        raise ConfigError(f"{where}: {option} must be longer than nothing, not {readable(span)}")
+    return span
+
+
+def read_definition(definition: dict[str, Any]) -> Schedule:
+    """A schedule as it was stored."""
+    from wakeful.triggers.at import At
+    from wakeful.triggers.cron import Cron
+    from wakeful.triggers.every import Every
+
+    kinds: dict[str, Any] = {"cron": Cron, "every": Every, "at": At}
+    written = dict(definition["rule"])
+    rule = kinds[written.pop("kind")](**written)
+    return Schedule(rule, Timing(**{name: definition[name] for name in TIMING_FIELDS if name in definition}))
