@@ -64,14 +64,14 @@ class Every:
 
     def count(self, first: Microseconds, last: Microseconds, most: int) -> tuple[int, Microseconds]:
         if self._steady:
-            count = min((last - first) // self.interval + 1, most)
+            count = (last - first) // self.interval + 1
             return count, first + (count - 1) * self.interval
         count, seen = 0, first
         instant: Microseconds | None = first
         while instant is not None and instant <= last and count < most:
-            # As far as this day goes.
+            # A day at a time, however many they are.
             end = next(end for start, end in self._windows(instant, step=1) if start <= instant < end)
-            steps = min((min(last, end - 1) - instant) // self.interval + 1, most - count)
+            steps = (min(last, end - 1) - instant) // self.interval + 1
             count, seen = count + steps, instant + (steps - 1) * self.interval
             instant = self.next(seen)
         return count, seen
