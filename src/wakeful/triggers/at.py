@@ -13,6 +13,9 @@ from wakeful.errors import ConfigError
 from wakeful.triggers.schedule import Schedule, read_timing
 from wakeful.triggers.zones import local, moment_of, zone_named
 
+# Where time begins to be counted, and where the calendar has room for every zone.
+FIRST_YEAR, LAST_YEAR = 1970, 9998
+
 
 @dataclass(frozen=True, slots=True)
 class At:
@@ -52,16 +55,12 @@ def at(time: str | datetime, *, tz: str | ZoneInfo | None = None, **options: Any
     """
     where = f"at({time!r})"
     wall = _read(time, where=where)
+    if not FIRST_YEAR <= wall.year <= LAST_YEAR:
+        raise ConfigError(f"{where}: the year is {wall.year}: {FIRST_YEAR} to {LAST_YEAR}")
     # A datetime that names its zone is shown in it.
     zone = zone_named(wall.tzinfo if tz is None and isinstance(wall.tzinfo, ZoneInfo) else tz, where=where)
     on_the_wall = wall.tzinfo if isinstance(wall.tzinfo, ZoneInfo) else zone if wall.tzinfo is None else None
-    try:
-        moment = from_datetime(wall) if on_the_wall is None else moment_of(wall, on_the_wall)
-        local(moment, zone)
-    except OverflowError:
-        raise ConfigError(f"{where}: the calendar ends with the year 9999") from None
-    if moment < 0:
-        raise ConfigError(f"{where}: time is counted from 1970 on")
+    moment = from_datetime(wall) if on_the_wall is None else moment_of(wall, on_the_wall)
     timing, name = read_timing(options, where=where)
     return Schedule(At(moment, zone.key), timing, name)
 
