@@ -129,21 +129,20 @@ def every_instants(
     the minutes in between.
     """
     begin = first - _RUNNING_BEFORE
-    opening, closing = active
     shown = walls(zone, begin, last)
     found = []
     latest = shown[0]
     day = shown[0] // 1440 - 1
+    opens, closes = (day * 1440 + minute for minute in active)
     opened: int | None = None
     for minute, wall in enumerate(shown, begin):
         latest = max(latest, wall)
-        while True:
-            if opened is None and latest >= day * 1440 + opening:
-                opened = minute
-            if opened is not None and latest >= day * 1440 + closing:
-                day, opened = day + 1, None
-                continue
-            break
+        if latest >= closes:
+            opened = None
+            while latest >= closes:
+                day, opens, closes = day + 1, opens + 1440, closes + 1440
+        if opened is None and latest >= opens:
+            opened = minute
         if opened is not None and (minute - opened) % interval == 0 and (day + 3) % 7 in days and minute >= first:
             found.append(minute)
     return found

@@ -19,7 +19,17 @@ from wakeful.intake.cloudevents import new_event
 from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Event, Receipt
 from wakeful.stores.base import AcceptEvents
-from wakeful.stores.timing import ChangeSchedule, ChangeVerb, Fired, FireSchedule, Origin, Settled, Span, StoredSchedule
+from wakeful.stores.timing import (
+    ChangeSchedule,
+    ChangeVerb,
+    Fired,
+    FireSchedule,
+    Origin,
+    Settled,
+    Span,
+    StoredSchedule,
+    reached,
+)
 from wakeful.triggers.schedule import TYPE, Schedule, read_definition
 from wakeful.triggers.scheduler import source_of
 from wakeful.triggers.settling import judge, put_off
@@ -175,13 +185,7 @@ class Schedules:
                 raise ConfigError(message)
             schedule = read_definition(from_json(known.definition))
             offset = schedule.offset(self._app, name)
-            settled, upcoming = [], known.next_at
-            while upcoming is not None and upcoming <= now - offset:
-                last = schedule.rule.previous(now - offset + 1) or upcoming
-                count, seen = schedule.rule.count(upcoming, last, 1_000_000)
-                span = Span(upcoming, seen, max(1, count))
-                settled.append(Settled("skipped", span, f"paused by {known.changed_by}"))
-                upcoming = schedule.rule.next(seen)
+            settled, upcoming = _skipped(known, schedule, now - offset)
             return self._request(
                 known,
                 verb="resume",
@@ -189,6 +193,7 @@ class Schedules:
                 note=note,
                 state="live" if upcoming is not None or known.queued is not None else "done",
                 definition=known.definition,
+                done_until=reached(known.done_until, settled, known.queued),
                 next_at=upcoming,
                 offset=offset,
                 settled=settled,
@@ -205,7 +210,12 @@ class Schedules:
             known = self._known(before, name)
             schedule = read_definition(from_json(known.definition))
             settled: list[Settled] = []
-            verdict = judge(schedule, known, now, schedule.offset(self._app, name)) if known.state == "live" else None
+            verdict = None
+            offset = schedule.offset(self._app, name)
+            if known.state == "paused":
+                settled, _ = _skipped(known, schedule, now - offset)
+            elif known.state == "live":
+                verdict = judge(schedule, known, now, offset)
             if verdict is not None:
                 put_off(verdict)
                 settled = verdict.settled
@@ -219,6 +229,7 @@ class Schedules:
                 note=note,
                 state="removed",
                 definition=known.definition,
+                done_until=reached(known.done_until, settled, None),
                 next_at=None,
                 offset=0,
                 settled=settled,
@@ -289,8 +300,6 @@ class Schedules:
                 before, schedule, now, agent=agent, data=None, operator=BY_CODE, note=None, verb="edit"
             )
             request.owner = owner
-            if before.state == "paused":
-                request.state = "paused"
             return request
 
         await self._change(name, change)
@@ -328,7 +337,7 @@ class Schedules:
         note: str | None,
     ) -> ChangeSchedule:
         # One that was there before has had its instants: none of them comes again, wherever the clock is now.
-        after = max(now, before.last_at or now) if before is not None else now
+        after = now if before is None else max(now, before.done_until)
         next_at = schedule.rule.next(after)
         return ChangeSchedule(
             self._app,
@@ -340,6 +349,7 @@ class Schedules:
             origin,
             "live" if next_at is not None else "done",
             _text(schedule),
+            after,
             _written(data),
             owner,
             note,
@@ -363,7 +373,10 @@ class Schedules:
         old = read_definition(from_json(known.definition))
         offset = old.offset(self._app, known.name)
         settled: list[Settled] = []
-        current, done_until = known, now
+        current = known
+        if known.state == "paused":
+            settled, upcoming = _skipped(known, old, now - offset)
+            current = replace(known, next_at=upcoming)
         while known.state == "live" and (verdict := judge(old, current, now, offset)) is not None:
             put_off(verdict)
             settled += verdict.settled
@@ -373,8 +386,7 @@ class Schedules:
             )
             if not moved or verdict.next_at is None or verdict.next_at > now - offset:
                 break
-        if known.state == "live":
-            done_until = max(now - offset, known.last_at or 0, 0 if current.queued is None else current.queued.last)
+        done_until = max(now - offset, reached(known.done_until, settled, current.queued))
         queued, waits_for = current.queued, current.waits_for
         next_at = schedule.rule.next(done_until)
         return self._request(
@@ -382,8 +394,9 @@ class Schedules:
             verb=verb,
             operator=operator,
             note=note,
-            state="live" if next_at is not None or queued is not None else "done",
+            state="done" if next_at is None and queued is None else "paused" if known.state == "paused" else "live",
             definition=_text(schedule),
+            done_until=done_until,
             next_at=next_at,
             offset=schedule.offset(self._app, known.name),
             settled=settled,
@@ -402,6 +415,7 @@ class Schedules:
         note: str | None,
         state: Any,
         definition: str,
+        done_until: Microseconds,
         next_at: Microseconds | None,
         offset: Microseconds,
         settled: list[Settled],
@@ -420,6 +434,7 @@ class Schedules:
             known.origin,
             state,
             definition,
+            done_until,
             known.data if data is ... else data,
             known.owner,
             note,
@@ -457,6 +472,20 @@ def code_schedules(agents: Mapping[str, Declared]) -> dict[str, tuple[str, Sched
                 raise ConfigError(message)
             found[name] = (agent.name, trigger, agent.options.owner)
     return found
+
+
+def _skipped(
+    known: StoredSchedule, schedule: Schedule, until: Microseconds
+) -> tuple[list[Settled], Microseconds | None]:
+    """What was due while it was paused, and the next instant."""
+    settled: list[Settled] = []
+    upcoming = known.next_at
+    while upcoming is not None and upcoming <= until:
+        last = schedule.rule.previous(until + 1) or upcoming
+        count, seen = schedule.rule.count(upcoming, last, 1_000_000)
+        settled.append(Settled("skipped", Span(upcoming, seen, max(1, count)), f"paused by {known.changed_by}"))
+        upcoming = schedule.rule.next(seen)
+    return settled, upcoming
 
 
 def _text(schedule: Schedule) -> str:
