@@ -7,9 +7,10 @@ through the year minute by minute.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -19,9 +20,13 @@ import pytest
 from support.apps import FOREVER, NewApp, working
 from support.oracle import YEAR, Sample, moment, samples
 from support.stores import query
-from wakeful import App, Run, VirtualClock
+from wakeful import App, Run, VirtualClock, every
 from wakeful.clock import SECOND, to_text
+from wakeful.errors import StoreUnavailable
 from wakeful.runtime import Runtime
+from wakeful.stores.base import BuryProcess
+from wakeful.stores.journal import Died
+from wakeful.stores.store import DatabaseStore
 from wakeful.stores.timing import StoredSchedule
 
 FIRST, LAST = moment(YEAR[0]), moment(YEAR[1])
@@ -72,8 +77,8 @@ class Life:
 class Year:
     """Somebody who runs an app through the year, and knows what they did to it."""
 
-    def __init__(self, new_app: NewApp, clock: VirtualClock, given: Sequence[Sample], *, seed: int) -> None:
-        self.new_app = new_app
+    def __init__(self, url: str, clock: VirtualClock, given: Sequence[Sample], *, seed: int) -> None:
+        self.url = url
         self.clock = clock
         self.dice = random.Random(seed)
         self.spare = list(given[len(given) // 2 :])
@@ -81,7 +86,7 @@ class Year:
         self.given = given
 
     def app(self) -> App:
-        app = self.new_app()
+        app = App("app", store=self.url, clock=self.clock)
 
         @app.agent(name="quick")
         async def quick(run: Run) -> None:
@@ -147,6 +152,7 @@ class Year:
             life.paused, life.looked = True, max(life.looked, self.clock.now())
         elif verb == "touch":
             await runtime.schedules.edit(life.name, data={"n": self.dice.random()}, operator="ada")
+            life.looked = max(life.looked, self.clock.now())
         else:
             sample = self.dice.choice(self.spare)
             schedule = sample.schedule(**self.options())
@@ -211,26 +217,152 @@ async def refuse_other_runs(runtime: Runtime, stored: StoredSchedule, fired: lis
 
 
 async def live_through(year: Year, *, steps: int) -> None:
-    """Until the year is over, in one process after the other."""
-    killed = False
+    """Until the year is over, in one process after the other. Some are killed while they fire, and all are away for a while."""
+    dead: str | None = None
     while year.clock.now() < LAST:
-        async with AsyncExitStack() as stack:
-            runtime = await stack.enter_async_context(working(year.app(), lease=SECOND if killed else FOREVER))
-            if not year.lives[0].stages:
-                await year.begin(runtime)
-            await year.live(runtime, year.dice.randrange(1, steps))
-            killed = False
-        # Nobody is there.
-        year.move()
+        runtime = Runtime(year.app(), lease=FOREVER)
+        await runtime.open()
+        await runtime.start()
+        if dead is not None:
+            await runtime.store.bury(BuryProcess(dead, certain=True))
+        if not year.lives[0].stages:
+            await year.begin(runtime)
+        await year.look(runtime)
+        await year.live(runtime, year.dice.randrange(1, steps))
+        if year.dice.random() < 0.3:
+            # Whoever comes next looks at the same moment: what was not stored is due then.
+            dead = await kill(year, runtime)
+        else:
+            dead = None
+            await runtime.stop()
+            year.move()
     async with working(year.app()) as runtime:
         await year.end(runtime)
 
 
+async def kill(year: Year, runtime: Runtime) -> str:
+    """While it fires. What it had stored by then nobody knows."""
+    year.move()
+    firing = asyncio.create_task(runtime.scheduler.tick())
+    for _ in range(year.dice.randrange(60)):
+        await asyncio.sleep(0)
+    process = runtime.membership.process
+    await runtime.die()
+    firing.cancel()
+    with suppress(Died, StoreUnavailable, asyncio.CancelledError):
+        await firing
+    return process
+
+
 @pytest.mark.parametrize("part", range(4))
-async def test_a_year_on_sqlite(sqlite_url: str, clock: VirtualClock, part: int):
+async def test_a_year_of_fifty_random_schedules(sqlite_url: str, clock: VirtualClock, part: int):
+    """Four times fifty."""
     given = list(samples(100, seed=part, rare=True))
+    await live_through(Year(sqlite_url, clock, given, seed=part), steps=12)
 
-    def new_app() -> App:
-        return App("app", store=sqlite_url, clock=clock)
 
-    await live_through(Year(new_app, clock, given, seed=part), steps=8)
+@pytest.mark.postgres
+async def test_a_year_on_postgresql(postgres_url: str, clock: VirtualClock):
+    given = list(samples(20, seed=7, rare=True))
+    await live_through(Year(postgres_url, clock, given, seed=7), steps=20)
+
+
+class Together:
+    """Nodes that all see what is due before any of them has settled it."""
+
+    def __init__(self, nodes: Sequence[Runtime], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.nodes = nodes
+        self._seen = asyncio.Barrier(len(nodes))
+        for node in nodes:
+            monkeypatch.setattr(node.scheduler, "_store", Waiting(node.store, self._seen))
+
+    async def fire(self) -> None:
+        await asyncio.gather(*(node.scheduler.tick() for node in self.nodes))
+
+
+class Waiting:
+    """A store whose answer to what is due is handed over when everybody has one."""
+
+    def __init__(self, store: DatabaseStore, seen: asyncio.Barrier) -> None:
+        self._store = store
+        self._seen = seen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def due_schedules(self, *arguments: Any) -> Any:
+        answer = await self._store.due_schedules(*arguments)
+        await self._seen.wait()
+        return answer
+
+
+async def test_three_nodes_race_for_each_instant_and_one_fires_it(
+    new_app: NewApp, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+):
+    given = list(samples(24, seed=11, rare=True))
+    async with AsyncExitStack() as stack:
+        nodes = []
+        for _ in range(3):
+            app = new_app()
+            app.agent(name="quick")(nothing)
+            nodes.append(await stack.enter_async_context(working(app)))
+        for node in nodes:
+            await node.scheduler.stop()
+        lives = [Life(f"schedule-{number}") for number in range(len(given))]
+        for life, sample in zip(lives, given, strict=True):
+            schedule = sample.schedule(overlap="allow", grace="40d")
+            await nodes[0].schedules.add(life.name, schedule, "quick", operator="ada")
+            life.begin(sample, clock.now(), 0, clock.now())
+        together = Together(nodes, monkeypatch)
+        dice = random.Random(11)
+        for _ in range(40):
+            clock.move(timedelta(minutes=dice.randrange(10, 3000)))
+            await together.fire()
+            for life in lives:
+                life.looked = clock.now()
+        assert sum(node.scheduler.fired for node in nodes) > 100
+        for life in lives:
+            await check(nodes[0], life)
+
+
+async def nothing(run: Run) -> None:
+    pass
+
+
+async def test_a_node_that_saw_the_older_definition_fires_nothing(
+    new_app: NewApp, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+):
+    """It has read what is due; then the newer one comes; then it wants to store what it made of the older one."""
+    old_app, new = new_app(), new_app()
+    old_app.agent(every("10m", overlap="allow"), name="note")(nothing)
+    new.agent(every("15m", overlap="allow"), name="note")(nothing)
+    async with working(old_app) as old:
+        await old.scheduler.stop()
+        clock.move("20m")
+        read = asyncio.Event()
+        entered = asyncio.Event()
+        settle = old.store.settle_occurrences
+
+        async def settle_late(request: Any) -> Any:
+            read.set()
+            await entered.wait()
+            return await settle(request)
+
+        monkeypatch.setattr(old.store, "settle_occurrences", settle_late)
+        late = asyncio.create_task(old.scheduler.tick())
+        await read.wait()
+        async with working(new) as newer:
+            entered.set()
+            assert await late == 0
+            await newer.drain()
+            clock.move("10m")
+            await old.scheduler.tick()
+            await newer.drain()
+            stored = await newer.schedules.find("note")
+            assert stored is not None
+            rows = await newer.database.fetch("occurrences_of_schedule", stored.seq, 2**62, 100)
+            found = [
+                (row[1], (row[3] - FIRST) // (60 * SECOND), (row[4] - FIRST) // (60 * SECOND), row[5]) for row in rows
+            ]
+            # Ten and twenty by the old one, of which the new one knows nothing; from then on every fifteen minutes.
+            assert found[::-1] == [("coalesced", 10, 10, 1), ("fired", 20, 20, 1), ("fired", 30, 30, 1)]

@@ -21,6 +21,7 @@ import wakeful
 from wakeful.triggers.schedule import Schedule
 
 MINUTE = 60_000_000  # microseconds
+MONTH = 30 * 24 * 60  # minutes
 ZONES = ("Europe/London", "America/New_York", "Australia/Lord_Howe", "America/Santiago")
 # A year with both changes of the clock in each of these zones.
 YEAR = (datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
@@ -37,20 +38,25 @@ def moment(when: datetime) -> int:
     return int(when.timestamp()) * 1_000_000
 
 
-@lru_cache(maxsize=16)
 def walls(zone: str, first: int, last: int) -> list[int]:
-    """What the clock on the wall shows in each minute of UTC from the first to the last, in minutes since 1970.
+    """What the clock on the wall shows in each minute of UTC from the first to the last, in minutes since 1970."""
+    months = range(first // MONTH, last // MONTH + 1)
+    shown = [wall for month in months for wall in _walls(zone, month)] if len(months) > 1 else _walls(zone, months[0])
+    start = first - months[0] * MONTH
+    return shown[start : start + last - first + 1]
 
-    It is looked at every quarter of an hour: clocks change at no other minutes.
-    """
+
+@lru_cache(maxsize=100)
+def _walls(zone: str, month: int) -> list[int]:
+    """Of thirty days. The clock is looked at every quarter of an hour: it changes at no other minutes."""
     info = ZoneInfo(zone)
     found: list[int] = []
-    for quarter in range(first // 15 * 15, last + 1, 15):
+    for quarter in range(month * MONTH, (month + 1) * MONTH, 15):
         offset = datetime.fromtimestamp(quarter * 60, info).utcoffset()
         assert offset is not None
         ahead = int(offset.total_seconds()) // 60
         found.extend(range(quarter + ahead, quarter + ahead + 15))
-    return found[first % 15 : first % 15 + last - first + 1]
+    return found
 
 
 # crontab
