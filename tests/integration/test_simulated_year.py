@@ -62,10 +62,16 @@ class Life:
     stages: list[Stage] = field(default_factory=list)
     paused: bool = False
     looked: int = 0  # the latest moment at which somebody looked what is due by its definition
+    changed: int = 0  # the latest moment up to which a change has settled everything
 
     def begin(self, sample: Sample, after: int, offset: int, now: int) -> None:
         self.stages.append(Stage(sample, after, offset))
-        self.looked = now
+        self.looked, self.changed = now, after
+
+    def touch(self, now: int) -> None:
+        """Changed, but not its definition."""
+        self.looked = max(self.looked, now)
+        self.changed = max(self.changed, now - self.stages[-1].offset)
 
     def expected(self) -> list[int]:
         """Every instant that must be in the ledger."""
@@ -149,10 +155,11 @@ class Year:
             life.paused, life.looked = False, max(life.looked, self.clock.now())
         elif verb == "pause":
             await runtime.schedules.pause(life.name, operator="ada")
-            life.paused, life.looked = True, max(life.looked, self.clock.now())
+            life.paused = True
+            life.touch(self.clock.now())
         elif verb == "touch":
             await runtime.schedules.edit(life.name, data={"n": self.dice.random()}, operator="ada")
-            life.looked = max(life.looked, self.clock.now())
+            life.touch(self.clock.now())
         else:
             sample = self.dice.choice(self.spare)
             schedule = sample.schedule(**self.options())
@@ -160,7 +167,7 @@ class Year:
             old, now = life.stages[-1], self.clock.now()
             old.until = max(life.looked, now) - old.offset
             had = old.instants()
-            after = max(now - old.offset, had[-1] if had else old.after)  # no moment is lived through twice
+            after = max(now - old.offset, life.changed, *had[-1:])  # no moment is lived through twice
             life.begin(sample, after, schedule.offset("app", life.name), now)
 
     async def end(self, runtime: Runtime) -> None:

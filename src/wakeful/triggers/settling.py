@@ -46,12 +46,14 @@ def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset:
     verdict.next_at = first
     due: Span | None = None
     last_of_all = until
+    # Where others wait for a run already, whatever comes waits with them, late or not: it costs no run of its own.
+    joins = stored.queued is not None and stored.open_run is not None
     if first is not None and first <= until:
         last_of_all = rule.previous(until + 1) or first
         if timing.catch_up == "all":
             _all_of_them(schedule, verdict, first, last_of_all, until)
             return verdict
-        if timing.catch_up == "none":
+        if timing.catch_up == "none" and not joins:
             first = _missed_before(rule, verdict, first, until - timing.grace)
             if first is None or first > until or first < until - timing.grace:
                 verdict.next_at = first
@@ -59,7 +61,7 @@ def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset:
         count, last = rule.count(first, last_of_all, MOST_INSTANTS)
         due = Span(first, last, max(1, count))
         verdict.next_at = rule.next(last)
-    if due is not None and until - last_of_all > timing.grace:
+    if due is not None and until - last_of_all > timing.grace and not joins:
         _miss(verdict, due)
         due = None
     elif due is not None and due.last < last_of_all:

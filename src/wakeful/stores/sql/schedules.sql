@@ -35,7 +35,7 @@ returning seq
 update wakeful_schedule set last_at = :last_at, last_run = :last_run, fired_at = {now} where seq = :seq
 
 -- last_occurrence(schedule_seq) --
-select schedule_seq, seq, state, reason, revision, run, count from wakeful_occurrence
+select schedule_seq, seq, state, reason, revision, run, to_at, count from wakeful_occurrence
 where schedule_seq = :schedule_seq order by to_at desc, seq desc limit 1
 
 -- insert_occurrence(now, schedule_seq, state, reason, from_at, to_at, count, revision, run) --

@@ -86,15 +86,15 @@ def _write_down(
                 mine.append(Settled("coalesced", firing.coalesced, COALESCED, run))
             mine.append(Settled("fired", Span(firing.instant, firing.instant, 1), "", run))
             noted.append((now, seq, firing.instant, run))
-    yield from insert_occurrences(now, {one.schedule.seq: one.schedule.revision for one in winners}, written)
+    yield from insert_occurrences(now, {one.schedule.seq: one.schedule for one in winners}, written)
     if noted:
         yield "note_fired", noted
 
 
 def insert_occurrences(
-    now: int | None, revisions: dict[int, int], written: dict[int, list[Settled]]
+    now: int | None, known: dict[int, StoredSchedule], written: dict[int, list[Settled]]
 ) -> Transaction[None]:
-    """Equal neighbours are one row: also with the last one that is there."""
+    """Equal neighbours are one row: also with the last one that is there, if no instant that waits lies between them."""
     rows: list[Row] = []
     longer: list[Row] = []
     apart = [seq for seq, mine in written.items() if mine and mine[0].state != "fired"]
@@ -102,10 +102,10 @@ def insert_occurrences(
     if apart:
         last = {row[0]: row[1:] for row in (yield "last_occurrence", [(seq,) for seq in sorted(apart)])}
     for seq, mine in sorted(written.items()):
-        revision = revisions[seq]
+        revision, done_until = known[seq].revision, known[seq].done_until
         for number, one in enumerate(mine):
             before = last.get(seq) if number == 0 else None
-            if before is not None and before[1:5] == (one.state, one.reason, revision, one.run):
+            if before is not None and before[1:6] == (one.state, one.reason, revision, one.run, done_until):
                 longer.append((now, before[0], one.span.last, one.span.count))
             else:
                 span = one.span
@@ -144,7 +144,7 @@ def fire_schedules(now: int | None, requests: Sequence[FireSchedule]) -> Transac
         else:
             became = Settled("fired", span, words, run)
         seq = one.schedule.seq
-        yield from insert_occurrences(now, {seq: one.schedule.revision}, {seq: [became]})
+        yield from insert_occurrences(now, {seq: one.schedule}, {seq: [became]})
         yield "insert_schedule_change", [(now, seq, "fire", one.operator, one.note, None)]
         results.append(Fired(receipts))
     return results
@@ -211,7 +211,7 @@ def _change(now: int | None, request: ChangeSchedule) -> Transaction[StoredSched
                 )
             ],
         )
-        yield from insert_occurrences(now, {seq: before.revision}, {seq: request.settled})
+        yield from insert_occurrences(now, {seq: before}, {seq: request.settled})
     yield "insert_schedule_change", [(now, seq, request.verb, request.operator, request.note, request.definition)]
     return schedule_of((yield "find_schedule", [(now, request.app, request.name)])[0])
 
