@@ -185,20 +185,20 @@ class Schedules:
                 raise ConfigError(message)
             schedule = read_definition(from_json(known.definition))
             offset = schedule.offset(self._app, name)
-            settled, upcoming = _skipped(known, schedule, now - offset)
+            settled, after = _skipped(known, schedule, now - offset)
             return self._request(
                 known,
                 verb="resume",
                 operator=operator,
                 note=note,
-                state="live" if upcoming is not None or known.queued is not None else "done",
+                state="live" if after.next_at is not None or after.queued is not None else "done",
                 definition=known.definition,
-                done_until=reached(known.done_until, settled, known.queued),
-                next_at=upcoming,
+                done_until=reached(known.done_until, settled, after.queued),
+                next_at=after.next_at,
                 offset=offset,
                 settled=settled,
-                queued=known.queued,
-                waits_for=known.waits_for,
+                queued=after.queued,
+                waits_for=after.waits_for,
             )
 
         return await self._change(name, change)
@@ -210,16 +210,14 @@ class Schedules:
             known = self._known(before, name)
             schedule = read_definition(from_json(known.definition))
             settled: list[Settled] = []
-            verdict = None
+            queued = known.queued
             offset = schedule.offset(self._app, name)
             if known.state == "paused":
-                settled, _ = _skipped(known, schedule, now - offset)
-            elif known.state == "live":
-                verdict = judge(schedule, known, now, offset)
-            if verdict is not None:
+                settled, after = _skipped(known, schedule, now - offset)
+                queued = after.queued
+            elif known.state == "live" and (verdict := judge(schedule, known, now, offset)) is not None:
                 put_off(verdict)
-                settled = verdict.settled
-            queued = known.queued if verdict is None else verdict.queued
+                settled, queued = verdict.settled, verdict.queued
             if queued is not None:
                 settled.append(Settled("skipped", queued, f"removed by {operator}"))
             return self._request(
@@ -375,8 +373,7 @@ class Schedules:
         settled: list[Settled] = []
         current = known
         if known.state == "paused":
-            settled, upcoming = _skipped(known, old, now - offset)
-            current = replace(known, next_at=upcoming)
+            settled, current = _skipped(known, old, now - offset)
         while known.state == "live" and (verdict := judge(old, current, now, offset)) is not None:
             put_off(verdict)
             settled += verdict.settled
@@ -474,10 +471,8 @@ def code_schedules(agents: Mapping[str, Declared]) -> dict[str, tuple[str, Sched
     return found
 
 
-def _skipped(
-    known: StoredSchedule, schedule: Schedule, until: Microseconds
-) -> tuple[list[Settled], Microseconds | None]:
-    """What was due while it was paused, and the next instant."""
+def _skipped(known: StoredSchedule, schedule: Schedule, until: Microseconds) -> tuple[list[Settled], StoredSchedule]:
+    """What was due while it was paused, and how the schedule stands then. What waited before that goes with it: later ones are over."""
     settled: list[Settled] = []
     upcoming = known.next_at
     while upcoming is not None and upcoming <= until:
@@ -485,7 +480,10 @@ def _skipped(
         count, seen = schedule.rule.count(upcoming, last, 1_000_000)
         settled.append(Settled("skipped", Span(upcoming, seen, max(1, count)), f"paused by {known.changed_by}"))
         upcoming = schedule.rule.next(seen)
-    return settled, upcoming
+    if not settled or known.queued is None:
+        return settled, replace(known, next_at=upcoming)
+    waited = Settled("skipped", known.queued, f"paused by {known.changed_by} while the run before it was not over")
+    return [waited, *settled], replace(known, next_at=upcoming, queued=None, waits_for=None)
 
 
 def _text(schedule: Schedule) -> str:
