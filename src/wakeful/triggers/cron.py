@@ -73,7 +73,8 @@ class Cron:
 def cron(expression: str, *, tz: str | None = None, **options: Any) -> Schedule:
     """Wake at the times of a crontab line's five fields, or of `@daily` and its like, by the clock on the wall in `tz`.
 
-    Options, as for `every` and `at`: name, overlap, catch_up, max_age, max_count, grace, jitter, expires.
+    Options, as for `every` and `at`: name, overlap, catch_up, max_age, max_count, grace, jitter, expires, starts_within,
+    ends_within.
     """
     where = f"cron({expression!r})"
     if not isinstance(expression, str):

@@ -90,12 +90,24 @@ class Timing:
     max_count: int = MAX_COUNT
     jitter: Microseconds = 0
     expires: Microseconds | None = None
+    starts_within: Microseconds | None = None  # later than that, somebody hears of it
+    ends_within: Microseconds | None = None
 
     def definition(self) -> dict[str, Any]:
         return {name: value for name in TIMING_FIELDS if (value := getattr(self, name)) is not None}
 
 
-TIMING_FIELDS = ("overlap", "catch_up", "grace", "max_age", "max_count", "jitter", "expires")
+TIMING_FIELDS = (
+    "overlap",
+    "catch_up",
+    "grace",
+    "max_age",
+    "max_count",
+    "jitter",
+    "expires",
+    "starts_within",
+    "ends_within",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +169,10 @@ def read_timing(options: dict[str, Any], *, where: str) -> tuple[Timing, str | N
         max_count,
         _duration("jitter", options.get("jitter"), 0, where),
         None if expires is None else _duration("expires", expires, 0, where),
+        *(
+            None if (within := options.get(option)) is None else _duration(option, within, 0, where)
+            for option in ("starts_within", "ends_within")
+        ),
     )
     name = options.get("name")
     if name is not None and (not isinstance(name, str) or not name.strip() or len(name) > 200):
