@@ -24,6 +24,8 @@ from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
 from wakeful.secrets import Env, Secret
 from wakeful.triggers.base import Trigger
+from wakeful.watch.expectations import Expectation, read_expectation
+from wakeful.watch.ping import read_ping
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -43,6 +45,7 @@ APP_OPTIONS = (
     "deduplication",
     "archive",
     "encryption",
+    "ping",
 )
 DEDUPLICATION = "90d"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
@@ -102,6 +105,7 @@ class App:
         deduplication: Duration = DEDUPLICATION,
         archive: str | Path | None = None,
         encryption: Sequence[Secret] | None = None,
+        ping: Secret | None = None,
         **unknown: Any,
     ) -> None:
         for option in unknown:
@@ -139,6 +143,8 @@ class App:
             message = f'App({name!r}): encryption must be a list of keys, like [env("DESK_KEY")]'
             raise ConfigError(message)
         self.encryption = encryption
+        self.ping = read_ping(ping, where=f"App({name!r}): ping")
+        self.expectations: dict[str, Expectation] = {}
         self.runtime: Runtime | None = None
 
     def channel(self, name: str, channel: Any) -> None:
@@ -225,6 +231,27 @@ class App:
                 message = f'app {self.name}: {given!r} is not a trigger. Write on("type") or another one.{hint}'
                 raise ConfigError(message)
         return declare
+
+    def expect(self, name: str | None = None, **options: Any) -> None:
+        """Declare what should happen by when; if it does not, an alarm says so, even if it never happened once.
+
+        `expect("nightly backup", by="03:00", tz=…, days=…)`, `expect(source="stripe", at_least_every="1d")`,
+        `expect(agent="digest", output_within="2h")`. It is met by a check-in of its name (`wakeful checkin`), or by what
+        event=, source= or agent= names. Options: by, tz, days, at_least_every, output_within, event, source, agent, owner.
+        """
+        expectation = read_expectation(name, options, app=self.name)
+        if expectation.name in self.expectations:
+            message = f"app {self.name}: {expectation.name!r} is expected already: give this one a name of its own"
+            raise ConfigError(message)
+        self.expectations[expectation.name] = expectation
+
+    def unknown_agents(self) -> list[str]:
+        """What is wrong with expectations, once everything is declared: agents that nobody declared."""
+        return [
+            f'app {self.name}: expect({one.name!r}): there is no agent "{one.agent}".{did_you_mean(one.agent, self.agents)}'
+            for one in self.expectations.values()
+            if one.agent is not None and one.agent not in self.everything
+        ]
 
     async def emit(
         self,

@@ -5,6 +5,7 @@ store ─ journal ─┬─ door (intake)
                  ├─ scheduler ─ schedules
                  ├─ courier ─ channels
                  ├─ membership (lease), reaper and housekeeper
+                 ├─ watcher ─ facts, ping
                  └─ reader ─ HTTP API
 """
 
@@ -18,10 +19,11 @@ from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Seque
 from typing import TYPE_CHECKING, Any
 
 import structlog
+from pydantic_core import to_json
 
 from wakeful.archive import append_to_day
 from wakeful.clock import Clock, Microseconds, SystemClock
-from wakeful.errors import StoreFull, StoreUnavailable
+from wakeful.errors import ConfigError, StoreFull, StoreUnavailable
 from wakeful.execution.circuits import Circuits
 from wakeful.execution.executor import Executor
 from wakeful.execution.housekeeping import PAUSE, Housekeeper, Retention
@@ -41,7 +43,7 @@ from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
 from wakeful.secrets import Secret
-from wakeful.settings import encryption_keys, sqlite_path, store_url
+from wakeful.settings import encryption_keys, ping_url, sqlite_path, store_url
 from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready
 from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
@@ -49,9 +51,13 @@ from wakeful.stores.keyring import read_keys
 from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import Database, DatabaseStore
+from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.scheduler import Scheduler
 from wakeful.triggers.schedules import Schedules
+from wakeful.watch.facts import Facts
+from wakeful.watch.ping import Ping
+from wakeful.watch.watcher import EVERY, Watcher
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -59,6 +65,8 @@ if TYPE_CHECKING:
 
 FULL_AGAIN_AFTER = 60.0
 LAST_ALARMS_TAKE_AT_MOST = 2.0
+# Whoever has just started fires what is due first, and need not raise an alarm about it.
+FIRST_LOOK_AFTER = 5.0
 
 
 def open_database(url: str, clock: Clock, *, encryption: Sequence[Secret] | None = None) -> Database:
@@ -87,8 +95,14 @@ class Runtime:
         probe: Probe | None = None,
         grace: float = 10.0,
         channels: Mapping[str, Channel] | None = None,
+        watching: bool = False,
+        watch_every: Microseconds = EVERY,
+        ping: str | None = None,
     ) -> None:
+        """`watching`: it only watches, and does what Wakeful's own agents do; it counts as nobody who works for the app."""
         app.refuse_unknown_channels()
+        for message in app.unknown_agents():
+            raise ConfigError(message)
         clock = clock or app.clock or SystemClock()
         self.app = app
         self.clock = clock
@@ -114,7 +128,12 @@ class Runtime:
             on_broken_rule=self._note_broken_rule,
         )
         self.membership = Membership(
-            self.store, self.database.renewer, lease=lease, on_lost=self._lost, app=app.name, limits=limits_of(agents)
+            self.store,
+            self.database.renewer,
+            lease=lease,
+            on_lost=self._lost,
+            app=None if watching else app.name,
+            limits=limits_of(app.inner if watching else agents),
         )
         self.circuits = Circuits(app.name, app.circuits, self.store, time_passes=clock.for_database() is None)
         self.surroundings = Surroundings(
@@ -148,7 +167,7 @@ class Runtime:
         )
         self.worker = Worker(
             app.name,
-            agents,
+            app.inner if watching else agents,
             self.store,
             Executor(self.store, self.surroundings, from_envelope),
             lambda: self.membership.process,
@@ -173,10 +192,26 @@ class Runtime:
             pause=PAUSE if clock.for_database() is None else 0,
         )
         self.scheduler = Scheduler(
-            app.name, self.store, self.door.arrive, agents, alarm=self.alarm, time_passes=clock.for_database() is None
+            app.name,
+            self.store,
+            self.door.arrive,
+            app.inner if watching else agents,
+            alarm=self.alarm,
+            time_passes=clock.for_database() is None,
         )
         self.schedules = Schedules(
             app.name, self.store, arrive=self.door.arrive, agents=agents, changed=self.scheduler.wake
+        )
+        self.watching = watching
+        url = ping or app.ping or ping_url()
+        self.watcher = Watcher(
+            Facts(self.database),
+            self.store,
+            None if watching else app.name,
+            every=watch_every,
+            first_after=0.0 if watching else FIRST_LOOK_AFTER,
+            ping=None if url is None else Ping(url, where=f"app {app.name}: ping"),
+            time_passes=clock.for_database() is None,
         )
         self._background: set[asyncio.Task[None]] = set()
         self._pending_alarms: dict[str, Alarm] = {}
@@ -200,7 +235,9 @@ class Runtime:
         self.store.hear_cancels(self.worker.look_who_is_to_stop)
         await self.membership.join()
         self._working = True
-        await self.schedules.enter(self.agents)
+        if not self.watching:
+            await self.schedules.enter(self.agents)
+            await self._enter_expectations()
         await self.reaper.run_once()
         await self.circuits.run_once()
         await self.worker.start()
@@ -215,6 +252,8 @@ class Runtime:
             await self.settler.start()
         await self.housekeeper.start()
         await self.scheduler.start()
+        if self.clock.for_database() is None:
+            await self.watcher.start()
         await self._note_agents_not_loaded()
         await self._note_channels_not_declared()
         self._hear_others()
@@ -229,6 +268,7 @@ class Runtime:
         if self._working:
             self._working = False
             self.worker.claim_nothing_more()
+            await self.watcher.stop()
             await self.scheduler.stop()
             await self.housekeeper.stop()
             await self.reaper.stop()
@@ -257,6 +297,7 @@ class Runtime:
         """
         self._working = False
         self.store.journal.die()
+        await self.watcher.stop()
         await self.scheduler.stop()
         await self.housekeeper.stop()
         await self.reaper.stop()
@@ -282,6 +323,18 @@ class Runtime:
             delivered, back = await self.courier.drain(), await self.circuits.tick()
             if not delivered and not back and not await self.scheduler.tick():
                 return
+
+    async def _enter_expectations(self) -> None:
+        """Store what the app expects, where that is not what is stored."""
+        declared = []
+        for one in self.app.expectations.values():
+            agent = None if one.agent is None else self.agents[one.agent]
+            owner = one.owner or (None if agent is None else agent.options.owner)
+            definition = to_json(one.definition()).decode()
+            declared.append(DeclaredExpectation(one.name, one.kind, definition, one.agent, owner))
+        rows = await self.database.fetch("expectations_of_app", self.app.name)
+        if {(one.name, one.definition, one.agent, one.owner) for one in declared} != {tuple(row[:4]) for row in rows}:
+            await self.store.keep_expectations(KeepExpectations(self.app.name, declared))
 
     # hearing
 

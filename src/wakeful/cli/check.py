@@ -35,7 +35,7 @@ def execute(arguments: argparse.Namespace) -> int:
         app = load_app(arguments.app)
     except ConfigError as error:
         problems.append(str(error))
-    problems += [] if app is None else [*app.unknown_channels(), *handler_problems(app)]
+    problems += [] if app is None else [*app.unknown_channels(), *app.unknown_agents(), *handler_problems(app)]
     problems += [problem for problem in (store_problem(arguments, app), host_problem(arguments.host)) if problem]
     found = report(arguments, app, problems)
     if arguments.json:

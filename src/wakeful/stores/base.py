@@ -65,6 +65,9 @@ class Alarm:
     app: str
     key: str
     text: str
+    agent: str | None = None  # which it is about
+    owner: str | None = None  # who hears of it
+    loud: bool = False  # it cannot be muted
 
 
 def held_alarm(app: str, agent: str, run: str) -> str:

@@ -80,6 +80,7 @@ from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOcc
 from wakeful.stores.verbs.circuits import circuit_of
 from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.schedules import schedule_of
+from wakeful.stores.watching import KeepExpectations, SettleLook
 
 R = TypeVar("R")
 
@@ -495,6 +496,14 @@ class DatabaseStore:
 
     def await_end(self, runs: frozenset[str], then: Callable[[], None]) -> None:
         self.journal.awaited, self.journal.on_awaited = runs, then
+
+    # expectations
+
+    async def keep_expectations(self, request: KeepExpectations) -> None:
+        await self.journal.submit(request)
+
+    async def settle_look(self, request: SettleLook) -> None:
+        await self.journal.submit(request)
 
     # waking
 

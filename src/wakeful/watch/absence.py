@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from wakeful.clock import SECOND, Microseconds, readable, to_text
-from wakeful.model import AdmissionState, OccurrenceState, RunState, ScheduleState
+from wakeful.model import FINAL_RUN_STATES, AdmissionState, OccurrenceState, RunState, ScheduleState
 from wakeful.triggers.schedule import Rule, Schedule
 
 Kind = Literal["not-fired", "skipped", "parked", "failed", "too-long", "no-output"]
@@ -86,6 +86,7 @@ class ScheduleFacts:
     state: ScheduleState
     next_at: Microseconds | None
     due_at: Microseconds | None
+    queued_from: Microseconds | None = None  # an instant that was due and waits
     last: OccurrenceFacts | None = None
     last_at: Microseconds | None = None  # the instant that the run is of
     run: RunFacts | None = None
@@ -202,11 +203,18 @@ def judge_schedule(facts: ScheduleFacts, now: Microseconds) -> Verdict:
         overdue_at = facts.due_at + starts_within(schedule, facts.next_at)
     if facts.state in {"paused", "removed"}:
         return Verdict("excused", f"{facts.state} by {facts.changed_by}")
+    queued = facts.queued_from
+    if queued is not None and (facts.run is None or facts.run.state in FINAL_RUN_STATES):  # it waits for nobody
+        waits_until = queued + starts_within(schedule, queued)
+        overdue_at = waits_until if overdue_at is None else min(overdue_at, waits_until)
     if overdue_at is not None and overdue_at <= now:
+        instant = facts.next_at if queued is None else queued
         who = (
-            "no process of its app is alive" if facts.workers == 0 else "no process that is alive has fired it: see its log"
+            "no living process has its agent"
+            if facts.workers == 0
+            else "nobody has fired it: see the log of its process"
         )
-        return absent("not-fired", f"its instant {to_text(facts.next_at)} is due, and {who}")
+        return absent("not-fired", f"its instant {to_text(instant)} is due, and {who}")
     verdict = _last_of(facts, now)
     due = [moment for moment in (verdict.due_at, overdue_at) if moment is not None]
     return replace(verdict, due_at=min(due, default=None))
@@ -265,7 +273,12 @@ def judge_admitted(one: Admitted, within: Microseconds, now: Microseconds, *, ou
 
 
 def judge_every(
-    last: Microseconds | None, span: Microseconds, since: Microseconds, now: Microseconds, what: str, why: Verdict | None
+    last: Microseconds | None,
+    span: Microseconds,
+    since: Microseconds,
+    now: Microseconds,
+    what: str,
+    why: Verdict | None,
 ) -> Verdict:
     """Something at least every so often. `why`: what became of the last attempt, where there is one to ask."""
     due = max(since, last or 0) + span

@@ -36,7 +36,7 @@ class Expectation:
     every: Microseconds | None = None
     output_within: Microseconds | None = None
     event: str | None = None  # the type of an event
-    subject: str | None = None
+    subject: str | None = None  # of a check-in: its name
     source: str | None = None
     agent: str | None = None
     owner: str | None = None
@@ -67,7 +67,7 @@ class Expectation:
             return f"event from {self.source}"
         if self.event == CHECKIN and self.subject == self.name:
             return f'check-in "{self.name}"'
-        return f"event of type {self.event}" + ("" if self.subject is None else f" about {self.subject}")
+        return f"event of type {self.event}"
 
     def describe(self) -> str:
         if self.by is not None:
@@ -79,7 +79,7 @@ class Expectation:
 
 
 DEFINED = tuple(one.name for one in fields(Expectation) if one.name not in {"name", "agent", "owner"})
-OPTIONS = ("by", "tz", "days", "at_least_every", "output_within", "event", "subject", "source", "agent", "owner")
+OPTIONS = ("by", "tz", "days", "at_least_every", "output_within", "event", "source", "agent", "owner")
 
 
 def read_definition(name: str, definition: Mapping[str, Any], agent: str | None, owner: str | None) -> Expectation:
@@ -94,7 +94,7 @@ def read_expectation(name: str | None, options: Mapping[str, Any], *, app: str) 
     for option in options:
         if option not in OPTIONS:
             raise ConfigError(f'{where}: unknown option "{option}".{did_you_mean(option, OPTIONS)}')
-    texts = {option: _text(option, options.get(option), where) for option in ("event", "subject", "source", "agent")}
+    texts = {option: _text(option, options.get(option), where) for option in ("event", "source", "agent")}
     met_by = [option for option in ("event", "source", "agent") if texts[option] is not None]
     if len(met_by) > 1:
         raise ConfigError(f"{where}: {' and '.join(met_by)} together: one of them meets it, so give one")
@@ -105,8 +105,6 @@ def read_expectation(name: str | None, options: Mapping[str, Any], *, app: str) 
         raise ConfigError(f"{where}: by is a time of the day, and goes with neither at_least_every nor output_within")
     if within is not None and texts["agent"] is None:
         raise ConfigError(f"{where}: output_within is about the runs of an agent: give agent= too")
-    if texts["subject"] is not None and texts["event"] is None:
-        raise ConfigError(f"{where}: subject is that of an event: give event= too")
     if by is None and (options.get("days") is not None or options.get("tz") is not None):
         raise ConfigError(f"{where}: days and tz go with by=")
     chosen = _name(name, texts, where)

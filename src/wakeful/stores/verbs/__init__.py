@@ -62,6 +62,7 @@ from wakeful.stores.verbs.circuits import change_circuits
 from wakeful.stores.verbs.claim import claim_runs, forget_runs
 from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
+from wakeful.stores.verbs.expectations import keep_expectations, settle_looks
 from wakeful.stores.verbs.feed import feed_events
 from wakeful.stores.verbs.fork import fork_runs
 from wakeful.stores.verbs.keeping import enter_ciphers, leave_ciphers, remove_families, remove_traces, reseal_payloads
@@ -75,6 +76,7 @@ from wakeful.stores.verbs.redo import redo_runs
 from wakeful.stores.verbs.schedules import change_schedules, fire_schedules, settle_occurrences
 from wakeful.stores.verbs.state import change_states
 from wakeful.stores.verbs.waits import answer_approvals, ask_people, end_waits, look_again
+from wakeful.stores.watching import KeepExpectations, SettleLook
 
 Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 
@@ -114,6 +116,8 @@ VERBS: dict[type, Verb] = {
     AcceptEvents: accept_events,
     AnswerApproval: answer_approvals,
     LookAgain: look_again,
+    KeepExpectations: keep_expectations,
+    SettleLook: settle_looks,
     RaiseAlarm: raise_alarms,
     RecordOperation: record_operations,
     RemoveFamilies: remove_families,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.stores.base import Transaction
+from wakeful.stores.base import Alarm, Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 from wakeful.stores.watching import KeepExpectations, SettleLook
 
@@ -30,10 +30,9 @@ def settle_looks(now: int | None, requests: Sequence[SettleLook]) -> Transaction
     met = sorted((one.app, name, at) for one in requests for name, at in one.met)
     if met:
         yield "note_met", [(now, *each) for each in met]
-    over = {key for one in requests for key in one.over}
-    alarms = [alarm for one in requests for alarm in one.alarms]
-    if over:
-        yield from resolve_alarms(now, sorted(over))
-    if alarms:
-        yield from open_alarms(now, alarms)
+    # Each alarm in the order of its key, whether it opens or is over: two that look at once never wait for each other.
+    found: dict[str, Alarm | None] = {key: None for one in requests for key in one.over}
+    found |= {alarm.key: alarm for one in requests for alarm in one.alarms}
+    for key, alarm in sorted(found.items()):
+        yield from resolve_alarms(now, [key]) if alarm is None else open_alarms(now, [alarm])
     return [None] * len(requests)

@@ -63,7 +63,7 @@ create index wakeful_schedule_change_of on wakeful_schedule_change (schedule_seq
 create table wakeful_expectation (
   app text not null,
   name text not null,
-  kind text not null check (kind in ('schedule', 'by', 'source', 'output')),
+  kind text not null check (kind in ('by', 'every', 'output')),
   definition text not null,               -- JSON
   agent text,
   owner text,
@@ -74,6 +74,12 @@ create table wakeful_expectation (
   checked_at integer,
   primary key (app, name)
 ) strict, without rowid;
+
+-- What was last heard of a source, of a script that checks in, and of an agent; and who worked for an app.
+create index wakeful_event_source on wakeful_event (app, source, seq);
+create index wakeful_event_checkin on wakeful_event (app, subject, seq) where type = 'wakeful.checkin';
+create index wakeful_admission_agent on wakeful_admission (agent, event_seq);
+create index wakeful_process_app on wakeful_process (app, started_at) where app is not null;
 
 -- An alarm is an incident: it opens, somebody hears of it, at a rate; it is acknowledged, or muted, and resolves.
 alter table wakeful_alarm add column agent text;
