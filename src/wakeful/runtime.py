@@ -97,7 +97,7 @@ class Runtime:
         channels: Mapping[str, Channel] | None = None,
         watching: bool = False,
         watch_every: Microseconds = EVERY,
-        ping: str | None = None,
+        ping: Ping | None = None,
     ) -> None:
         """`watching`: it only watches, and does what Wakeful's own agents do; it counts as nobody who works for the app."""
         app.refuse_unknown_channels()
@@ -203,14 +203,16 @@ class Runtime:
             app.name, self.store, arrive=self.door.arrive, agents=agents, changed=self.scheduler.wake
         )
         self.watching = watching
-        url = ping or app.ping or ping_url()
+        url = app.ping or ping_url()
+        if ping is None and url is not None:
+            ping = Ping(url, where=f"app {app.name}: ping")
         self.watcher = Watcher(
             Facts(self.database),
             self.store,
             None if watching else app.name,
             every=watch_every,
             first_after=0.0 if watching else FIRST_LOOK_AFTER,
-            ping=None if url is None else Ping(url, where=f"app {app.name}: ping"),
+            ping=ping,
             time_passes=clock.for_database() is None,
         )
         self._background: set[asyncio.Task[None]] = set()
@@ -250,7 +252,8 @@ class Runtime:
             self.watchdog.watch_loop()
         if self.settler is not None:
             await self.settler.start()
-        await self.housekeeper.start()
+        if not self.watching:
+            await self.housekeeper.start()
         await self.scheduler.start()
         if self.clock.for_database() is None:
             await self.watcher.start()

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute
 
 from wakeful.api.alarms import alarm_routes
 from wakeful.api.approvals import approval_routes
+from wakeful.api.checkins import checkin_routes
 from wakeful.api.circuits import circuit_routes
 from wakeful.api.deliveries import delivery_routes
 from wakeful.api.effects import effect_routes
@@ -52,6 +53,7 @@ def create_api(
         *pause_routes(reader, store, agents, settings),
         *redo_routes(reader, store, agents, settings),
         *stopping_routes(reader, store, agents, settings),
+        *checkin_routes(door, reader, agents, settings.body_limit),
         *circuit_routes(reader),
         *alarm_routes(reader),
         *openapi_routes(),

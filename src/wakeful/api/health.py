@@ -7,6 +7,7 @@ whoever sends traffic asks here. A server whose database is gone is alive and no
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request
@@ -20,7 +21,11 @@ from wakeful.errors import SchemaMismatch, StoreUnavailable
 READY_WITHIN = 5.0
 
 
-def health_routes(reader: Reader, ready_within: float = READY_WITHIN) -> list[Route]:
+def health_routes(
+    reader: Reader, ready_within: float = READY_WITHIN, *, red: Callable[[], str | None] = lambda: None
+) -> list[Route]:
+    """`red`: what else keeps it from being ready, if anything does."""
+
     async def alive(_: Request) -> Response:
         return JsonResponse({"status": "alive"})
 
@@ -33,6 +38,8 @@ def health_routes(reader: Reader, ready_within: float = READY_WITHIN) -> list[Ro
         except (StoreUnavailable, TimeoutError):
             # Asked without a token, so the reason, which may name the database, goes to the log only.
             return _not_ready({"store": {"ok": False, "detail": "the store does not answer"}})
+        if (reason := red()) is not None:
+            return _not_ready({"store": {"ok": True}, "watch": {"ok": False, "detail": reason}})
         return JsonResponse({"status": "ready", "parts": parts})
 
     return [Route("/healthz", alive, name="healthz"), Route("/readyz", ready, name="readyz")]

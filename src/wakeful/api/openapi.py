@@ -12,6 +12,7 @@ from starlette.routing import Route
 from wakeful.api.alarms import ALARM_STATES
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.openapi_approvals import approval_paths, approval_schemas
+from wakeful.api.openapi_checkins import checkin_paths, checkin_schemas
 from wakeful.api.openapi_circuits import circuit_paths, circuit_schemas
 from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
@@ -157,6 +158,7 @@ def _paths() -> Json:
         **delivery_paths(),
         **state_paths(),
         **pause_paths(),
+        **checkin_paths(),
         **circuit_paths(),
         **redo_paths(),
         **stopping_paths(),
@@ -287,6 +289,7 @@ def _schemas() -> Json:
         **stopping_schemas(),
         **output_schemas(),
         **approval_schemas(),
+        **checkin_schemas(),
         **circuit_schemas(),
         "StoredEvent": reference,
         "Run": object_of(run, *run),

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.model import Decision, Event, Flow, Receipt
-from wakeful.operations import answering, cancelling, feeding, forking, keeping, pausing, redelivery, redo
+from wakeful.operations import answering, cancelling, checking_in, feeding, forking, keeping, pausing, redelivery, redo
 from wakeful.stores.base import StoredEvent
 
 Shown = dict[str, Any]
@@ -29,7 +29,9 @@ class Door(Protocol):
         ...
 
 
-class Reader(redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading, answering.Reading, Protocol):
+class Reader(
+    redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading, answering.Reading, checking_in.Reading, Protocol
+):
     """What is stored, as JSON-ready objects.
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
@@ -94,6 +96,10 @@ class Reader(redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading,
 
     async def circuits(self) -> list[Shown]:
         """Dependencies that are, or were, down."""
+        ...
+
+    async def expectations(self) -> list[Shown]:
+        """What should happen by when, and how it stands."""
         ...
 
     async def time(self) -> Microseconds:

@@ -153,12 +153,12 @@ def _post(arguments: argparse.Namespace) -> int:
         message = f"cannot reach {address} ({error}): does `wakeful serve` run there? Sending it again with --id {event.id} is safe"
         raise StoreUnavailable(message) from None
     if response.status_code != 202:
-        raise WakefulError(_refusal(address, response.status_code, response.text))
+        raise WakefulError(refusal(address, response.status_code, response.text))
     _show(arguments, response.json()["events"][0])
     return 0
 
 
-def _refusal(address: str, status: int, body: str) -> str:
+def refusal(address: str, status: int, body: str) -> str:
     from pydantic_core import from_json
 
     try:

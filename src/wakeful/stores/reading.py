@@ -420,6 +420,17 @@ class Reader:
             ]
         }
 
+    async def expectations(self) -> list[dict[str, Any]]:
+        """What should happen by when, and how it stands."""
+        from wakeful.watch.listing import listed
+
+        return await listed(self._database)
+
+    async def checkins_expected(self) -> list[tuple[str, str]]:
+        """Which apps expect which check-ins."""
+        rows = [(app, from_json(definition)) for app, definition in await self._database.fetch("list_expectations")]
+        return [(app, one["subject"]) for app, one in rows if one.get("subject") is not None]
+
     async def counts(self) -> dict[str, int]:
         """How many runs are in which state."""
         return {row[0]: row[1] for row in await self._database.fetch("count_runs")}

@@ -100,7 +100,7 @@ class Facts:
 
     async def expected(self, app: str, now: Microseconds, crew: Crew, *, whole: bool = False) -> list[Expected]:
         """How expectations stand: all that are declared, and of schedules those that are not simply fine; with `whole` all."""
-        paused = {agent: operator for agent, operator in await self._database.fetch("pauses_of_app", app)}
+        paused = {row[0]: row[1] for row in await self._database.fetch("pauses_of_app", app)}
         around = _Around(crew.workers, paused)
         rows = await self._database.fetch("schedules_to_judge", self._database.read_clock(), app, int(whole))
         declared = await self._database.fetch("expectations_of_app", app)

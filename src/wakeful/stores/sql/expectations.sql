@@ -30,6 +30,9 @@ where app = :app and name = :name and coalesce(met_at, 0) < :met_at
 select name, definition, agent, owner, since, met_at from wakeful_expectation
 where app = :app and state = 'live' order by name
 
+-- list_expectations() --
+select app, definition from wakeful_expectation where state = 'live'
+
 -- watched_apps() --
 -- Apps of which something is expected, or of which an alarm of that kind is open.
 select app from wakeful_expectation where state = 'live'
