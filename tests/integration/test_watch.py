@@ -492,7 +492,7 @@ class TestDeclaring:
         async def digest(run: Run) -> None: ...
 
         app.expect(agent="digets", output_within="2h")
-        with pytest.raises(ConfigError, match='there is no agent "digets". Did you mean "?digest'):
+        with pytest.raises(ConfigError, match=r'there is no agent "digets"\. Did you mean "?digest'):
             async with working(app):
                 pass
 
