@@ -48,6 +48,7 @@ class Source(Protocol):
     async def pauses(self) -> list[Shown]: ...
     async def limits(self, app: str, agent: str, /) -> Shown: ...
     async def alarms(self, *, state: str | None = None) -> Shown: ...
+    async def expectations(self) -> list[Shown]: ...
     async def time(self) -> Microseconds: ...
 
 
@@ -58,7 +59,11 @@ async def why(reader: Source, identifier: str) -> Shown | None:
     """
     event, run = await find(reader, identifier)
     if event is None:
-        return await why_delivery(reader, identifier) or await why_removed(reader, identifier)
+        return (
+            await why_delivery(reader, identifier)
+            or await why_removed(reader, identifier)
+            or await why_expected(reader, identifier)
+        )
     if run is not None:
         runs = [run]
     else:
@@ -113,6 +118,32 @@ async def why_removed(reader: Source, identifier: str) -> Shown | None:
     admissions = [one for one in event["admissions"] if one["agent"] == known["agent"]]
     subject = {"kind": "run", "id": identifier}
     return {"subject": subject, "event": event, "admissions": admissions, "runs": [], "story": story}
+
+
+async def why_expected(reader: Source, name: str) -> Shown | None:
+    """What is expected under this name, and how it stands."""
+    found = [one for one in await reader.expectations() if one["name"] == name]
+    if not found:
+        return None
+    story = [sentence for one in found for sentence in tell_expected(one)]
+    subject = {"kind": "expectation", "id": name}
+    return {"subject": subject, "event": None, "admissions": [], "runs": [], "story": story}
+
+
+def tell_expected(one: Shown) -> list[str]:
+    what = "Schedule" if one["kind"] == "schedule" else "Expectation"
+    told = [f"{what} {one['name']} of app {one['app']}: {one['what']}."]
+    match one["state"]:
+        case "absent":
+            told.append(f"It is not met: {one['reason']}.")
+        case "excused":
+            told.append(f"Nothing is expected of it now: {one['reason']}.")
+        case state:
+            told.append(f"It is {state}: {one['reason']}.")
+    told.append("It was never met." if one["met_at"] is None else f"It was last met at {at(one['met_at'])}.")
+    if one["due_at"] is not None:
+        told.append(f"Somebody hears of it if that is not so by {at(one['due_at'])}.")
+    return told
 
 
 def tell_removed(run: str, agent: str) -> str:

@@ -15,7 +15,8 @@ from support.command_line import wait_for_answer
 from wakeful.testing.postgres_server import PostgresServer
 
 APP = """
-from wakeful import App, Run, every, on
+from wakeful import App, Run
+from wakeful.triggers.every import every
 
 app = App("ops")
 app.expect("nightly backup", at_least_every="1d")
@@ -186,10 +187,7 @@ def test_a_check_in_goes_to_a_server_too(ops, start, wakeful):
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [
-        (["--every", "10ms"], "at least 1 s between two looks"),
-        (["--ping", "ftp://example.com"], 'the scheme is "ftp"'),
-    ],
+    [(["--every", "10ms"], "at least 1 s between two looks"), (["--ping", "ftp://example.com"], 'the scheme is "ftp"')],
 )
 def test_what_cannot_be_meant_is_refused(ops, wakeful, words, said):
     wakeful("once", "app.py")

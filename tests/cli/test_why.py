@@ -88,6 +88,9 @@ class Fake:
     async def locks_of(self, run, /):
         return {"held": [], "waited_for": []}
 
+    async def expectations(self):
+        return []
+
     async def circuits(self):
         return []
 

@@ -69,7 +69,7 @@ FILL = [
 
 @pytest.mark.parametrize("analysed", [False, True], ids=["unknown", "known to be small"])
 @pytest.mark.parametrize("few", [1, 30, 300])
-async def test_the_last_ones_are_found_by_their_index(connection: Any, few: int, analysed: bool):  # noqa: F811
+async def test_the_last_ones_are_found_by_their_index(connection: Any, few: int, analysed: bool):
     queries = load_queries("postgres")
     for insert in FILL:
         await connection.execute(insert, 1, few)

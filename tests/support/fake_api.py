@@ -138,6 +138,19 @@ APPROVAL = {
     "due_at": "1970-01-01T01:00:01Z",
     "answered_at": None,
 }
+EXPECTATION = {
+    "app": "shop",
+    "name": "nightly backup",
+    "kind": "by",
+    "what": 'check-in "nightly backup" by 03:00 UTC',
+    "agent": None,
+    "owner": None,
+    "state": "absent",
+    "absence": "not-fired",
+    "reason": "no check-in by 1970-01-01T03:00:00Z, and there never was one",
+    "met_at": None,
+    "due_at": None,
+}
 CIRCUIT = {
     "app": "shop",
     "name": "stripe",
@@ -250,6 +263,12 @@ class FakeReader:
         self._ask(agent=agent)
         both = [STATE, {**STATE, "app": "desk"}]
         return both if agent in (None, "counter") else []
+
+    async def expectations(self) -> list[dict[str, Any]]:
+        return [EXPECTATION, {**EXPECTATION, "app": "desk"}]
+
+    async def checkins_expected(self) -> list[tuple[str, str]]:
+        return [("shop", "nightly backup"), ("desk", "other")]
 
     async def circuits(self) -> list[dict[str, Any]]:
         return [CIRCUIT, {**CIRCUIT, "app": "desk"}]

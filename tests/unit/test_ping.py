@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from support.receiver import Receiver, Reply
 from wakeful import App, ConfigError, env
 from wakeful.errors import StoreUnavailable
+from wakeful.stores.base import Row
 from wakeful.watch.facts import Facts
 from wakeful.watch.ping import BODY_LIMIT, Ping
 from wakeful.watch.watcher import Watcher
@@ -22,7 +24,7 @@ async def test_each_signal_has_its_own_address():
     async with Receiver() as receiver:
         ping = Ping(f"{receiver.url}/?rid=7")
         for kind in ("start", "success", "fail"):
-            ping.signal(kind, "no answer" if kind == "fail" else "")  # type: ignore[arg-type]
+            ping.signal(kind, "no answer" if kind == "fail" else "")
             await ping.run_once()
         await ping.stop()
     assert asked(receiver) == [
@@ -64,7 +66,9 @@ async def test_nobody_there_is_no_reason_to_stop():
     await ping.stop()
 
 
-@pytest.mark.parametrize("url", ["ftp://example.com/x", "example.com/x", "https://", "https://a@example.com/x", "http://a b/"])
+@pytest.mark.parametrize(
+    "url", ["ftp://example.com/x", "example.com/x", "https://", "https://a@example.com/x", "http://a b/"]
+)
 def test_only_http_is_pinged(url: str):
     with pytest.raises(ConfigError):
         Ping(url)
@@ -82,7 +86,7 @@ def test_a_url_of_the_environment_is_read_when_it_is_used(monkeypatch: pytest.Mo
 class Gone:
     """A store that is away."""
 
-    async def fetch(self, name: str, *parameters: object) -> list[tuple[object, ...]]:
+    async def fetch(self, name: str, *parameters: Any) -> list[Row]:
         message = "the store is away"
         raise StoreUnavailable(message)
 
@@ -107,7 +111,7 @@ async def test_a_look_that_fails_is_told_and_the_watcher_is_red():
 
 async def test_a_silent_receiver_does_not_hold_up_a_look():
     class Empty(Gone):
-        async def fetch(self, name: str, *parameters: object) -> list[tuple[object, ...]]:
+        async def fetch(self, name: str, *parameters: Any) -> list[Row]:
             return [(1,)] if name == "read_time" else []
 
     async with Receiver(Reply(silent=True)) as receiver:

@@ -76,7 +76,7 @@ create table wakeful_expectation (
 );
 
 -- What was last heard of a source, of a script that checks in, and of an agent; and who worked for an app.
-create index wakeful_event_source on wakeful_event (app, source, (seq + 0));
+create index wakeful_event_source on wakeful_event (source, (app || ''), (seq + 0));
 create index wakeful_event_checkin on wakeful_event (app, subject, (seq + 0)) where type = 'wakeful.checkin';
 create index wakeful_admission_agent on wakeful_admission (agent, (event_seq + 0));
 create index wakeful_process_app on wakeful_process (app, started_at) where app is not null;
