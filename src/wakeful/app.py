@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin, get_type_hints
 
 from pydantic import TypeAdapter
 
-from wakeful.clock import Clock, Duration
+from wakeful.clock import SECOND, Clock, Duration
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.circuits import Circuit, read_circuits
 from wakeful.execution.options import AgentOptions, location, name_of, read_duration, read_options
@@ -46,6 +46,7 @@ APP_OPTIONS = (
     "archive",
     "encryption",
     "ping",
+    "watch_every",
 )
 DEDUPLICATION = "90d"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
@@ -106,6 +107,7 @@ class App:
         archive: str | Path | None = None,
         encryption: Sequence[Secret] | None = None,
         ping: Secret | None = None,
+        watch_every: Duration = "1m",
         **unknown: Any,
     ) -> None:
         for option in unknown:
@@ -144,6 +146,11 @@ class App:
             raise ConfigError(message)
         self.encryption = encryption
         self.ping = read_ping(ping, where=f"App({name!r}): ping")
+        often = read_duration("watch_every", watch_every, f"App({name!r})")
+        if often is None or often < SECOND:
+            message = f'App({name!r}): watch_every must be a second at least, like "1m"'
+            raise ConfigError(message)
+        self.watch_every = often
         self.expectations: dict[str, Expectation] = {}
         self.runtime: Runtime | None = None
 

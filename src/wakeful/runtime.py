@@ -57,7 +57,7 @@ from wakeful.triggers.scheduler import Scheduler
 from wakeful.triggers.schedules import Schedules
 from wakeful.watch.facts import Facts
 from wakeful.watch.ping import Ping
-from wakeful.watch.watcher import EVERY, Watcher
+from wakeful.watch.watcher import Watcher
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -96,7 +96,7 @@ class Runtime:
         grace: float = 10.0,
         channels: Mapping[str, Channel] | None = None,
         watching: bool = False,
-        watch_every: Microseconds = EVERY,
+        watch_every: Microseconds | None = None,
         ping: Ping | None = None,
     ) -> None:
         """`watching`: it only watches, and does what Wakeful's own agents do; it counts as nobody who works for the app."""
@@ -210,7 +210,7 @@ class Runtime:
             Facts(self.database),
             self.store,
             None if watching else app.name,
-            every=watch_every,
+            every=watch_every or app.watch_every,
             first_after=0.0 if watching else FIRST_LOOK_AFTER,
             ping=ping,
             time_passes=clock.for_database() is None,

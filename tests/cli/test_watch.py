@@ -93,14 +93,15 @@ def ops(folder):
 
 def test_the_end_of_a_whole_server_is_noticed_from_outside(ops, start, pings):
     """Pinged each second, silence is what somebody outside hears."""
-    (ops / "app.py").write_text(APP.replace('App("ops")', f'App("ops", ping="{pings.url}")'))
+    (ops / "app.py").write_text(APP.replace('App("ops")', f'App("ops", ping="{pings.url}", watch_every="1s")'))
     server = start("serve", "app.py", "--port", "0")
     server.wait_for("wakeful: serving ops")
     pings.wait_for("/start")
-    pings.wait_for("")
+    for _ in range(3):
+        pings.wait_for("")
     server.signal(signal.SIGKILL)
     server.process.wait()
-    assert pings.are_silent_for(1.0)
+    assert pings.are_silent_for(3.0)
 
 
 def test_a_server_that_was_killed_is_noticed_by_another_process(ops, start, wakeful, pings):
