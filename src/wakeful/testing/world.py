@@ -452,6 +452,10 @@ class World:
         """All events, in the order in which they came."""
         return await read_events(self.runtime.reader)
 
+    async def look(self) -> None:
+        """Look whether what is expected has happened, as the watcher does."""
+        await self.runtime.watcher.look()
+
     async def alarms(self) -> list[dict[str, Any]]:
         """All alarms."""
         return list((await self.runtime.reader.alarms())["alarms"])
