@@ -229,8 +229,8 @@ class Runtime:
         """Connect to the store and no more: enough to emit and to read."""
         await self.store.open(migrate=self.database.dialect == "sqlite" if migrate is None else migrate)
 
-    async def start(self) -> None:
-        """Join the others, put back what dead processes left, and begin to work."""
+    async def start(self, *, watch: bool = True) -> None:
+        """Join the others, put back what dead processes left, and begin to work; with `watch`, look after what is expected."""
         await self.courier.open()
         self.store.hear(self.worker.hint)
         self.store.hear_deliveries(self._sent)
@@ -255,7 +255,7 @@ class Runtime:
         if not self.watching:
             await self.housekeeper.start()
         await self.scheduler.start()
-        if self.clock.for_database() is None:
+        if watch and self.clock.for_database() is None:
             await self.watcher.start()
         await self._note_agents_not_loaded()
         await self._note_channels_not_declared()

@@ -153,6 +153,13 @@ def test_with_an_app_it_leaves_the_work_to_others(ops, start, wakeful, pings):
     assert watch.end() == 0
 
 
+def test_once_looks_once(ops, wakeful, pings, monkeypatch):
+    monkeypatch.setenv("WAKEFUL_PING", pings.url)
+    wakeful("once", "app.py")
+    assert pings.heard.get(timeout=60) == ("/ping/abc", "")
+    assert pings.are_silent_for(0.1)
+
+
 def test_a_script_checks_in_by_a_line_at_its_end(ops, wakeful):
     wakeful("once", "app.py")
     listed = {one["name"]: one for one in wakeful("expectations", "--json").json["expectations"]}

@@ -419,7 +419,7 @@ class TestTheWatcherItself:
         await runtime.die()
         async with working(new_app("other")) as other:
             assert await look(outside, other) == []
-            clock.move("16s")
+            clock.move("21s")
             assert await look(outside, other) == ["down/app"]
             async with working(scheduled(new_app())):
                 assert await look(outside, other) == []
@@ -430,7 +430,7 @@ class TestTheWatcherItself:
         await runtime.open()
         await runtime.start()
         await runtime.die()
-        clock.move("16s")
+        clock.move("21s")
         async with working(scheduled(new_app()), watching=True) as watching:
             await watching.drain()
             assert await look(watching.watcher, watching) == ["down/app"]

@@ -15,7 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("serve", "take events over HTTP and work on them"),
     "worker": ("serve", "work without HTTP; any number of workers may share a store"),
     "once": ("once", "work until nothing is due any more, then exit"),
-    "watch": ("watch", "look whether what is expected has happened, and raise alarms where it has not"),
+    "watch": ("watch", "look whether what is expected happened, and say where it did not"),
     "check": ("check", "say what is declared, and what is wrong with it, without running it"),
     "run": ("run", "run an agent now"),
     "emit": ("emit", "send an event"),

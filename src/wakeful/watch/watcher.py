@@ -76,6 +76,14 @@ class Watcher(Service):
         if self._ping is not None:
             await self._ping.stop()
 
+    async def once(self) -> None:
+        """One look, and its ping, for a process that ends after it."""
+        self._first_after = 0.0
+        await self.run_once()
+        if self._ping is not None:
+            await self._ping.run_once()
+            await self._ping.stop()
+
     @property
     def silent_for(self) -> float | None:
         """Seconds since the last look that went well; None: there was none yet."""
