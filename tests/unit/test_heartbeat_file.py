@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from wakeful.clock import duration
 from wakeful.errors import ConfigError
-from wakeful.triggers.heartbeat import LARGEST_FILE, Check, Heartbeat, Usual, check_name, read_heartbeat
+from wakeful.triggers.heartbeat import LARGEST_FILE, HeartbeatFile, Section, Usual, check_name, read_heartbeat
 
 
-def read(text: str | bytes, **usual: Any) -> Heartbeat:
+def read(text: str | bytes, **usual: Any) -> HeartbeatFile:
     content = text if isinstance(text, bytes) else dedent(text).encode()
     usual.setdefault("probes", ["unread_mail"])
     return read_heartbeat(content, file="HEARTBEAT.md", usual=Usual(**usual))
 
 
-def only(text: str, **usual: Any) -> Check:
-    (check,) = read(text, **usual).checks
+def only(text: str, **usual: Any) -> Section:
+    (check,) = read(text, **usual).sections
     return check
 
 
@@ -53,7 +53,7 @@ def test_a_section_is_a_check():
         """
     )
     assert heartbeat.preamble == "# Desk\n\nBe short."
-    mail, calendar = heartbeat.checks
+    mail, calendar = heartbeat.sections
     assert (mail.name, mail.title, mail.line) == ("unread-mail", "Unread mail!", 5)
     assert mail.text == "Answer what is urgent.\n\n### How\n\nPolitely."
     assert (mail.probe, mail.command, mail.spacing) == ("unread_mail", None, duration("2h"))
@@ -110,19 +110,19 @@ def test_headings_in_code_and_in_comments_are_no_sections():
             ## indented
         """
     )
-    (check,) = heartbeat.checks
+    (check,) = heartbeat.sections
     assert check.text == "Look for\n\n```\n## error\n~~~\n```\n\nand tell me.\n\n    ## indented"
 
 
 def test_text_outside_of_sections_is_for_all():
     heartbeat = read("Before.\n## A\none\n# Evening\nAlso this.\n## B\ntwo\n")
     assert heartbeat.preamble == "Before.\n# Evening\nAlso this."
-    assert [check.text for check in heartbeat.checks] == ["one", "two"]
+    assert [check.text for check in heartbeat.sections] == ["one", "two"]
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# Desk\n\nNothing yet.\n", "<!-- ## Inbox -->", "\ufeff"])
 def test_a_file_without_sections_has_no_checks(text: str):
-    assert read(text).checks == ()
+    assert read(text).sections == ()
 
 
 def test_line_ends_and_a_byte_order_mark_make_no_difference():
@@ -185,7 +185,7 @@ def places(text: str) -> list[str]:
         heartbeat = read(text.encode("utf-8", "replace"))
     except ConfigError as error:
         return [str(error).split(" ")[0]]
-    assert len({check.name for check in heartbeat.checks}) == len(heartbeat.checks)
+    assert len({check.name for check in heartbeat.sections}) == len(heartbeat.sections)
     return []
 
 

@@ -13,8 +13,9 @@ Nothing runs here: bytes in, checks out, or a ConfigError that names the line.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from wakeful.clock import SECOND, Duration, Microseconds, duration
@@ -51,7 +52,7 @@ class Usual:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Section:
     """One section: what there is to look after, and how often."""
 
     name: str
@@ -67,31 +68,51 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
+class HeartbeatFile:
     """A whole file."""
 
     preamble: str
-    checks: tuple[Check, ...]
+    sections: tuple[Section, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A file that is kept in force: what `app.heartbeat` declares."""
+
+    name: str
+    path: Path
+    usual: Usual
+    checklist: Callable[..., Any] | None
+    deliver: str
+    owner: str | None
+    written_at: str
+
+    def read(self, probes: Collection[str]) -> HeartbeatFile:
+        """The file as it is now. OSError where there is none."""
+        return self.understood(self.path.read_bytes(), probes)
+
+    def understood(self, content: bytes, probes: Collection[str]) -> HeartbeatFile:
+        return read_heartbeat(content, file=str(self.path), usual=replace(self.usual, probes=probes))
 
 
 @dataclass(slots=True)
-class _Section:
+class _Lines:
     title: str
     line: int
     options: dict[str, tuple[str, int]] = field(default_factory=dict)
     text: list[str] = field(default_factory=list)
 
 
-def read_heartbeat(content: bytes, *, file: str, usual: Usual) -> Heartbeat:
+def read_heartbeat(content: bytes, *, file: str, usual: Usual) -> HeartbeatFile:
     """The checks of a file. ConfigError for the first thing that is wrong, with its line."""
     preamble: list[str] = []
-    sections: list[_Section] = []
-    inside: _Section | None = None
+    found: list[_Lines] = []
+    inside: _Lines | None = None
     for number, kind, name, words in _parts(_decoded(content, file)):
         where = f"{file}:{number}"
         if kind == "heading":
-            inside = _Section(words, number)
-            sections.append(inside)
+            inside = _Lines(words, number)
+            found.append(inside)
         elif kind == "option" and inside is not None:
             _enter(inside, name, words, number, where)
         else:
@@ -100,16 +121,36 @@ def read_heartbeat(content: bytes, *, file: str, usual: Usual) -> Heartbeat:
             elif name == "-":
                 raise ConfigError(f'{where}: a heading of a check is written "## {words}", not underlined')
             (preamble if inside is None else inside.text).append(words)
-    checks: dict[str, Check] = {}
-    for section in sections:
-        check = _check(section, file, usual)
-        if (first := checks.get(check.name)) is not None:
+    sections: dict[str, Section] = {}
+    for lines in found:
+        section = _section(lines, file, usual)
+        if (first := sections.get(section.name)) is not None:
             raise ConfigError(
                 f'{file}:{section.line}: there is a section "{first.title}" in line {first.line} already, and both would be '
-                f"check {check.name}: what a check remembers goes by its name. Give one of them another title"
+                f"check {section.name}: what a check remembers goes by its name. Give one of them another title"
             )
-        checks[check.name] = check
-    return Heartbeat(_trimmed(preamble), tuple(checks.values()))
+        sections[section.name] = section
+    return HeartbeatFile(_trimmed(preamble), tuple(sections.values()))
+
+
+def data_of(file: HeartbeatFile, section: Section) -> dict[str, Any]:
+    """What the events of a check carry: all that is needed to do it, wherever that is done."""
+    return {
+        "check": section.name,
+        "title": section.title,
+        "text": section.text,
+        "preamble": file.preamble,
+        "spacing": section.spacing,
+        "timeout": section.timeout,
+        "session": section.session,
+        "probe": section.probe,
+        "command": section.command,
+    }
+
+
+def heartbeat_alarm(app: str, name: str) -> str:
+    """The key of the alarm about a check, by the name of its schedule, or about a file, by the name of its heartbeat."""
+    return f"heartbeat/{app}/{name}"
 
 
 def check_name(title: str) -> str:
@@ -193,51 +234,51 @@ def _without_comments(line: str, *, comment: bool) -> tuple[str, bool]:
     return kept, comment
 
 
-def _enter(section: _Section, name: str, words: str, number: int, where: str) -> None:
+def _enter(lines: _Lines, name: str, words: str, number: int, where: str) -> None:
     if name not in OPTIONS:
         raise ConfigError(
             f'{where}: unknown option "{name}".{did_you_mean(name, OPTIONS)} If it is text, put an empty line above it'
         )
-    if name in section.options:
-        raise ConfigError(f"{where}: {name} is there twice, first in line {section.options[name][1]}")
+    if name in lines.options:
+        raise ConfigError(f"{where}: {name} is there twice, first in line {lines.options[name][1]}")
     if not words:
         raise ConfigError(f"{where}: {name} is empty: give it a value, or remove the line")
-    section.options[name] = words, number
+    lines.options[name] = words, number
 
 
-def _check(section: _Section, file: str, usual: Usual) -> Check:
-    where = f"{file}:{section.line}"
-    name = check_name(section.title)
+def _section(lines: _Lines, file: str, usual: Usual) -> Section:
+    where = f"{file}:{lines.line}"
+    name = check_name(lines.title)
     if not name or len(name) > LONGEST_NAME:
         raise ConfigError(
-            f'{where}: "{section.title[:LONGEST_NAME]}" is no title of a check: it has letters or digits, and at most '
+            f'{where}: "{lines.title[:LONGEST_NAME]}" is no title of a check: it has letters or digits, and at most '
             f"{LONGEST_NAME} of them"
         )
-    probe, command = _probe(section, file, usual)
+    probe, command = _probe(lines, file, usual)
     if probe is None and command is None and not usual.checklist:
         raise ConfigError(
-            f'{where}: section "{section.title}" has no probe, and there is no checklist function that could do it: write '
+            f'{where}: section "{lines.title}" has no probe, and there is no checklist function that could do it: write '
             "`probe: name` under its heading, or app.heartbeat(…, checklist=function)"
         )
-    spacing, schedule = _schedule(section, file, usual)
-    session, _ = section.options.get("session", (usual.session, 0))
-    return Check(
+    spacing, schedule = _schedule(lines, file, usual)
+    session, _ = lines.options.get("session", (usual.session, 0))
+    return Section(
         name,
-        section.title,
-        _trimmed(section.text),
-        section.line,
+        lines.title,
+        _trimmed(lines.text),
+        lines.line,
         schedule,
         spacing,
         session,
-        _timeout(section, file, usual),
+        _timeout(lines, file, usual),
         probe,
         command,
     )
 
 
-def _probe(section: _Section, file: str, usual: Usual) -> tuple[str | None, str | None]:
+def _probe(lines: _Lines, file: str, usual: Usual) -> tuple[str | None, str | None]:
     """The name of a function, or a command line."""
-    words, number = section.options.get("probe", (None, 0))
+    words, number = lines.options.get("probe", (None, 0))
     if words is None:
         return None, None
     where = f"{file}:{number}"
@@ -259,22 +300,22 @@ def _probe(section: _Section, file: str, usual: Usual) -> tuple[str | None, str 
     return None, command
 
 
-def _schedule(section: _Section, file: str, usual: Usual) -> tuple[Microseconds, Schedule]:
+def _schedule(lines: _Lines, file: str, usual: Usual) -> tuple[Microseconds, Schedule]:
     """How often; and whatever cannot be meant is told at the line of the option that says it."""
-    interval, line = section.options.get("every", (usual.every, section.line))
+    interval, line = lines.options.get("every", (usual.every, lines.line))
     chosen: dict[str, Any] = {"tz": usual.tz}
     try:
         schedule = every(interval, **chosen)
         for name, words in (("active", usual.active), ("days", usual.days)):
-            chosen[name], line = section.options.get(name, (words, line))
+            chosen[name], line = lines.options.get(name, (words, line))
             schedule = every(interval, **chosen, overlap="skip")
     except ConfigError as error:
         raise ConfigError(f"{file}:{line}: {error}") from None
     return duration(interval), schedule
 
 
-def _timeout(section: _Section, file: str, usual: Usual) -> Microseconds:
-    words, number = section.options.get("timeout", (None, 0))
+def _timeout(lines: _Lines, file: str, usual: Usual) -> Microseconds:
+    words, number = lines.options.get("timeout", (None, 0))
     if words is None:
         return usual.timeout
     try:
@@ -286,5 +327,5 @@ def _timeout(section: _Section, file: str, usual: Usual) -> Microseconds:
     return span
 
 
-def _trimmed(lines: list[str]) -> str:
-    return "\n".join(line.rstrip() for line in lines).strip("\n")
+def _trimmed(text: list[str]) -> str:
+    return "\n".join(line.rstrip() for line in text).strip("\n")
