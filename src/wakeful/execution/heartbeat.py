@@ -9,7 +9,8 @@ A check that fails is no dead letter: its next beat is its next try. Three failu
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,23 +18,25 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from wakeful.clock import Microseconds, from_datetime, readable
+from wakeful.clock import SECOND, Duration, Microseconds, from_datetime, readable
 from wakeful.clock import to_text as time_text
-from wakeful.errors import Denied, Persistent, StoreError, words_of
+from wakeful.errors import ConfigError, Denied, Persistent, StoreError, words_of
 from wakeful.execution.call import call
-from wakeful.execution.options import MARK, StepOptions, step
+from wakeful.execution.options import MARK, StepOptions, read_duration, step
 from wakeful.execution.probe import ask_command
 from wakeful.execution.run import Run
 from wakeful.model import digest
 from wakeful.stores.base import Alarm
-from wakeful.triggers.heartbeat import Heartbeat, heartbeat_alarm
+from wakeful.triggers.every import every as every_so_often
+from wakeful.triggers.heartbeat import Heartbeat, Usual, heartbeat_alarm
+from wakeful.triggers.schedules import BY_HAND
 from wakeful.values import to_text
 
 FAILURES_BEFORE_ALARM = 3
 SHOWN_OF_A_TEXT = 2_000
 LARGEST_PROCESSED = 64 * 1024
+PROBE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 PROCESSED = "what a check has processed"
-BY_HAND = "by-hand-"  # how the ids of events begin that a person fired
 
 Result = Literal["quiet", "told", "unchanged", "failed", "skipped"]
 
@@ -100,8 +103,69 @@ class Beat:
     reason: str | None = None
 
 
-def agent_of(heartbeat: Heartbeat, probes: Callable[[], dict[str, Callable[..., Any]]]) -> Callable[..., Any]:
-    """The handler behind a heartbeat."""
+def read_declaration(
+    path: Any,
+    *,
+    name: str,
+    every: Duration,
+    active: str | None,
+    days: str | None,
+    tz: str | None,
+    checklist: Any,
+    probes: Any,
+    deliver: Any,
+    owner: str | None,
+    timeout: Duration,
+    commands: bool,
+    where: str,
+) -> Heartbeat:
+    """A heartbeat as a user declares it, checked. What stands in the file is another matter: it may be edited at any time."""
+    if not isinstance(path, str | Path) or not str(path).strip():
+        raise ConfigError(f'{where}: name its file, like "HEARTBEAT.md", not {path!r}')
+    try:
+        every_so_often(every, active=active, days=days, tz=tz)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    limit = read_duration("timeout", timeout, where)
+    if limit is None or limit < SECOND:
+        raise ConfigError(f"{where}: timeout must be at least a second, not {timeout!r}")
+    if checklist is not None and not callable(checklist):
+        raise ConfigError(f"{where}: checklist must be a function of the run and the check, not {checklist!r}")
+    if checklist is not None and not fits(checklist, 2):
+        raise ConfigError(f"{where}: checklist takes (run, check), not {inspect.signature(checklist)}")
+    if not isinstance(probes or {}, Mapping):
+        raise ConfigError(f'{where}: probes must be names and functions, like {{"unread": unread}}, not {probes!r}')
+    for one, function in (probes or {}).items():
+        refuse_probe(one, function, where=where)
+    if not isinstance(deliver, str) or not deliver:
+        raise ConfigError(f'{where}: deliver must be the name of a channel, like "ops", not {deliver!r}')
+    usual = Usual(
+        every, active, days, tz, limit, session=name, checklist=checklist is not None, commands=bool(commands)
+    )
+    return Heartbeat(name, Path(path), usual, checklist, dict(probes or {}), deliver, owner)
+
+
+def refuse_probe(name: Any, function: Any, *, where: str) -> None:
+    """A probe has a name that can stand in a file, and takes its check or nothing."""
+    if not isinstance(name, str) or not PROBE_NAME.fullmatch(name):
+        raise ConfigError(f"{where}: a probe's name is letters, digits, _ . and -, not {name!r}")
+    if not callable(function) or not (fits(function, 0) or fits(function, 1)):
+        raise ConfigError(f"{where}: probe {name} must be a function of its check, or of nothing, not {function!r}")
+
+
+def fits(function: Callable[..., Any], arguments: int) -> bool:
+    """Can it be called with so many?"""
+    try:
+        inspect.signature(function).bind(*[None] * arguments)
+    except TypeError:
+        return False
+    except ValueError:  # a builtin that tells nothing
+        return True
+    return True
+
+
+def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
+    """The handler behind a heartbeat, in an app that has these probes."""
 
     async def beat(run: Run, written: Written) -> Beat:
         memory: Memory = run.state.checks.setdefault(written.check, Memory())
@@ -117,7 +181,7 @@ def agent_of(heartbeat: Heartbeat, probes: Callable[[], dict[str, Callable[..., 
         check.processed = from_json(before)
         memory.ran_at, memory.instant = now, instant
         try:
-            text = await _looked(run, heartbeat, probes(), written, check)
+            text = await _looked(run, heartbeat, {**probes, **heartbeat.probes}, written, check)
             if to_text(check.processed, what=PROCESSED, limit=LARGEST_PROCESSED) == before and check.found is not None:
                 to_text(check.found, what=PROCESSED, limit=LARGEST_PROCESSED)
                 check.processed = check.found
@@ -170,7 +234,7 @@ def failing(name: str, memory: Memory, run: str) -> str:
 
 
 async def _looked(
-    run: Run, heartbeat: Heartbeat, probes: dict[str, Callable[..., Any]], written: Written, check: Check
+    run: Run, heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]], written: Written, check: Check
 ) -> str | None:
     """1. Is there anything to do? 2. Do it; without a checklist what was found is told as it is."""
     if written.probe is not None or written.command is not None:
@@ -190,7 +254,7 @@ async def _looked(
 
 
 async def _found(
-    run: Run, folder: Path, probes: dict[str, Callable[..., Any]], written: Written, check: Check
+    run: Run, folder: Path, probes: Mapping[str, Callable[..., Any]], written: Written, check: Check
 ) -> Any:
     if written.command is not None:
         command = written.command
@@ -205,7 +269,7 @@ async def _found(
         raise Persistent(message)
 
     async def look() -> Any:
-        arguments = (check,) if takes_check(function) else ()
+        arguments = (check,) if fits(function, 1) else ()
         return await call(function, arguments, {}, what=f"probe {written.probe}", limit=written.timeout)
 
     # Its next beat is its next try, unless its own @step says otherwise.
@@ -214,16 +278,10 @@ async def _found(
     return await run.step(look)
 
 
-def takes_check(function: Callable[..., Any]) -> bool:
-    """Does a probe want to see its check?"""
-    return any(
-        one.kind in {one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD, one.VAR_POSITIONAL}
-        for one in inspect.signature(function).parameters.values()
-    )
-
-
 def _as_text(check: Check) -> str:
     """What was found, in words."""
     if check.found is True or check.found is None:
         return check.title
-    return check.found.strip() if isinstance(check.found, str) else to_text(check.found, what=f"what {check.name} found")
+    return (
+        check.found.strip() if isinstance(check.found, str) else to_text(check.found, what=f"what {check.name} found")
+    )

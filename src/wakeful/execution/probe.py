@@ -1,8 +1,8 @@
 """A command that is asked whether there is anything to do.
 
-    ends with 0, and says nothing      there is nothing to do
-    ends with 0, and says something    that is what there is to do
-    ends otherwise                     it failed: nobody knows
+ends with 0, and says nothing      there is nothing to do
+ends with 0, and says something    that is what there is to do
+ends otherwise                     it failed: nobody knows
 """
 
 from __future__ import annotations

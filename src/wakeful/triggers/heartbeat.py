@@ -13,7 +13,7 @@ Nothing runs here: bytes in, checks out, or a ConfigError that names the line.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -82,17 +82,15 @@ class Heartbeat:
     name: str
     path: Path
     usual: Usual
-    checklist: Callable[..., Any] | None
-    deliver: str
-    owner: str | None
-    written_at: str
-
-    def read(self, probes: Collection[str]) -> HeartbeatFile:
-        """The file as it is now. OSError where there is none."""
-        return self.understood(self.path.read_bytes(), probes)
+    checklist: Callable[..., Any] | None = None
+    probes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # beside those of the whole app
+    deliver: str = "log"
+    owner: str | None = None
 
     def understood(self, content: bytes, probes: Collection[str]) -> HeartbeatFile:
-        return read_heartbeat(content, file=str(self.path), usual=replace(self.usual, probes=probes))
+        """The file as it was read, where the app has these probes."""
+        known = {*probes, *self.probes}
+        return read_heartbeat(content, file=str(self.path), usual=replace(self.usual, probes=known))
 
 
 @dataclass(slots=True)
