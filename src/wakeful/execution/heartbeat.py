@@ -60,6 +60,7 @@ class Check:
 class Memory:
     """What is remembered of a check."""
 
+    run: str | None = None
     ran_at: datetime | None = None
     instant: datetime | None = None  # the one it ran for; fired by hand, when it ran
     result: Result | None = None
@@ -97,6 +98,7 @@ class Written:
 class Beat:
     """What became of a beat."""
 
+    heartbeat: str
     check: str
     result: Result
     text: str | None = None
@@ -173,13 +175,13 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
         instant = run.scheduled_for or now
         reason = None if run.event.id.startswith(BY_HAND) else too_soon(memory, instant, now, written.spacing)
         if reason is not None:
-            return Beat(written.check, "skipped", reason=reason)
+            return Beat(heartbeat.name, written.check, "skipped", reason=reason)
         name = f"{heartbeat.name}/{written.check}"
         alarm = heartbeat_alarm(run.app, name)
         check = Check(written.check, written.title, written.text, written.preamble)
         before = to_text(memory.processed, what=PROCESSED)
         check.processed = from_json(before)
-        memory.ran_at, memory.instant = now, instant
+        memory.run, memory.ran_at, memory.instant = run.id, now, instant
         try:
             text = await _looked(run, heartbeat, {**probes, **heartbeat.probes}, written, check)
             if to_text(check.processed, what=PROCESSED, limit=LARGEST_PROCESSED) == before and check.found is not None:
@@ -192,7 +194,7 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
             memory.result, memory.error, memory.failures = "failed", words, memory.failures + 1
             if memory.failures >= FAILURES_BEFORE_ALARM:
                 run.outgoing.alarm = Alarm(run.app, alarm, failing(name, memory, run.id))
-            return Beat(written.check, "failed", reason=words)
+            return Beat(heartbeat.name, written.check, "failed", reason=words)
         if memory.failures >= FAILURES_BEFORE_ALARM:
             run.outgoing.resolves = alarm
         memory.failures, memory.error, memory.processed = 0, None, check.processed
@@ -200,14 +202,14 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
             memory.result, memory.text, memory.told = "quiet", None, None
             asked = written.probe is not None or written.command is not None
             nothing = "its probe found nothing to do" if asked and check.found is None else "there was nothing to tell"
-            return Beat(written.check, "quiet", reason=nothing)
+            return Beat(heartbeat.name, written.check, "quiet", reason=nothing)
         memory.text = text[:SHOWN_OF_A_TEXT]
         if digest(text) == memory.told:
             memory.result = "unchanged"
-            return Beat(written.check, "unchanged", text, f"told at {time_text(from_datetime(memory.told_at or now))}")
+            return Beat(heartbeat.name, written.check, "unchanged", text, f"told at {time_text(from_datetime(memory.told_at or now))}")
         memory.result, memory.told, memory.told_at = "told", digest(text), now
         run.send(heartbeat.deliver, text, subject=written.title)
-        return Beat(written.check, "told", text)
+        return Beat(heartbeat.name, written.check, "told", text)
 
     return beat
 
