@@ -104,3 +104,19 @@ def test_check_reads_the_file(wakeful, folder):
     assert 'HEARTBEAT.md:2: unknown option "evry". Did you mean "every"?' in wakeful("check", "app.py", code=1).err
     (folder / "HEARTBEAT.md").unlink()
     assert "HEARTBEAT.md cannot be read: No such file or directory" in wakeful("check", "app.py", code=1).err
+
+
+def test_a_worker_picks_up_an_edit(wakeful, folder, start):
+    (folder / "app.py").write_text(APP)
+    file = folder / "HEARTBEAT.md"
+    file.write_text(FILE)
+    worker = start("worker", "app.py", "--log-format", "json")
+    worker.wait_for(r'"added":\s*\["heartbeat/mail","heartbeat/disk-space"\]')
+    file.write_text("## Mail\nevry: 2h\n")
+    worker.wait_for(r'HEARTBEAT.md:2: unknown option')
+    assert len(wakeful("heartbeat", "--json").json["checks"]) == 2
+    file.write_text("## Mail\nevery: 3h\n")
+    worker.wait_for(r'"removed":\s*\["heartbeat/disk-space"\]')
+    (mail,) = wakeful("heartbeat", "--json").json["checks"]
+    assert "3 h" in mail["every"]
+    assert wakeful("alarms", "--state", "open", "--json").json["alarms"] == []

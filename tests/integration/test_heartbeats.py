@@ -460,6 +460,20 @@ async def test_a_schedule_of_somebody_else_is_not_taken_over(app: App, file: Pat
         assert await schedules(runtime) == {"heartbeat/disk": "live", "heartbeat/mail": "live"}
 
 
+async def test_checks_that_no_code_declares_any_more_are_an_alarm(new_app: NewApp, file: Path):
+    file.write_text(MAIL)
+    app = new_app()
+    app.heartbeat(file, checklist=Desk())
+    async with working(app):
+        pass
+    async with working(new_app()) as runtime:
+        text = (await alarms(runtime))["heartbeat/app/heartbeat"]
+        assert text.startswith("heartbeat heartbeat has 1 check(s) in the store, and app app does not declare it here")
+        await runtime.schedules.remove("heartbeat/mail", operator="ada")
+    async with working(new_app()) as runtime:
+        assert await alarms(runtime) == {}
+
+
 async def test_a_paused_check_stays_paused_through_an_edit(app: App, file: Path):
     file.write_text(MAIL)
     desk = Desk()

@@ -68,12 +68,32 @@ class Heartbeats(Service):
         self._schedules = schedules
         self._store = store
         self._probes = probes
+        self._noted = False
 
     async def run_once(self) -> float | None:
         """Look at each file, and put what is new in force."""
+        if not self._noted:
+            await self._note_undeclared()
+            self._noted = True
         for watched in self._watched:
             await self._look(watched)
         return LOOK_EVERY if self._watched else None
+
+    async def _note_undeclared(self) -> None:
+        """Checks of a heartbeat that was renamed or removed in the code would never run again, and nobody would know."""
+        declared = {watched.heartbeat.name for watched in self._watched}
+        left: dict[str, list[str]] = {}
+        for stored in await self._schedules.all():
+            if stored.origin == "heartbeat" and stored.agent not in declared:
+                left.setdefault(stored.agent, []).extend([stored.name] if is_there(stored) else [])
+        for name, checks in left.items():
+            key = heartbeat_alarm(self._app, name)
+            text = (
+                f"heartbeat {name} has {len(checks)} check(s) in the store, and app {self._app} does not declare it here: was it "
+                f"renamed or removed? Give it its name back, or remove {', '.join(checks)}: `wakeful schedules remove NAME`"
+            )
+            alarms = [Alarm(self._app, key, text)] if checks else []
+            await self._store.report_heartbeat(ReportHeartbeat(alarms, [] if checks else [key]))
 
     async def _look(self, watched: _Watched) -> None:
         """An editor may be half-way through: what differs is acted upon once two looks find the same."""
