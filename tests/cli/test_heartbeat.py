@@ -75,7 +75,9 @@ def test_no_checks_at_all(wakeful, folder):
     (folder / "app.py").write_text(APP)
     (folder / "HEARTBEAT.md").write_text("# Nothing yet\n")
     wakeful("once", "app.py")
-    assert wakeful("heartbeat").out.startswith("there are no checks here. A heartbeat is declared with app.heartbeat(…)")
+    assert wakeful("heartbeat").out.startswith(
+        "there are no checks here. A heartbeat is declared with app.heartbeat(…)"
+    )
     assert wakeful("heartbeat", "--json").json == {"checks": []}
     assert "A worker" in wakeful("heartbeat", "run", "mail", code=1).err
     assert "has no checks: it does nothing" in wakeful("check", "app.py").out
@@ -113,7 +115,7 @@ def test_a_worker_picks_up_an_edit(wakeful, folder, start):
     worker = start("worker", "app.py", "--log-format", "json")
     worker.wait_for(r'"added":\s*\["heartbeat/mail","heartbeat/disk-space"\]')
     file.write_text("## Mail\nevry: 2h\n")
-    worker.wait_for(r'HEARTBEAT.md:2: unknown option')
+    worker.wait_for(r"HEARTBEAT.md:2: unknown option")
     assert len(wakeful("heartbeat", "--json").json["checks"]) == 2
     file.write_text("## Mail\nevery: 3h\n")
     worker.wait_for(r'"removed":\s*\["heartbeat/disk-space"\]')

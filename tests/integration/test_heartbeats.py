@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.apps import NewApp, pass_time, working
 
+from support.apps import NewApp, pass_time, working
 from wakeful import App, Check, ConfigError, Denied, Run, step
 from wakeful.clock import VirtualClock
 from wakeful.runtime import Runtime
@@ -53,9 +53,13 @@ class Desk:
         return text
 
 
+def put(file: Path, text: str | bytes) -> None:
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
 async def edited(runtime: Runtime, file: Path, text: str | bytes) -> None:
     """An edit, and the looks that it takes."""
-    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    put(file, text)
     await looked(runtime)
 
 
@@ -98,7 +102,7 @@ async def schedules(runtime: Runtime) -> dict[str, str]:
 
 
 async def test_each_section_is_a_check_with_its_own_schedule(app: App, file: Path):
-    file.write_text(f"# Desk\nBe short.\n{MAIL}{DISK}")
+    put(file, f"# Desk\nBe short.\n{MAIL}{DISK}")
     desk = Desk()
     app.heartbeat(file, every="30m", checklist=desk, owner="ops")
     async with working(app) as runtime:
@@ -117,7 +121,7 @@ async def test_each_section_is_a_check_with_its_own_schedule(app: App, file: Pat
 
 
 async def test_a_probe_that_finds_nothing_costs_no_checklist(app: App, file: Path):
-    file.write_text("## Mail\nprobe: unread\n")
+    put(file, "## Mail\nprobe: unread\n")
     mails: list[str] = []
     desk = Desk(mail="two mails")
 
@@ -140,7 +144,7 @@ async def test_a_probe_that_finds_nothing_costs_no_checklist(app: App, file: Pat
 
 
 async def test_a_probe_knows_what_was_processed(app: App, file: Path):
-    file.write_text("## Mail\nprobe: unread\n")
+    put(file, "## Mail\nprobe: unread\n")
     inbox = ["a", "b"]
 
     async def unread(check: Check) -> list[str]:
@@ -155,7 +159,7 @@ async def test_a_probe_knows_what_was_processed(app: App, file: Path):
 
 
 async def test_a_checklist_keeps_what_it_puts_there(app: App, file: Path):
-    file.write_text(MAIL)
+    put(file, MAIL)
     seen: list[Any] = []
 
     async def checklist(run: Run, check: Check) -> None:
@@ -170,7 +174,7 @@ async def test_a_checklist_keeps_what_it_puts_there(app: App, file: Path):
 
 
 async def test_a_command_is_a_probe(app: App, file: Path):
-    file.write_text("## Jobs\nprobe: $ cat jobs; test ! -e broken || { echo no disk >&2; exit 3; }\n")
+    put(file, "## Jobs\nprobe: $ cat jobs; test ! -e broken || { echo no disk >&2; exit 3; }\n")
     app.heartbeat(file)
     async with working(app) as runtime:
         (file.parent / "jobs").write_text("")
@@ -187,7 +191,7 @@ async def test_a_command_is_a_probe(app: App, file: Path):
 
 
 async def test_a_command_that_takes_too_long_is_killed_with_all_it_started(app: App, file: Path):
-    file.write_text("## Jobs\ntimeout: 1s\nprobe: $ sleep 600 & echo $! >child; wait\n")
+    put(file, "## Jobs\ntimeout: 1s\nprobe: $ sleep 600 & echo $! >child; wait\n")
     app.heartbeat(file)
     async with working(app) as runtime:
         await pass_time(runtime, "30m")
@@ -201,7 +205,7 @@ async def test_a_command_that_takes_too_long_is_killed_with_all_it_started(app: 
 
 
 async def test_one_failing_check_does_not_stop_the_others(app: App, file: Path):
-    file.write_text(f"{MAIL}## Disk\nIs it full?\n")
+    put(file, f"{MAIL}## Disk\nIs it full?\n")
     app.heartbeat(file, checklist=Desk(mail=OSError("no mail server"), disk="full"))
     async with working(app) as runtime:
         await pass_time(runtime, "30m")
@@ -210,7 +214,7 @@ async def test_one_failing_check_does_not_stop_the_others(app: App, file: Path):
 
 
 async def test_three_failures_in_a_row_are_an_alarm_until_it_goes_well(app: App, file: Path):
-    file.write_text(MAIL)
+    put(file, MAIL)
     desk = Desk(mail=OSError("no mail server"))
     app.heartbeat(file, checklist=desk)
     async with working(app) as runtime:
@@ -231,7 +235,7 @@ async def test_three_failures_in_a_row_are_an_alarm_until_it_goes_well(app: App,
 
 
 async def test_what_policy_denies_is_no_failure_of_the_check(app: App, file: Path):
-    file.write_text(MAIL)
+    put(file, MAIL)
     app.heartbeat(file, checklist=Desk(mail=Denied("not at night")))
     async with working(app) as runtime:
         await pass_time(runtime, "30m")
@@ -239,26 +243,19 @@ async def test_what_policy_denies_is_no_failure_of_the_check(app: App, file: Pat
 
 
 async def test_nothing_new_is_not_told_again(app: App, file: Path):
-    file.write_text(MAIL)
+    put(file, MAIL)
     desk = Desk()
     app.heartbeat(file, checklist=desk)
     async with working(app) as runtime:
         for said in ("one mail", "one mail", "two mails", " ", None, "two mails"):
             desk.says["mail"] = said
             await pass_time(runtime, "30m")
-        assert [result for _, result in await beats(runtime)] == [
-            "told",
-            "unchanged",
-            "told",
-            "quiet",
-            "quiet",
-            "told",
-        ]
+        assert [result for _, result in await beats(runtime)] == ["told", "unchanged", "told", "quiet", "quiet", "told"]
         assert await messages(runtime) == ["one mail", "two mails", "two mails"]
 
 
 async def test_a_failure_does_not_make_old_news_new(app: App, file: Path):
-    file.write_text(MAIL)
+    put(file, MAIL)
     desk = Desk()
     app.heartbeat(file, checklist=desk)
     async with working(app) as runtime:
@@ -269,7 +266,7 @@ async def test_a_failure_does_not_make_old_news_new(app: App, file: Path):
 
 
 async def test_a_check_that_was_fired_by_hand_is_not_run_again_within_its_spacing(app: App, file: Path):
-    file.write_text(MAIL)
+    put(file, MAIL)
     desk = Desk()
     app.heartbeat(file, checklist=desk)
     async with working(app) as runtime:
@@ -293,7 +290,7 @@ async def test_a_check_that_was_fired_by_hand_is_not_run_again_within_its_spacin
 
 
 async def test_one_that_ran_late_has_just_run(new_app: NewApp, clock: VirtualClock, file: Path):
-    file.write_text(MAIL)
+    put(file, MAIL)
     desk = Desk()
     for by in ("0s", "50m", "10m"):  # 00:30 is made up for at 00:50, and 01:00 is too near to that
         clock.move(by)
@@ -305,7 +302,7 @@ async def test_one_that_ran_late_has_just_run(new_app: NewApp, clock: VirtualClo
 
 
 async def test_an_edit_of_its_spacing_does_not_run_it_again_at_once(app: App, file: Path):
-    file.write_text("## Mail\nevery: 1h\n")
+    put(file, "## Mail\nevery: 1h\n")
     desk = Desk()
     app.heartbeat(file, checklist=desk)
     async with working(app) as runtime:
@@ -318,7 +315,7 @@ async def test_an_edit_of_its_spacing_does_not_run_it_again_at_once(app: App, fi
 
 
 async def test_checks_of_one_session_go_one_at_a_time_and_others_beside_them(app: App, file: Path):
-    file.write_text("## A\n\n## B\n\n## C\nsession: other\n")
+    put(file, "## A\n\n## B\n\n## C\nsession: other\n")
     begun: dict[str, asyncio.Event] = {name: asyncio.Event() for name in "abc"}
     may_go = asyncio.Event()
     at_work: set[str] = set()
@@ -347,7 +344,7 @@ async def test_checks_of_one_session_go_one_at_a_time_and_others_beside_them(app
 
 
 async def test_edits_are_picked_up_and_recorded(app: App, file: Path):
-    file.write_text(f"{MAIL}{DISK}")
+    put(file, f"{MAIL}{DISK}")
     desk = Desk()
     app.heartbeat(file, checklist=desk)
     async with working(app) as runtime:
@@ -370,12 +367,12 @@ async def test_edits_are_picked_up_and_recorded(app: App, file: Path):
 
 
 async def test_a_file_that_is_being_written_is_not_acted_upon(app: App, file: Path):
-    file.write_text(MAIL)
+    put(file, MAIL)
     app.heartbeat(file, checklist=Desk())
     async with working(app) as runtime:
-        file.write_text("")  # an editor is half-way
+        put(file, "")  # an editor is half-way
         await runtime.heartbeats.run_once()
-        file.write_text(f"{MAIL}{DISK}")
+        put(file, f"{MAIL}{DISK}")
         await runtime.heartbeats.run_once()
         assert await schedules(runtime) == {"heartbeat/mail": "live"}
         await runtime.heartbeats.run_once()
@@ -383,7 +380,7 @@ async def test_a_file_that_is_being_written_is_not_acted_upon(app: App, file: Pa
 
 
 async def test_an_empty_file_does_nothing(app: App, file: Path):
-    file.write_text("# Nothing to look after yet\n")
+    put(file, "# Nothing to look after yet\n")
     app.heartbeat(file, checklist=Desk())
     async with working(app) as runtime:
         await pass_time(runtime, "1h")
@@ -397,7 +394,10 @@ Damage = Callable[[Path], object]
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda file: file.write_text(f"{MAIL}## Disk\nevry: 1h\n"), ':4: unknown option "evry". Did you mean "every"?'),
+        (
+            lambda file: file.write_text(f"{MAIL}## Disk\nevry: 1h\n"),
+            ':4: unknown option "evry". Did you mean "every"?',
+        ),
         (lambda file: file.write_bytes(b"## Mail\n\xff"), ":2: byte 9 of the file (0xff) is not UTF-8"),
         (lambda file: file.unlink(), " cannot be read: No such file or directory"),
     ],
@@ -406,7 +406,7 @@ async def test_a_broken_edit_leaves_the_last_good_version_in_force(
     new_app: NewApp, file: Path, damage: Damage, words: str
 ):
     desk = Desk()
-    file.write_text(MAIL)
+    put(file, MAIL)
     app = new_app()
     app.heartbeat(file, checklist=desk)
     async with working(app) as runtime:
@@ -436,7 +436,7 @@ async def test_a_file_that_was_never_there_is_an_alarm(app: App, file: Path):
 
 
 async def test_the_alarm_of_a_check_that_is_removed_is_over(app: App, file: Path):
-    file.write_text(MAIL)
+    put(file, MAIL)
     app.heartbeat(file, checklist=Desk(mail=OSError("away")))
     async with working(app) as runtime:
         for _ in range(3):
@@ -461,7 +461,7 @@ async def test_a_schedule_of_somebody_else_is_not_taken_over(app: App, file: Pat
 
 
 async def test_checks_that_no_code_declares_any_more_are_an_alarm(new_app: NewApp, file: Path):
-    file.write_text(MAIL)
+    put(file, MAIL)
     app = new_app()
     app.heartbeat(file, checklist=Desk())
     async with working(app):
@@ -475,7 +475,7 @@ async def test_checks_that_no_code_declares_any_more_are_an_alarm(new_app: NewAp
 
 
 async def test_a_paused_check_stays_paused_through_an_edit(app: App, file: Path):
-    file.write_text(MAIL)
+    put(file, MAIL)
     desk = Desk()
     app.heartbeat(file, checklist=desk)
     async with working(app) as runtime:
@@ -486,13 +486,13 @@ async def test_a_paused_check_stays_paused_through_an_edit(app: App, file: Path)
 
 
 async def test_processes_with_the_same_file_do_not_fight(new_app: NewApp, file: Path):
-    file.write_text(f"{MAIL}{DISK}")
+    put(file, f"{MAIL}{DISK}")
     desk = Desk()
     first, second = new_app(), new_app()
     for app in (first, second):
         app.heartbeat(file, checklist=desk)
     async with working(first) as one, working(second) as other:
-        file.write_text("## Mail\nAnswer everything.\n\n## News\n")
+        put(file, "## Mail\nAnswer everything.\n\n## News\n")
         for _ in range(2):
             await asyncio.gather(one.heartbeats.run_once(), other.heartbeats.run_once())
         assert await alarms(one) == {}
@@ -506,7 +506,7 @@ async def test_processes_with_the_same_file_do_not_fight(new_app: NewApp, file: 
 
 
 async def test_a_beat_whose_process_dies_is_done_again_and_told_once(new_app: NewApp, file: Path, clock: VirtualClock):
-    file.write_text("## Mail\nprobe: unread\n")
+    put(file, "## Mail\nprobe: unread\n")
     asked: list[str] = []
     begun, never = asyncio.Event(), asyncio.Event()
 
@@ -541,7 +541,7 @@ async def test_a_beat_whose_process_dies_is_done_again_and_told_once(new_app: Ne
 
 
 async def test_a_probe_with_its_own_attempts_keeps_them(app: App, file: Path):
-    file.write_text("## Mail\nprobe: unread\n")
+    put(file, "## Mail\nprobe: unread\n")
     tries: list[int] = []
 
     @app.probe
@@ -559,7 +559,7 @@ async def test_a_probe_with_its_own_attempts_keeps_them(app: App, file: Path):
 
 
 async def test_a_checklist_that_returns_something_else_failed(app: App, file: Path):
-    file.write_text(MAIL)
+    put(file, MAIL)
     app.heartbeat(file, checklist=Desk(mail={"text": "hello"}))
     async with working(app) as runtime:
         await pass_time(runtime, "30m")

@@ -63,6 +63,8 @@ class Memory:
     run: str | None = None
     ran_at: datetime | None = None
     instant: datetime | None = None  # the one it ran for; fired by hand, when it ran
+    by_hand: bool = False
+    rhythm: str | None = None  # by which it ran
     result: Result | None = None
     text: str | None = None  # what it said last, or the beginning of that
     told: str | None = None  # a digest of what was told last, unless it was quiet since
@@ -88,6 +90,7 @@ class Written:
     spacing: Microseconds
     timeout: Microseconds
     session: str
+    rhythm: str
     text: str = ""
     preamble: str = ""
     probe: str | None = None
@@ -173,7 +176,8 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
         memory: Memory = run.state.checks.setdefault(written.check, Memory())
         now = run.now()
         instant = run.scheduled_for or now
-        reason = None if run.event.id.startswith(BY_HAND) else too_soon(memory, instant, now, written.spacing)
+        by_hand = run.event.id.startswith(BY_HAND)
+        reason = None if by_hand else too_soon(memory, written, instant, now)
         if reason is not None:
             return Beat(heartbeat.name, written.check, "skipped", reason=reason)
         name = f"{heartbeat.name}/{written.check}"
@@ -182,6 +186,7 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
         before = to_text(memory.processed, what=PROCESSED)
         check.processed = from_json(before)
         memory.run, memory.ran_at, memory.instant = run.id, now, instant
+        memory.by_hand, memory.rhythm = by_hand, written.rhythm
         try:
             text = await _looked(run, heartbeat, {**probes, **heartbeat.probes}, written, check)
             if to_text(check.processed, what=PROCESSED, limit=LARGEST_PROCESSED) == before and check.found is not None:
@@ -206,7 +211,13 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
         memory.text = text[:SHOWN_OF_A_TEXT]
         if digest(text) == memory.told:
             memory.result = "unchanged"
-            return Beat(heartbeat.name, written.check, "unchanged", text, f"told at {time_text(from_datetime(memory.told_at or now))}")
+            return Beat(
+                heartbeat.name,
+                written.check,
+                "unchanged",
+                text,
+                f"told at {time_text(from_datetime(memory.told_at or now))}",
+            )
         memory.result, memory.told, memory.told_at = "told", digest(text), now
         run.send(heartbeat.deliver, text, subject=written.title)
         return Beat(heartbeat.name, written.check, "told", text)
@@ -214,17 +225,20 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
     return beat
 
 
-def too_soon(memory: Memory, instant: datetime, now: datetime, spacing: Microseconds) -> str | None:
-    """Why a check is not run again yet. Its instants have its spacing between them, unless it was edited or fired by hand
-    meanwhile; and one that ran so late that the next instant is near has just run.
+def too_soon(memory: Memory, written: Written, instant: datetime, now: datetime) -> str | None:
+    """Why a check is not run again yet. The instants of one rhythm are as far apart as they are, on the day of a clock change
+    too; but one that was fired by hand or edited meanwhile keeps its whole spacing, and one that ran so late that the next instant
+    is near has just run.
     """
     if memory.ran_at is None or memory.instant is None:
         return None
-    apart = timedelta(microseconds=spacing)
+    apart = timedelta(microseconds=written.spacing)
+    in_step = not memory.by_hand and memory.rhythm == written.rhythm
     # A clock that was set back by more than that would keep it from running for as long.
-    if -apart < instant - memory.instant < apart or -apart < now - memory.ran_at < apart / 2:
+    too_near = not in_step and -apart < instant - memory.instant < apart
+    if too_near or -apart < now - memory.ran_at < apart / 2:
         ran_at = time_text(from_datetime(memory.ran_at))
-        return f"it ran at {ran_at}, and does so once in {readable(spacing)}"
+        return f"it ran at {ran_at}, and does so once in {readable(written.spacing)}"
     return None
 
 

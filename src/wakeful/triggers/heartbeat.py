@@ -141,6 +141,7 @@ def data_of(file: HeartbeatFile, section: Section) -> dict[str, Any]:
         "spacing": section.spacing,
         "timeout": section.timeout,
         "session": section.session,
+        "rhythm": section.schedule.describe(),
         "probe": section.probe,
         "command": section.command,
     }
