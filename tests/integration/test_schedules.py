@@ -285,3 +285,14 @@ async def test_an_agent_can_have_both_a_schedule_and_events(app: App):
         await pass_time(runtime, "10m")
     assert [run.scheduled_for is None for run in runs] == [True, False]
     assert from_datetime(runs[1].scheduled_for or START) == from_datetime(START) + 570_000_000
+
+
+async def test_what_became_of_instants_is_kept_as_long_as_the_runs(new_app: NewApp):
+    app = new_app(retention="1d")
+    noting(app, every("1h"))
+    async with working(app) as runtime:
+        for _ in range(30):
+            await pass_time(runtime, "1h")
+        await runtime.housekeeper.run_once()
+        assert [row[1] for row in await ledger(runtime)][:2] == ["07:00", "08:00"]
+        assert len(await ledger(runtime)) == 24
