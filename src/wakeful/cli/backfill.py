@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_logs, add_store, app_and, operator_of
-from wakeful.cli.carrying import ProgressLine, number, refuse_many, said_stop
+from wakeful.cli.carrying import ProgressLine, number, said_stop
 from wakeful.cli.life import Stopping, live
 from wakeful.cli.opening import sending
 from wakeful.cli.redo import rate
@@ -16,7 +16,6 @@ from wakeful.clock import read_moment, to_text
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.operations import backfill as filling
 from wakeful.operations.pace import Pace, shown_rate
-from wakeful.operations.redo import MANY
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -34,7 +33,7 @@ def declare(parser: Parser) -> None:
     parser.add_argument("--to", dest="until", metavar="TIME", default="now", help="and before then (default now)")
     parser.add_argument("--schedule", metavar="NAME", help="which one, where the agent has several")
     parser.add_argument("--plan", action="store_true", help="only say what would be done")
-    parser.add_argument("--yes", action="store_true", help=f"also when there are more than {MANY:,}")
+    parser.add_argument("--yes", action="store_true", help=f"also when there are more than {filling.MANY:,}")
     parser.add_argument(
         "--rate", metavar="N/s", type=rate, default=None, help="so many at most, like 10/m (default: as they get done)"
     )
@@ -65,7 +64,9 @@ async def _backfill(app: App, arguments: argparse.Namespace, stopping: Stopping)
         plan = await filling.plan_backfill(runtime.store, chosen)
         if arguments.plan:
             return _show_plan(arguments, chosen, plan)
-        refuse_many(arguments, plan.new, "instants")
+        if plan.new > filling.MANY and not arguments.yes:
+            message = f"{number(plan.new, 'instant')} are more than {filling.MANY:,}: look at --plan, and add --yes if you mean it"
+            raise UsageError(message)
         line, pace = ProgressLine(), Pace(arguments.rate, stopping.asked)
         await _tell_if_alone(runtime, arguments, plan)
         try:

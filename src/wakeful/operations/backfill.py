@@ -32,6 +32,7 @@ from wakeful.triggers.scheduler import source_of
 # So many of ours may wait to be started while others work: whatever comes in meanwhile waits for no more than these.
 AHEAD = 5
 LOOK_EVERY = 0.25
+MANY = 1_000  # more than these are not done without another word
 HAVE_A_RUN = frozenset({"fired", "superseded"})
 
 Arriving = Callable[[StoredSchedule, Schedule, Firing], Arrival]
