@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from support.apps import NewApp, pass_time, working
+from support.apps import FOREVER, NewApp, pass_time, working
 from wakeful import App, Run, on
 from wakeful.clock import VirtualClock, from_datetime, to_text
 from wakeful.errors import NotFound
@@ -18,6 +19,8 @@ from wakeful.operations.backfill import Backfill, BackfillPlan, Outcome, fill, p
 from wakeful.operations.pace import Pace
 from wakeful.policy.decide import ALLOWED
 from wakeful.runtime import Runtime
+from wakeful.stores.backfill import FillInstants
+from wakeful.stores.journal import Died
 from wakeful.testing.waiting import until
 from wakeful.triggers.every import every
 from wakeful.triggers.schedule import Schedule
@@ -134,6 +137,47 @@ async def test_two_at_once_do_each_instant_once(new_app: NewApp):
         assert sum(one.made for one in outcomes) == 8
         assert len(await ledger(runtime)) == 8
     assert len(runs) == 8
+
+
+async def test_a_worker_elsewhere_hears_of_it(new_app: NewApp):
+    app, outside = new_app(), new_app()
+    runs = noting(app, every("1h"))
+    noting(outside, every("1h"))
+    async with working(app), working(outside, worker=False) as runtime:
+        await go(runtime, await chosen(runtime, hour(7), hour(10)))
+        await until(lambda: len(runs) == 3)
+
+
+@pytest.mark.parametrize("point", ["before", "within", "after"])
+async def test_whoever_dies_in_the_middle_has_done_a_batch_or_not(new_app: NewApp, point: str):
+    """Died at each side of the commit: the same command again does what is left, and no instant twice."""
+    batches = 0
+
+    def probe(where: str, requests: Sequence[Any]) -> None:
+        nonlocal batches
+        filling_some = any(type(one) is FillInstants for one in requests)
+        batches += filling_some and where == "before"
+        if filling_some and where == point and batches == 2:
+            raise Died
+
+    app = new_app()
+    runs = noting(app, every("1h"))
+    doomed = Runtime(new_app(), probe=probe, lease=FOREVER)
+    await doomed.open(migrate=True)
+    async with working(app) as runtime:
+        one = await chosen(runtime, hour(0), hour(12))
+        plan = await plan_backfill(runtime.store, one)
+        dying = asyncio.ensure_future(fill(doomed.store, one, plan, runtime.scheduler.arrival, operator="ada"))
+        await until(doomed.store.journal.is_dead)
+        dying.cancel()
+        await asyncio.wait([dying])
+        await doomed.die()
+        before, after = await go(runtime, one)
+        await runtime.drain()
+        assert before.done == (2 * filling.AHEAD if point == "after" else filling.AHEAD)
+        assert after.made == 12 - before.done
+        assert [row[0] for row in await ledger(runtime)] == ["fired"] * 12
+    assert len(set(shown(runs))) == len(runs) == 12
 
 
 async def test_what_the_schedule_has_not_settled_is_left_to_it(app: App, clock: VirtualClock):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -272,6 +273,29 @@ async def test_a_cancelled_run_takes_it_along(app: App, gate: Gate):
     assert (again["state"], again["output"]["stdout"]) == ("done", "through\n")
 
 
+async def test_one_that_is_cancelled_while_it_begins_does_not_go_on(
+    app: App, gate: Gate, monkeypatch: pytest.MonkeyPatch
+):
+    """The order comes when the program is there and nobody listens to it yet."""
+    listening = asyncio.open_connection
+
+    async def later(**options: Any) -> Any:
+        await gate.reached()
+        await cancel(runtime, receipt)
+        await until(lambda: runtime.worker.in_flight[0].interrupted)
+        return await listening(**options)
+
+    app.command("report", on("go"), gate.line)
+    async with working(app, worker=False) as runtime:
+        receipt = await app.emit("go")
+        await runtime.start()
+        monkeypatch.setattr(asyncio, "open_connection", later)
+        run = await ended(runtime, receipt)
+    ((pid, _),) = gate.began()
+    assert run["state"] == "cancelled"
+    assert is_gone(pid)
+
+
 async def test_a_worker_that_stops_ends_it_and_nobody_runs_it_again(new_app: NewApp, gate: Gate):
     async def stop_in_the_middle(app: App) -> tuple[Receipt, int]:
         async with working(app, grace=0.0):
@@ -396,6 +420,7 @@ async def test_it_ends_before_the_lease_can(app: App, gate: Gate):
         ({"attemps": 3}, 'Did you mean "attempts"?'),
         ({"trigger": "go"}, "is not a trigger"),
         ({"name": "a b"}, "name"),
+        ({"name": None}, "give it a name"),
     ],
 )
 def test_what_cannot_be_is_refused_where_it_is_written(given: dict[str, Any], words: str):

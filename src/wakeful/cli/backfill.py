@@ -94,7 +94,9 @@ async def _backfill(app: App, arguments: argparse.Namespace, stopping: Stopping)
 
 
 async def _chosen(runtime: Runtime, arguments: argparse.Namespace) -> filling.Backfill:
-    """The schedule, as it is stored. One that only the code knows of is stored now, as the first `serve` would."""
+    """The schedule, as it is stored. One that only the code knows of is stored now, as the first `serve` would, but not for
+    a plan: that changes nothing.
+    """
     now, _ = await runtime.store.next_schedule(runtime.app.name)
     try:
         since, until = (read_moment(text, now=now) for text in (arguments.since, arguments.until))
@@ -104,7 +106,9 @@ async def _chosen(runtime: Runtime, arguments: argparse.Namespace) -> filling.Ba
         words = f"--from {arguments.since} ({to_text(since)}) is not before --to {arguments.until} ({to_text(until)})"
         raise UsageError(f"backfill: {words}")
     stored = await runtime.schedules.all()
-    if arguments.agent not in {one.agent for one in stored}:
+    if arguments.agent not in {one.agent for one in stored} and arguments.plan:
+        stored = filling.declared(runtime.app.name, runtime.app.agents, now=now)
+    elif arguments.agent not in {one.agent for one in stored}:
         await runtime.schedules.enter(runtime.agents)
         stored = await runtime.schedules.all()
     schedule = filling.choose(stored, arguments.agent, arguments.schedule)

@@ -172,6 +172,7 @@ class Program:
         self._line: asyncio.StreamWriter | None = None
         self._minder: subprocess.Popen[bytes] | None = None
         self._streams = {"stdout": Tail(), "stderr": Tail()}
+        self._readers: list[asyncio.Task[None]] = []
 
     def output(self) -> dict[str, Any]:
         """What is kept of it."""
@@ -186,19 +187,22 @@ class Program:
     async def run(self, limit: Microseconds | None) -> None:
         """To its end. CommandFailed unless that is a good one; however this is left, the program is over then."""
         async with contextlib.AsyncExitStack() as stack:
-            readers = await self._start(stack)
+            starting = asyncio.ensure_future(self._start(stack))
             try:
+                await asyncio.shield(starting)
                 why = await self._wait(limit)
                 if why is not None:
                     await self._end(0.0 if isinstance(why, Unsure) else GRACE)
             except asyncio.CancelledError:
+                await starting  # what is half begun could not be ended
                 await self._end(GRACES.get(self._run.interrupted or "", GRACE))
                 raise
             finally:
-                await asyncio.wait(readers, timeout=OUTPUT_ENDS_WITHIN)
+                if self._readers:
+                    await asyncio.wait(self._readers, timeout=OUTPUT_ENDS_WITHIN)
             self._judge(why)
 
-    async def _start(self, stack: contextlib.AsyncExitStack) -> list[asyncio.Task[None]]:
+    async def _start(self, stack: contextlib.AsyncExitStack) -> None:
         ours, theirs = socket.socketpair()
         ends = {name: os.pipe() for name in self._streams}
         try:
@@ -228,7 +232,7 @@ class Program:
         stack.callback(self._line.close)
         self._told = asyncio.ensure_future(self._hear(reader))
         stack.callback(self._told.cancel)
-        return [await self._follow(name, ends[name][0], stack) for name in self._streams]
+        self._readers = [await self._follow(name, ends[name][0], stack) for name in self._streams]
 
     async def _hear(self, line: asyncio.StreamReader) -> dict[str, Any]:
         """How it ended, as its minder tells it; nothing, if that one was killed."""
@@ -401,6 +405,9 @@ def read_command(
 ) -> Command:
     """What was given to `app.command`, checked."""
     where = f"command {name} ({written_at})"
+    if not isinstance(name, str) or not name:
+        message = f'{where}: give it a name first, like app.command("report", …)'
+        raise ConfigError(message)
     if not isinstance(repeatable, bool):
         message = f"{where}: repeatable must be True or False, not {repeatable!r}"
         raise ConfigError(message)

@@ -10,12 +10,12 @@ same again. Behind everything else means: the lowest priority, and only a few of
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Protocol
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.errors import ConfigError, NotFound, did_you_mean
@@ -28,6 +28,7 @@ from wakeful.stores.base import AcceptEvents, RecordOperation
 from wakeful.stores.timing import Fired, Firing, StoredSchedule
 from wakeful.triggers.schedule import Schedule, instants, read_definition
 from wakeful.triggers.scheduler import source_of
+from wakeful.triggers.schedules import code_schedules
 
 # So many of ours may wait to be started while others work: whatever comes in meanwhile waits for no more than these.
 AHEAD = 5
@@ -110,6 +111,17 @@ class Outcome:
     made: int = 0  # runs
     done: int = 0  # found done, by somebody else meanwhile
     denied: int = 0
+
+
+def declared(app: str, agents: Mapping[str, Any], *, now: Microseconds) -> list[StoredSchedule]:
+    """The schedules of the code as they would be stored, for one that was never at work."""
+    return [
+        StoredSchedule(
+            *(0, app, name, agent, "code", "live", 1, to_json(schedule.definition()).decode(), None, owner),
+            *(schedule.rule.next(now), None, None, None, None, None, None, now, now, "code"),
+        )
+        for name, (agent, schedule, owner) in code_schedules(agents).items()
+    ]
 
 
 def choose(schedules: list[StoredSchedule], agent: str, name: str | None) -> StoredSchedule:
