@@ -12,6 +12,7 @@ from support.apps import NewApp, pass_time, working
 from wakeful import App, ConfigError, Run, on
 from wakeful.clock import VirtualClock, from_datetime, to_text
 from wakeful.runtime import Runtime
+from wakeful.stores.base import ChangePause
 from wakeful.triggers.at import at
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.cron import cron
@@ -200,6 +201,14 @@ class TestOverlap:
             await pass_time(runtime, "10m")
             states = {one["state"] for one in (await runtime.reader.runs(agent="note"))["runs"]}
             assert states == {"waiting", "cancelled"}
+
+    async def test_one_that_has_not_started_is_superseded(self, app: App):
+        self.holding(app, "replace")
+        async with working(app) as runtime:
+            await runtime.store.change_pause(ChangePause("app", "note", paused=True, operator="ada"))
+            await pass_time(runtime, "10m")
+            await pass_time(runtime, "10m")
+            assert await ledger(runtime) == [("superseded", "00:10", "00:10", 1), ("fired", "00:20", "00:20", 1)]
 
 
 async def test_an_edit_loses_no_instant_and_doubles_none(app: App):
