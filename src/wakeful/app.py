@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pydantic import TypeAdapter
 from wakeful.clock import Clock, Duration
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.circuits import Circuit, read_circuits
+from wakeful.execution.command import Command, agent_options, read_command
 from wakeful.execution.options import AgentOptions, location, name_of, read_duration, read_options
 from wakeful.execution.versions import version_of
 from wakeful.intake.flow import FlowPlan, plan_flow
@@ -78,6 +80,7 @@ class Agent:
             "state": None if self.options.state is None else self.options.state.__name__,
             "version": version_of(self.function, self.options),
             "written_at": self.written_at,
+            **({"command": self.function.shown} if isinstance(self.function, Command) else {}),
         }
 
 
@@ -289,6 +292,38 @@ class App:
             raise ConfigError(message)
         self.probes[name] = function
         return function
+
+    def command(
+        self,
+        name: str,
+        trigger: Trigger | Sequence[Trigger],
+        command: str | Sequence[str],
+        *,
+        timeout: Duration | None = None,
+        cwd: str | Path | None = None,
+        environment: Mapping[str, Secret] | None = None,
+        repeatable: bool = False,
+        **options: Any,
+    ) -> None:
+        """Declare a program as an agent: `app.command("report", cron("0 6 * * *"), ["python", "run_agent.py"])`.
+
+        A list is started as it is, a text by the shell, as in a crontab. Its output is the exit code, stdout and stderr;
+        another exit code than 0 is a failure. `repeatable`: it may be run again by itself after a crash in the middle.
+        Further options are those of an agent; `attempts` is 1 unless told otherwise.
+        """
+        caller = sys._getframe(1)  # noqa: SLF001 a command has no function that would tell where it is written
+        handler = read_command(
+            name,
+            command,
+            written_at=f"{caller.f_code.co_filename}:{caller.f_lineno}",
+            timeout=timeout,
+            cwd=cwd,
+            environment=environment,
+            repeatable=repeatable,
+            withheld=[key.name for key in self.encryption or () if isinstance(key, Env)],
+        )
+        triggers = tuple(trigger) if isinstance(trigger, list | tuple) else (cast("Trigger", trigger),)
+        self.agent(*triggers, name=name, **agent_options(handler, options))(handler)
 
     async def emit(
         self,

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "circuits": ("circuits", "list dependencies that are or were down; close a circuit by hand"),
     "locks": ("locks", "list the locks that runs have now"),
     "replay": ("redo", "do again what failed, or with --again what went well"),
+    "backfill": ("backfill", "do instants of a schedule that are over, after a count"),
     "fork": ("fork", "do a run again from a step on, with what was finished before it"),
     "cancel": ("cancel", "stop runs at their next step, and undo what they did"),
     "dead": ("redo", "list dead letters by error; show, replay or discard them"),

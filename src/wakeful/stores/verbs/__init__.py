@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wakeful.stores.backfill import FillInstants
 from wakeful.stores.base import (
     AcceptEvents,
     AnswerApproval,
@@ -57,6 +58,7 @@ from wakeful.stores.base import (
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.timing import ChangeSchedule, FireSchedule, SettleOccurrences
 from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.verbs.backfill import fill_instants
 from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
 from wakeful.stores.verbs.change import note_changes
 from wakeful.stores.verbs.circuits import change_circuits
@@ -113,6 +115,7 @@ VERBS: dict[type, Verb] = {
     ChangeSchedule: change_schedules,
     SettleOccurrences: settle_occurrences,
     FireSchedule: fire_schedules,
+    FillInstants: fill_instants,
     AcceptEvents: accept_events,
     AnswerApproval: answer_approvals,
     LookAgain: look_again,
