@@ -22,6 +22,7 @@ WakefulError
     │   ├── StepTimeout    a step's own time limit ran out
     │   ├── LockTimeout    a lock was not free in time
     │   ├── LockLost       a step was committed under a lock that was let go before: nothing was written
+    │   ├── CommandFailed  a program of app.command ended with another exit code than 0, too late, or not at all
     │   └── Stuck          the run made no progress for too long, and was interrupted
     ├── Persistent         will not work again: dead at once
     │   ├── InvalidData         the event's data does not fit the handler's model
@@ -35,6 +36,7 @@ WakefulError
     │   ├── TimedOut            what a run waited for did not come in time
     │   ├── ChildFailed         a run that was called with run.call did not end well
     │   ├── UnknownChannel      run.send to a channel that nobody declared
+    │   ├── CommandInterrupted  nobody knows whether a program of app.command finished
     │   ├── InvalidState        what is stored as an agent's state does not fit its model
     │   └── StepFailed          a stored error whose own class cannot be found any more
     └── Denied             policy, or the code itself, says no: no retry, recorded as a policy outcome
@@ -167,6 +169,10 @@ class Stuck(Transient):
     """No step, no log line and no other sign of progress for longer than `stuck_after`: the attempt was interrupted."""
 
 
+class CommandFailed(Transient):
+    """A program of `app.command` could not be started, took too long, or ended with another exit code than 0."""
+
+
 class Persistent(Failure):
     """Trying again would fail the same way."""
 
@@ -213,6 +219,10 @@ class ChildFailed(Persistent):
 
 class UnknownChannel(Persistent):
     """run.send to a channel that nobody declared."""
+
+
+class CommandInterrupted(Persistent):
+    """A program of `app.command` was under way when its process died or stopped: nobody knows whether it finished."""
 
 
 class InvalidState(Persistent):

@@ -2,7 +2,7 @@
 
 store ─ journal ─┬─ door (intake)
                  ├─ worker ─ executor ─ run
-                 ├─ scheduler ─ schedules
+                 ├─ scheduler ─ schedules ─ heartbeats
                  ├─ courier ─ channels
                  ├─ membership (lease), reaper and housekeeper
                  ├─ watcher ─ facts, ping
@@ -52,6 +52,7 @@ from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import Database, DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
+from wakeful.triggers.heartbeats import Heartbeats
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.scheduler import Scheduler
 from wakeful.triggers.schedules import Schedules
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 
 FULL_AGAIN_AFTER = 60.0
 LAST_ALARMS_TAKE_AT_MOST = 2.0
+INNER = "wakeful."
 # Whoever has just started fires what is due first, and need not raise an alarm about it.
 FIRST_LOOK_AFTER = 5.0
 
@@ -113,6 +115,8 @@ class Runtime:
         self.reader = Reader(self.database)
         self.log = structlog.get_logger("wakeful").bind(app=app.name)
         agents = self.agents = app.everything
+        # Whoever only watches does what Wakeful itself needs done, like telling people of alarms, and nothing of the app's own.
+        here = {name: one for name, one in app.inner.items() if name.startswith(INNER)} if watching else agents
         self.door = Door(
             app.name,
             # A schedule addresses its agent itself.
@@ -133,7 +137,7 @@ class Runtime:
             lease=lease,
             on_lost=self._lost,
             app=None if watching else app.name,
-            limits=limits_of(app.inner if watching else agents),
+            limits=limits_of(here),
         )
         self.circuits = Circuits(app.name, app.circuits, self.store, time_passes=clock.for_database() is None)
         self.surroundings = Surroundings(
@@ -167,7 +171,7 @@ class Runtime:
         )
         self.worker = Worker(
             app.name,
-            app.inner if watching else agents,
+            here,
             self.store,
             Executor(self.store, self.surroundings, from_envelope),
             lambda: self.membership.process,
@@ -192,15 +196,13 @@ class Runtime:
             pause=PAUSE if clock.for_database() is None else 0,
         )
         self.scheduler = Scheduler(
-            app.name,
-            self.store,
-            self.door.arrive,
-            app.inner if watching else agents,
-            alarm=self.alarm,
-            time_passes=clock.for_database() is None,
+            app.name, self.store, self.door.arrive, here, alarm=self.alarm, time_passes=clock.for_database() is None
         )
         self.schedules = Schedules(
             app.name, self.store, arrive=self.door.arrive, agents=agents, changed=self.scheduler.wake
+        )
+        self.heartbeats = Heartbeats(
+            app.name, list(app.heartbeats.values()), self.schedules, self.store, probes=app.probes
         )
         self.watching = watching
         url = app.ping or ping_url()
@@ -240,6 +242,7 @@ class Runtime:
         if not self.watching:
             await self.schedules.enter(self.agents)
             await self._enter_expectations()
+            await self.heartbeats.run_once()
         await self.reaper.run_once()
         await self.circuits.run_once()
         await self.worker.start()
@@ -255,6 +258,8 @@ class Runtime:
         if not self.watching:
             await self.housekeeper.start()
         await self.scheduler.start()
+        if self.app.heartbeats and not self.watching and self.clock.for_database() is None:  # as with the watchdog
+            await self.heartbeats.start()
         if watch and self.clock.for_database() is None:
             await self.watcher.start()
         await self._note_agents_not_loaded()
@@ -272,6 +277,7 @@ class Runtime:
             self._working = False
             self.worker.claim_nothing_more()
             await self.watcher.stop()
+            await self.heartbeats.stop()
             await self.scheduler.stop()
             await self.housekeeper.stop()
             await self.reaper.stop()
@@ -301,6 +307,7 @@ class Runtime:
         self._working = False
         self.store.journal.die()
         await self.watcher.stop()
+        await self.heartbeats.stop()
         await self.scheduler.stop()
         await self.housekeeper.stop()
         await self.reaper.stop()

@@ -124,6 +124,7 @@ class Run:
         self.stuck_in: str | None = None
         self._under_way: list[str] = []  # steps, actions and transactions
         self.interrupted: Interruption | None = None
+        self.cut_off: Exception | None = None  # the interruption ended something that may not be done again by itself
         self.to_stop: CancelAsked | None = None
         self.asked: set[str] | None = None  # which steps, where somebody wants to know
 

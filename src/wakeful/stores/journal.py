@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from wakeful.errors import ClaimLost, StoreUnavailable
+from wakeful.stores.backfill import FillInstants
 from wakeful.stores.base import (
     AcceptEvents,
     AnswerApproval,
@@ -75,7 +76,18 @@ ENDS_A_RUN = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun, FinishCancelle
 WORTH_STORING = frozenset({SaveSteps, SaveEffect})
 # What may bring a run what it waited for: who it was is only known afterwards.
 MAY_WAKE = frozenset(
-    {AcceptEvents, FinishRun, CommitRun, CloseRun, LeaveRun, AnswerApproval, LookAgain, SettleOccurrences, FireSchedule}
+    {
+        AcceptEvents,
+        FinishRun,
+        CommitRun,
+        CloseRun,
+        LeaveRun,
+        AnswerApproval,
+        LookAgain,
+        SettleOccurrences,
+        FireSchedule,
+        FillInstants,
+    }
 )
 # What a person did, from wherever that was: anybody may have work now.
 BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery, ChangePause, CancelRun, ForkRun)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import structlog
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ConfigError, EncryptionKeyMissing, StoreUnavailable
 from wakeful.model import Claim, Decision, Effect, Receipt, Step
+from wakeful.stores.backfill import FillInstants, LedgerRow
 from wakeful.stores.base import (
     AcceptEvents,
     AnswerApproval,
@@ -72,6 +73,7 @@ from wakeful.stores.base import (
     WorkLane,
 )
 from wakeful.stores.guard import GuardedPostgres
+from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Migration, missing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
@@ -83,6 +85,8 @@ from wakeful.stores.verbs.schedules import schedule_of
 from wakeful.stores.watching import KeepExpectations, SettleLook
 
 R = TypeVar("R")
+
+LEDGER_PAGE = 5_000
 
 FIRST_WAIT = 0.05
 LONGEST_WAIT = 2.0
@@ -454,6 +458,9 @@ class DatabaseStore:
     async def raise_alarm(self, request: RaiseAlarm) -> None:
         await self.journal.submit(request)
 
+    async def report_heartbeat(self, request: ReportHeartbeat) -> None:
+        await self.journal.submit(request)
+
     async def record_operation(self, request: RecordOperation) -> None:
         await self.journal.submit(request)
 
@@ -493,6 +500,27 @@ class DatabaseStore:
 
     async def change_schedule(self, request: ChangeSchedule) -> StoredSchedule | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def fill_instants(self, request: FillInstants) -> Fired:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def ledger_between(
+        self, schedule: int, first: Microseconds, last: Microseconds
+    ) -> AsyncIterator[list[LedgerRow]]:
+        after = (-1, -1)
+        while True:
+            rows = await self.database.fetch("ledger_between", schedule, first, last, *after, LEDGER_PAGE)
+            page = [LedgerRow(*row) for row in rows]
+            yield page
+            if len(page) < LEDGER_PAGE:
+                return
+            after = (page[-1].last, page[-1].seq)
+
+    async def known_events(self, keys: list[str]) -> set[str]:
+        return {row[0] for row in await self.database.fetch("known_events", to_json(keys).decode())}
+
+    async def not_begun(self, ids: list[str]) -> list[str]:
+        return [row[0] for row in await self.database.fetch("not_begun", to_json(ids).decode())]
 
     def await_end(self, runs: frozenset[str], then: Callable[[], None]) -> None:
         self.journal.awaited, self.journal.on_awaited = runs, then

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wakeful.stores.backfill import FillInstants
 from wakeful.stores.base import (
     AcceptEvents,
     AnswerApproval,
@@ -54,8 +55,10 @@ from wakeful.stores.base import (
     TransactStep,
     WorkLane,
 )
+from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.timing import ChangeSchedule, FireSchedule, SettleOccurrences
 from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.verbs.backfill import fill_instants
 from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
 from wakeful.stores.verbs.change import note_changes
 from wakeful.stores.verbs.circuits import change_circuits
@@ -65,6 +68,7 @@ from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effe
 from wakeful.stores.verbs.expectations import keep_expectations, settle_looks
 from wakeful.stores.verbs.feed import feed_events
 from wakeful.stores.verbs.fork import fork_runs
+from wakeful.stores.verbs.heartbeat import report_heartbeats
 from wakeful.stores.verbs.keeping import enter_ciphers, leave_ciphers, remove_families, remove_traces, reseal_payloads
 from wakeful.stores.verbs.locks import free_locks, take_locks
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
@@ -113,12 +117,14 @@ VERBS: dict[type, Verb] = {
     ChangeSchedule: change_schedules,
     SettleOccurrences: settle_occurrences,
     FireSchedule: fire_schedules,
+    FillInstants: fill_instants,
     AcceptEvents: accept_events,
     AnswerApproval: answer_approvals,
     LookAgain: look_again,
     KeepExpectations: keep_expectations,
     SettleLook: settle_looks,
     RaiseAlarm: raise_alarms,
+    ReportHeartbeat: report_heartbeats,
     RecordOperation: record_operations,
     RemoveFamilies: remove_families,
     RemoveTraces: remove_traces,
