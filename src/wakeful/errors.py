@@ -4,6 +4,7 @@ WakefulError
 ├── ConfigError            something declared is wrong: what, where, did you mean; refused before anything runs
 ├── InvalidEvent           an event that cannot be accepted; names the field, and the index in a batch
 │   └── UnsupportedContentType   (intake/cloudevents.py) a body of a kind that carries no event
+├── InvalidTime            a time in words that is past, can be read in two ways, or is none; says what was understood
 ├── IdempotencyConflict    an Idempotency-Key that was used before, for another request
 ├── NotFound               no run, event or agent of that name
 ├── StoreError
@@ -76,6 +77,10 @@ class InvalidEvent(WakefulError):
         super().__init__(message)
         self.field = field
         self.index = index
+
+
+class InvalidTime(WakefulError):
+    """A time in words that is past, or can be read in two ways, or not at all. Says what was understood."""
 
 
 class IdempotencyConflict(WakefulError):
@@ -244,7 +249,7 @@ CLASSES: tuple[tuple[tuple[type[BaseException], ...], FailureClass], ...] = (
     ((Transient,), "transient"),
     ((TimeoutError, asyncio.TimeoutError, ConnectionError, socket.gaierror, InterruptedError), "transient"),
     ((PermissionError, NotImplementedError), "persistent"),
-    ((ConfigError, InvalidEvent, IdempotencyConflict, NotFound, SchemaMismatch), "persistent"),
+    ((ConfigError, InvalidEvent, InvalidTime, IdempotencyConflict, NotFound, SchemaMismatch), "persistent"),
 )
 
 TOO_MANY_REQUESTS = 429
