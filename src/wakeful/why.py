@@ -1,4 +1,4 @@
-"""why: the whole story of an event, a run or a delivery, in plain sentences, including "did nothing, because".
+"""why: the whole story of an event, a run, a delivery or a reminder, in plain sentences, including "did nothing, because".
 
 Works on what a reader gives, the same objects that the HTTP API shows; so the story can never know more than they do.
 """
@@ -39,6 +39,7 @@ class Source(Protocol):
     async def run(self, identifier: str, /) -> Shown | None: ...
     async def event(self, identifier: str, /) -> Shown | None: ...
     async def delivery(self, identifier: str, /) -> Shown | None: ...
+    async def reminder(self, identifier: str, /) -> Shown | None: ...
     async def removed_run(self, identifier: str, /) -> Shown | None: ...
     async def later_runs(self, root: str, /) -> list[Shown]: ...
     async def states(self, agent: str | None = None, /) -> list[Shown]: ...
@@ -58,7 +59,12 @@ async def why(reader: Source, identifier: str) -> Shown | None:
     """
     event, run = await find(reader, identifier)
     if event is None:
-        return await why_delivery(reader, identifier) or await why_removed(reader, identifier)
+        from wakeful.why_reminder import why_reminder  # which tells the rest by this function
+
+        for tell in (why_delivery, why_reminder, why_removed):
+            if (told := await tell(reader, identifier)) is not None:
+                return told
+        return None
     if run is not None:
         runs = [run]
     else:

@@ -8,9 +8,9 @@ select cast(pg_current_snapshot() as text)
 -- differs: by the transaction that wrote it, an event that the mark does not know. A place is that transaction and the seq.
 select id, source, envelope, accepted_at, cast(written_in as text) || '/' || seq from wakeful_event
 where app = :app and type = :type
-  and written_in >= pg_snapshot_xmin(cast(:mark as pg_snapshot))
-  and not pg_visible_in_snapshot(written_in, cast(:mark as pg_snapshot))
-  and written_in >= cast(split_part(:passed, '/', 1) as xid8)
-  and (written_in, seq) > (cast(split_part(:passed, '/', 1) as xid8), cast(split_part(:passed, '/', 2) as bigint))
+  and written_in >= pg_snapshot_xmin(cast(cast(:mark as text) as pg_snapshot))
+  and not pg_visible_in_snapshot(written_in, cast(cast(:mark as text) as pg_snapshot))
+  and written_in >= cast(split_part(cast(:passed as text), '/', 1) as xid8)
+  and (written_in, seq) > (cast(split_part(cast(:passed as text), '/', 1) as xid8), cast(split_part(cast(:passed as text), '/', 2) as bigint))
   and state in ('accepted', 'unmatched')
 order by written_in, seq limit 100

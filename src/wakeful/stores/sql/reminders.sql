@@ -11,23 +11,22 @@ where app = :app and type = :type and seq > max(cast(:mark as integer), cast(:pa
   and state in ('accepted', 'unmatched')
 order by seq limit 100
 
--- page_of_reminders(app, state, ran, after, most) --
--- Newest first; `after` is the seq of the last one seen. `ran` is the state of the run that tells it.
+-- page_of_reminders(app, state, after, most) --
+-- Newest first; `after` is the seq of the last one seen.
 select schedule.seq, schedule.app, schedule.name, schedule.state, schedule.definition, schedule.data, schedule.fired_at,
-  schedule.created_at, schedule.changed_at, schedule.changed_by, schedule.last_run, run.state, run.output, run.reason,
+  schedule.created_at, schedule.changed_at, schedule.changed_by, schedule.last_run, run.state, run.output, run.error, run.reason,
   (select occurrence.reason from wakeful_occurrence occurrence where occurrence.schedule_seq = schedule.seq
    order by occurrence.seq desc limit 1)
 from wakeful_schedule schedule left join wakeful_run run on run.id = schedule.last_run
 where schedule.origin = 'reminder' and (cast(:app as text) is null or schedule.app = :app)
   and (cast(:state as text) is null or schedule.state = :state)
-  and (cast(:ran as text) is null or run.state = :ran)
   and (cast(:after as bigint) is null or schedule.seq < :after)
 order by schedule.seq desc limit :most
 
 -- find_reminders(name, upper) --
 -- By id, or by the beginning of one.
 select schedule.seq, schedule.app, schedule.name, schedule.state, schedule.definition, schedule.data, schedule.fired_at,
-  schedule.created_at, schedule.changed_at, schedule.changed_by, schedule.last_run, run.state, run.output, run.reason,
+  schedule.created_at, schedule.changed_at, schedule.changed_by, schedule.last_run, run.state, run.output, run.error, run.reason,
   (select occurrence.reason from wakeful_occurrence occurrence where occurrence.schedule_seq = schedule.seq
    order by occurrence.seq desc limit 1)
 from wakeful_schedule schedule left join wakeful_run run on run.id = schedule.last_run
