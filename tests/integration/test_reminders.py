@@ -278,6 +278,7 @@ async def test_changed_between_being_seen_as_due_and_being_fired_it_does_not_fir
 ):
     async with working(app) as runtime:
         made = await app.remind("in 20 minutes", "call the bank")
+        await runtime.scheduler.stop()  # only the test looks what is due
         clock.move("20m")
         settle = runtime.store.settle_occurrences
 
@@ -300,6 +301,7 @@ async def test_fired_between_being_looked_at_and_being_changed_it_stays_fired(
 ):
     async with working(app) as runtime:
         made = await app.remind("in 20 minutes", "call the bank")
+        await runtime.scheduler.stop()
         clock.move("20m")
         write = runtime.store.change_schedule
 
@@ -335,6 +337,8 @@ async def test_changed_and_fired_in_the_same_moment_it_has_one_outcome(
 
     async with working(new()) as firing, working(new()) as changing:
         made = await firing.reminders.make("in 20 minutes", "call the bank", operator="ada")
+        await firing.scheduler.stop()
+        await changing.scheduler.stop()
         clock.move("20m")
         connection = await asyncpg.connect(postgres_url)
         try:

@@ -48,6 +48,10 @@ STYLES = {
     "recovering": "yellow",
     "acknowledged": "yellow",
     "resolved": "green",
+    "told": "green",
+    "telling": "cyan",
+    "unneeded": "dim",
+    "paused": "yellow",
 }
 
 
