@@ -81,6 +81,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
         if told is not None:
             turn = await whose_turn(reader, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
+            story += tell_telling(told)
             story += await tell_limits(reader, told, present)
             story += tell_expired(told, present)
             story += await tell_stuck(reader, told)
@@ -191,6 +192,16 @@ async def tell_circuit(reader: Source, run: Shown) -> list[str]:
         case _:
             back = f"{number(circuit['parked'], 'parked run')} come back a few at a time"
             return [f"Circuit {name} recovers since {since}: {back}, the next ones at {at(circuit['next_at'])}."]
+
+
+def tell_telling(run: Shown) -> list[str]:
+    """What a run of Wakeful's own made of a reminder."""
+    if run["agent"] != "wakeful.remind":
+        return []
+    name, output = run["event"]["source"].rpartition("/")[2], run["output"]
+    if isinstance(output, dict) and output.get("told") is False:
+        return [f"It told nobody, because reminder {name} was not needed any more: {output['because']}."]
+    return [f"It is there to tell reminder {name}: `wakeful reminders show {name}` has all of its story."]
 
 
 async def whose_turn(reader: Source, run: Shown) -> str | None:

@@ -169,7 +169,10 @@ async def test_one_that_is_needless_says_so_and_sends_nothing(app: App, post: Po
             "event green of type ci.passed came at 2026-11-15T16:30:00Z",
         )
         story = " ".join((await runtime.reader.why(made.id) or {})["story"])
-        assert "event green of type ci.passed came at 2026-11-15T16:30:00Z" in story
+        assert "It was not told, because it was not needed any more: event green of type ci.passed came at" in story
+        run = (await the_reminder(runtime, made.id))["run"]
+        of_run = " ".join((await runtime.reader.why(run) or {})["story"])
+        assert f"It told nobody, because reminder {made.id} was not needed any more: event green" in of_run
 
 
 async def test_what_came_before_it_was_made_does_not_make_it_needless(app: App, post: Post):
