@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin, get_type_hints
 
@@ -18,6 +19,7 @@ from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.circuits import Circuit, read_circuits
 from wakeful.execution.command import Command, agent_options, read_command
 from wakeful.execution.options import AgentOptions, location, name_of, read_duration, read_options
+from wakeful.execution.telling import declare_telling
 from wakeful.execution.versions import version_of
 from wakeful.intake.flow import FlowPlan, plan_flow
 from wakeful.model import Receipt
@@ -26,6 +28,7 @@ from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
 from wakeful.secrets import Env, Secret
 from wakeful.triggers.base import Trigger
+from wakeful.triggers.reminders import Reminder
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -146,6 +149,7 @@ class App:
             raise ConfigError(message)
         self.encryption = encryption
         self.runtime: Runtime | None = None
+        declare_telling(self)
 
     def channel(self, name: str, channel: Any) -> None:
         """Declare where messages can go: `app.channel("ops", http("https://…"))`. `log` is always there."""
@@ -356,6 +360,28 @@ class App:
         async with self.reached() as runtime:
             receipts = await runtime.door.accept([event], agent=agent)
             return receipts[0]
+
+    async def remind(
+        self,
+        when: str | datetime,
+        text: str,
+        *,
+        to: str | None = None,
+        unless: str | None = None,
+        where: str | None = None,
+        tz: str | None = None,
+        id: str | None = None,  # noqa: A002 the field's own name
+        operator: str = "code",
+    ) -> Reminder:
+        """Have somebody reminded at a time ("in 20 minutes", "tomorrow 9am"), by a message to the channel `to`.
+
+        `unless`: not if an event of this type, and `where` CEL holds, has come by then. With an `id` of your own, asking
+        again makes no second one.
+        """
+        async with self.reached() as runtime:
+            return await runtime.reminders.make(
+                when, text, to=to, unless=unless, where=where, tz=tz, id=id, operator=operator
+            )
 
     def running(self, *, worker: bool = True, **options: Any) -> AbstractAsyncContextManager[Runtime]:
         """Run the app inside this program: `async with app.running():`."""

@@ -50,6 +50,7 @@ from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import Database, DatabaseStore
 from wakeful.triggers.heartbeats import Heartbeats
+from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.scheduler import Scheduler
 from wakeful.triggers.schedules import Schedules
@@ -73,6 +74,12 @@ def open_database(url: str, clock: Clock, *, encryption: Sequence[Secret] | None
     from wakeful.stores.postgres import PostgresBackend
 
     return PostgresBackend(url, clock, ring=ring)
+
+
+def shortest_retention(app: App) -> Microseconds | None:
+    """How long what events say is certainly kept."""
+    kept = [app.retention, *(agent.options.retention for agent in app.everything.values())]
+    return min((one for one in kept if one is not None), default=None)
 
 
 class Runtime:
@@ -118,6 +125,13 @@ class Runtime:
             self.store, self.database.renewer, lease=lease, on_lost=self._lost, app=app.name, limits=limits_of(agents)
         )
         self.circuits = Circuits(app.name, app.circuits, self.store, time_passes=clock.for_database() is None)
+        self.reminders = Reminders(
+            app.name,
+            self.store,
+            channels=app.channels,
+            events_kept=app.deduplication,
+            data_kept=shortest_retention(app),
+        )
         self.surroundings = Surroundings(
             app.name,
             self.store,
@@ -132,6 +146,7 @@ class Runtime:
             channels=app.channels,
             sent=self._sent,
             circuits=self.circuits,
+            reminders=self.reminders,
         )
         self.settler: WaitSettler | None = None
         if self.database.dialect == "postgres":
@@ -179,6 +194,7 @@ class Runtime:
         self.schedules = Schedules(
             app.name, self.store, arrive=self.door.arrive, agents=agents, changed=self.scheduler.wake
         )
+        self.reminders.changed = self.scheduler.wake
         self.heartbeats = Heartbeats(
             app.name, list(app.heartbeats.values()), self.schedules, self.store, probes=app.probes
         )

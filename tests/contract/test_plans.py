@@ -69,6 +69,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "find_waits": ("app", "paid", "subject-29"),
     "waits_of_run": (30,),
     "awaited_about": ("app", "t", "subject-31", 0, 31),
+    "came_since": ("app", "paid", "1:1:", "0/0"),
     "take_event": (32, "wait", 32),
     "answer_step": (None, 33, "step", "done", "{}", None),
     "wake_run": (None, 34, "it came"),

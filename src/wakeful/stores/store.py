@@ -78,6 +78,7 @@ from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Migration, missing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
+from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, StoredSchedule
 from wakeful.stores.verbs.circuits import circuit_of
 from wakeful.stores.verbs.effects import effect_of
@@ -520,6 +521,17 @@ class DatabaseStore:
 
     async def not_begun(self, ids: list[str]) -> list[str]:
         return [row[0] for row in await self.database.fetch("not_begun", to_json(ids).decode())]
+
+    async def make_reminder(self, request: MakeReminder) -> StoredSchedule:
+        return await self._persist(request)  # type: ignore[no-any-return]
+
+    async def what_came(self) -> str:
+        """A mark of all events that have come until now."""
+        return str((await self.database.fetch("what_came"))[0][0])
+
+    async def came_since(self, app: str, type_: str, mark: str, passed: str = BEFORE_ALL) -> list[CameSince]:
+        """Events of a type that the mark does not know, oldest first, a page of those after a place."""
+        return [CameSince(*row) for row in await self.database.fetch("came_since", app, type_, mark, passed)]
 
     def await_end(self, runs: frozenset[str], then: Callable[[], None]) -> None:
         self.journal.awaited, self.journal.on_awaited = runs, then

@@ -56,6 +56,7 @@ from wakeful.stores.base import (
     WorkLane,
 )
 from wakeful.stores.heartbeat import ReportHeartbeat
+from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.timing import ChangeSchedule, FireSchedule, SettleOccurrences
 from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.backfill import fill_instants
@@ -76,6 +77,7 @@ from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
 from wakeful.stores.verbs.redo import redo_runs
+from wakeful.stores.verbs.reminders import make_reminders
 from wakeful.stores.verbs.schedules import change_schedules, fire_schedules, settle_occurrences
 from wakeful.stores.verbs.state import change_states
 from wakeful.stores.verbs.waits import answer_approvals, ask_people, end_waits, look_again
@@ -112,6 +114,7 @@ VERBS: dict[type, Verb] = {
     FeedEvents: feed_events,
     RedoDelivery: redo_deliveries,
     WorkLane: work_lanes,
+    MakeReminder: make_reminders,
     ChangeSchedule: change_schedules,
     SettleOccurrences: settle_occurrences,
     FireSchedule: fire_schedules,
