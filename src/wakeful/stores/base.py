@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self, TypeVar
 
+from wakeful.cel import Match
 from wakeful.clock import Microseconds
 from wakeful.model import (
     AdmissionState,
@@ -35,7 +36,8 @@ R = TypeVar("R")
 
 
 # Does an event fit a condition with its variables? (CEL, JSON or None, the event's envelope)
-Matches = Callable[[str, str | None, str], bool]
+Matches = Callable[[str, str | None, str], Match]
+DATA_OF_MISFIT = "; its data is "  # in the reason why it cannot be told: what follows is the beginning of the data
 
 
 @dataclass(slots=True)

@@ -66,6 +66,15 @@ where run_seq = :run_seq and key = :key and event_seq is null
   and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = :event_seq)
 returning run_seq
 
+-- note_misfit(run_seq, key, event_seq, reason) --
+-- The condition of a wait could not be asked of this event.
+update wakeful_wait set misfit = (select id from wakeful_event where seq = :event_seq), reason = :reason
+where run_seq = :run_seq and key = :key and event_seq is null
+
+-- misfits_of_run(run_seq) --
+-- What the conditions of a run's waits could not be asked of.
+select key, misfit, reason from wakeful_wait where run_seq = :run_seq and misfit is not null
+
 -- answer_step(now, run_seq, key, state, result, error) --
 -- What was waited for is there. No row comes back when the wait is over.
 update wakeful_step set state = :state, result = :result, error = :error, finished_at = {now}
@@ -179,7 +188,3 @@ select approval.seq, approval.id, approval.app, approval.agent, run.id, approval
   approval.answered_at
 from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq
 where approval.id >= :id and approval.id < :upper order by approval.id limit 2
-
--- waits_of_agent(run_seq) --
--- What a run waits for, for people.
-select key, type, subject, condition, event_seq from wakeful_wait where run_seq = :run_seq order by registered_at, key
