@@ -1,6 +1,14 @@
 -- What runs wait for: events, other runs, people. A wait is a step in the state `waiting`; whoever brings what it waits for
 -- ends that step, and makes its run ready.
 
+-- lock_waits(run_seq) --
+-- Before the steps and the run that change with them: in this order whoever brings an event has them.
+select key from wakeful_wait where run_seq = :run_seq order by key {for_update}
+
+-- lock_approvals(run_seq) --
+-- As lock_waits: in this order whoever answers has them.
+select key from wakeful_approval where run_seq = :run_seq order by key {for_update}
+
 -- register_step(run_seq, token, key, name, position, attempt, arguments, result, started_at, finished_at) --
 -- The step of a wait. One that was answered meanwhile stays as it is; the row is locked all the same, so that an answer that
 -- is on its way is either seen by the next statement, or sees the run as waiting.

@@ -43,7 +43,14 @@ def waiting_steps(request: LeaveRun) -> list[Step]:
 
 
 def store_waiting_steps(requests: Sequence[LeaveRun]) -> Transaction[None]:
-    """Before the runs themselves are moved: an answer that comes at the same time waits for these rows."""
+    """Before the runs themselves are moved: an answer that comes at the same time waits for these rows. What was waited for
+    before may be brought at this moment, by somebody who has the wait already.
+    """
+    before = [
+        one.claim.seq for one in requests if one.waits and any(step.state == "waiting" for step in one.claim.steps)
+    ]
+    if before:
+        yield "lock_waits", [(seq,) for seq in sorted(before)]
     rows = [step_row(request.claim, step) for request in requests for step in waiting_steps(request)]
     if rows:
         yield "register_step", sorted(rows, key=lambda row: (row[0], row[2]))
@@ -257,6 +264,10 @@ def end_waits(now: int | None, requests: Sequence[EndWait]) -> Transaction[list[
         if not owned or owned[0][1] != claim.token or owned[0][2] != "running":
             results.append(lost(claim))
             continue
+        if request.wait is not None:
+            yield "lock_waits", [(claim.seq,)]
+        elif "approval" in from_json(request.step.result or "{}"):
+            yield "lock_approvals", [(claim.seq,)]
         yield "register_step", [step_row(claim, request.step)]
         if request.wait is not None:
             wait = request.wait
