@@ -638,11 +638,18 @@ class Redone:
 class CancelRun:
     """A person, or the run that called it, wants a run to stop. One that never did anything outside is over at once; of any
     other a worker undoes what it did. The runs that it called and that are not over are cancelled with it.
+
+    With `claim` only this attempt of it is meant, by whoever has it: ClaimLost if that is over.
     """
 
     id: str
     operator: str
     note: str | None = None
+    claim: Claim | None = None
+
+    @property
+    def process(self) -> str | None:
+        return None if self.claim is None else self.claim.process
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 -- Runs that are to stop before they are done: asked for, undone, ended.
 
 -- find_run_to_cancel(id) --
-select seq, id, root, app, agent, state, reason, outcome, committed_at, cancel_by from wakeful_run where id = :id {for_update}
+select seq, id, root, app, agent, state, reason, outcome, committed_at, cancel_by, token from wakeful_run where id = :id {for_update}
 
 -- seq_of_run(id) --
 select seq from wakeful_run where id = :id

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from pydantic_core import from_json, to_json
 
+from wakeful.errors import ClaimLost
 from wakeful.model import FINAL_RUN_STATES, Outcome, RunState
 from wakeful.stores.base import Cancelled, CancelRun, Count, FinishCancelled, Transaction, held_alarm
 from wakeful.stores.verbs.keys import promote
 from wakeful.stores.verbs.people import resolve_alarms
-from wakeful.stores.verbs.refusal import Refusal, refused
+from wakeful.stores.verbs.refusal import Refusal, lost, refused
 from wakeful.stores.verbs.waits import cancelled_with, tell_caller
 
 NOT_DONE = to_json({"type": "Cancelled", "message": "not done before its run was cancelled"}).decode()
@@ -30,6 +31,7 @@ class Found(NamedTuple):
     outcome: str | None
     committed_at: int | None
     cancel_by: str | None
+    token: int
 
 
 class Ending(NamedTuple):
@@ -43,15 +45,15 @@ class Ending(NamedTuple):
     reason: str
 
 
-def cancel_runs(now: int | None, requests: Sequence[CancelRun]) -> Transaction[list[Cancelled | None]]:
-    results: list[Cancelled | None] = []
+def cancel_runs(now: int | None, requests: Sequence[CancelRun]) -> Transaction[list[Cancelled | ClaimLost | None]]:
+    results: list[Cancelled | ClaimLost | None] = []
     for request in requests:
         cancelled = yield from _cancel(now, request)
         results.append(cancelled)
     return results
 
 
-def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | None]:
+def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | ClaimLost | None]:
     """1. Lock what is below it. 2. What is it now? 3. If it runs, its owner is asked. If it did something outside, a worker is.
     Else it is over. 4. The same for the runs that it called.
     """
@@ -62,6 +64,8 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | None
     if not rows:
         return None
     run = Found(*rows[0])
+    if request.claim is not None and (run.token, run.state) != (request.claim.token, "running"):
+        return lost(request.claim)
     if (why := _refusal(run)) is not None:
         return Cancelled(run.id, run.state, run.state, why)
     held_for = to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else None
