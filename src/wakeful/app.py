@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from wakeful.runtime import Runtime
+    from wakeful.triggers.heartbeat import Heartbeat
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -120,6 +121,9 @@ class App:
         self.rules = rules
         self.circuits = read_circuits(circuits or {}, where=f"App({name!r})")
         self.agents: dict[str, Agent] = {}
+        self.inner: dict[str, Agent] = {}  # of Wakeful's own
+        self.heartbeats: dict[str, Heartbeat] = {}
+        self.probes: dict[str, Callable[..., Any]] = {}
         self.channels: dict[str, Channel] = {}
         self.channel("log", Log())
         if not isinstance(cast("object", channels or {}), Mapping):
@@ -159,11 +163,13 @@ class App:
 
     def unknown_channels(self) -> list[str]:
         """What is wrong with the `deliver=` of agents, once everything is declared: channels that nobody declared."""
+        used = [(f"agent {one.name} ({one.written_at})", one.options.deliver) for one in self.agents.values()]
+        used += [(f"heartbeat {one.name}", one.deliver) for one in self.heartbeats.values()]
         return [
-            f'agent {agent.name} ({agent.written_at}): deliver="{wanted}": app {self.name} has no such channel.'
+            f'{who}: deliver="{wanted}": app {self.name} has no such channel.'
             f'{did_you_mean(wanted, self.channels)} Declare it: App(…, channels={{"{wanted}": http("https://…")}})'
-            for agent in self.agents.values()
-            if (wanted := agent.options.deliver) is not None and wanted not in self.channels
+            for who, wanted in used
+            if wanted is not None and wanted not in self.channels
         ]
 
     def refuse_unknown_channels(self) -> None:
@@ -179,21 +185,33 @@ class App:
         concurrency_per_key, overlap, debounce, batch, priority, expires. The function takes the run and, if it
         wants it checked, the event's data: `async def review(run: Run, pull_request: PullRequest) -> Review`.
         """
+        return self._declare(self.agents, triggers, name, options)
 
+    def inner_agent(self, *triggers: Trigger, name: str, **options: Any) -> Callable[[F], F]:
+        """As `agent`, for what Wakeful does itself by means of an agent: kept apart from what the user declared."""
+        return self._declare(self.inner, triggers, name, options)
+
+    @property
+    def everything(self) -> dict[str, Agent]:
+        """All agents: those that the user declared, and those of Wakeful's own."""
+        return {**self.agents, **self.inner}
+
+    def _declare(
+        self, home: dict[str, Agent], triggers: tuple[Trigger, ...], name: str | None, options: dict[str, Any]
+    ) -> Callable[[F], F]:
         def declare(function: F) -> F:
             chosen = str.__str__(name) if name else name_of(function)
             where = f"agent {chosen} ({location(function)})"
             if not _NAME.match(chosen):
                 message = f"{where}: an agent's name is letters, digits, _ . and -, at most 100 of them"
                 raise ConfigError(message)
-            if chosen in self.agents:
-                message = (
-                    f"{where}: app {self.name} has an agent of that name already ({self.agents[chosen].written_at})"
-                )
+            if chosen in self.everything:
+                there = self.everything[chosen].written_at
+                message = f"{where}: app {self.name} has an agent of that name already ({there})"
                 raise ConfigError(message)
             checked = read_options(AgentOptions, options, where=where)
             takes_data, model = read_signature(function, triggers, where, lists=checked.batch is not None)
-            self.agents[chosen] = Agent(
+            home[chosen] = Agent(
                 chosen,
                 function,
                 triggers,
@@ -212,6 +230,65 @@ class App:
                 message = f'app {self.name}: {given!r} is not a trigger. Write on("type") or another one.{hint}'
                 raise ConfigError(message)
         return declare
+
+    def heartbeat(
+        self,
+        path: str | Path,
+        *,
+        every: Duration = "30m",
+        active: str | None = None,
+        days: str | None = None,
+        tz: str | None = None,
+        checklist: Callable[..., Any] | None = None,
+        probes: Mapping[str, Callable[..., Any]] | None = None,
+        deliver: str = "log",
+        owner: str | None = None,
+        timeout: Duration = "10m",
+        commands: bool = True,
+        name: str = "heartbeat",
+    ) -> None:
+        """Look after what stands in a Markdown file: each `##` section is a check with its own schedule and memory.
+
+        `checklist(run, check)` does a check and returns what is to be told, or None; probes say first whether there is anything
+        to do. `every`, `active`, `days` and `timeout` hold for sections that say nothing else; with commands=False a section
+        cannot name a command as its probe.
+        """
+        from wakeful.execution.heartbeat import Memories, agent_of, read_declaration
+
+        declared = read_declaration(
+            path,
+            name=name,
+            every=every,
+            active=active,
+            days=days,
+            tz=tz,
+            checklist=checklist,
+            probes=probes,
+            deliver=deliver,
+            owner=owner,
+            timeout=timeout,
+            commands=commands,
+            where=f"app {self.name}: heartbeat {name!r}",
+        )
+        options = {"state": Memories, "key": "data.session", "on_dead": "skip", "owner": owner}
+        self.inner_agent(name=name, **options)(agent_of(declared, self.probes))
+        self.heartbeats[declared.name] = declared
+
+    def probe(self, function: F) -> F:
+        """Declare a function that says whether a check has anything to do: `probe: its_name` in a heartbeat's file asks it.
+
+        What it returns is what there is to do; None, False or nothing else is nothing. It takes its check, or nothing.
+        """
+        from wakeful.execution.heartbeat import refuse_probe
+
+        name = name_of(function)
+        where = f"app {self.name}: @app.probe ({location(function)})"
+        refuse_probe(name, function, where=where)
+        if name in self.probes:
+            message = f"{where}: there is a probe {name} already ({location(self.probes[name])})"
+            raise ConfigError(message)
+        self.probes[name] = function
+        return function
 
     async def emit(
         self,

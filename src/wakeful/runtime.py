@@ -2,6 +2,7 @@
 
 store ─ journal ─┬─ door (intake)
                  ├─ worker ─ executor ─ run
+                 ├─ scheduler ─ schedules ─ heartbeats
                  ├─ courier ─ channels
                  ├─ membership (lease), reaper and housekeeper
                  └─ reader ─ HTTP API
@@ -48,6 +49,10 @@ from wakeful.stores.keyring import read_keys
 from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import Database, DatabaseStore
+from wakeful.triggers.heartbeats import Heartbeats
+from wakeful.triggers.schedule import Schedule
+from wakeful.triggers.scheduler import Scheduler
+from wakeful.triggers.schedules import Schedules
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -94,24 +99,23 @@ class Runtime:
         self.store = DatabaseStore(self.database, probe=probe)
         self.reader = Reader(self.database)
         self.log = structlog.get_logger("wakeful").bind(app=app.name)
+        agents = self.agents = app.everything
         self.door = Door(
             app.name,
-            Router([(agent.name, agent.triggers) for agent in app.agents.values()]),
+            # A schedule addresses its agent itself.
+            Router(
+                [(one.name, [by for by in one.triggers if not isinstance(by, Schedule)]) for one in agents.values()]
+            ),
             self.store,
             clock,
-            owners={agent.name: agent.options.owner for agent in app.agents.values()},
-            flows=flows_of(app.agents),
+            owners={agent.name: agent.options.owner for agent in agents.values()},
+            flows=flows_of(agents),
             rules=app.rules,
             on_conflict=self._note_conflict,
             on_broken_rule=self._note_broken_rule,
         )
         self.membership = Membership(
-            self.store,
-            self.database.renewer,
-            lease=lease,
-            on_lost=self._lost,
-            app=app.name,
-            limits=limits_of(app.agents),
+            self.store, self.database.renewer, lease=lease, on_lost=self._lost, app=app.name, limits=limits_of(agents)
         )
         self.circuits = Circuits(app.name, app.circuits, self.store, time_passes=clock.for_database() is None)
         self.surroundings = Surroundings(
@@ -122,8 +126,8 @@ class Runtime:
             random.Random(),
             time_for_calls=self.membership.time_for_calls,
             judge=lambda facts: decide(facts, app.rules),
-            owners={agent.name: agent.options.owner for agent in app.agents.values()},
-            agents={agent.name: agent.function for agent in app.agents.values()},
+            owners={agent.name: agent.options.owner for agent in agents.values()},
+            agents={agent.name: agent.function for agent in agents.values()},
             matches=fits,
             channels=app.channels,
             sent=self._sent,
@@ -145,14 +149,14 @@ class Runtime:
         )
         self.worker = Worker(
             app.name,
-            app.agents,
+            agents,
             self.store,
             Executor(self.store, self.surroundings, from_envelope),
             lambda: self.membership.process,
             limit=app.in_flight,
             time_passes=clock.for_database() is None,
         )
-        self.watchdog = Watchdog(app.name, app.agents, clock, lambda: self.worker.in_flight, self.database.renewer)
+        self.watchdog = Watchdog(app.name, agents, clock, lambda: self.worker.in_flight, self.database.renewer)
         every = 1.0 if self.database.dialect == "sqlite" else 5.0
         self.reaper = Reaper(
             self.store, lambda: self.membership.process, every=every, app=app.name, on_peers=self._note_peers
@@ -162,12 +166,21 @@ class Runtime:
             Retention(
                 app.name,
                 app.retention,
-                {name: kept for name, agent in app.agents.items() if (kept := agent.options.retention) is not None},
+                {name: kept for name, agent in agents.items() if (kept := agent.options.retention) is not None},
                 app.deduplication,
             ),
             archive=None if app.archive is None else self._archive,
             trouble=lambda text: self.alarm(f"archive/{app.name}", text),
             pause=PAUSE if clock.for_database() is None else 0,
+        )
+        self.scheduler = Scheduler(
+            app.name, self.store, self.door.arrive, agents, alarm=self.alarm, time_passes=clock.for_database() is None
+        )
+        self.schedules = Schedules(
+            app.name, self.store, arrive=self.door.arrive, agents=agents, changed=self.scheduler.wake
+        )
+        self.heartbeats = Heartbeats(
+            app.name, list(app.heartbeats.values()), self.schedules, self.store, probes=app.probes
         )
         self._background: set[asyncio.Task[None]] = set()
         self._pending_alarms: dict[str, Alarm] = {}
@@ -191,6 +204,8 @@ class Runtime:
         self.store.hear_cancels(self.worker.look_who_is_to_stop)
         await self.membership.join()
         self._working = True
+        await self.schedules.enter(self.agents)
+        await self.heartbeats.run_once()
         await self.reaper.run_once()
         await self.circuits.run_once()
         await self.worker.start()
@@ -204,6 +219,9 @@ class Runtime:
         if self.settler is not None:
             await self.settler.start()
         await self.housekeeper.start()
+        await self.scheduler.start()
+        if self.app.heartbeats and self.clock.for_database() is None:  # as with the watchdog
+            await self.heartbeats.start()
         await self._note_agents_not_loaded()
         await self._note_channels_not_declared()
         self._hear_others()
@@ -218,6 +236,8 @@ class Runtime:
         if self._working:
             self._working = False
             self.worker.claim_nothing_more()
+            await self.heartbeats.stop()
+            await self.scheduler.stop()
             await self.housekeeper.stop()
             await self.reaper.stop()
             await self.circuits.stop()
@@ -245,6 +265,8 @@ class Runtime:
         """
         self._working = False
         self.store.journal.die()
+        await self.heartbeats.stop()
+        await self.scheduler.stop()
         await self.housekeeper.stop()
         await self.reaper.stop()
         await self.circuits.stop()
@@ -261,10 +283,13 @@ class Runtime:
     async def drain(self) -> None:
         """Work and deliver until nothing is due and nothing runs (`wakeful once`)."""
         while True:
+            await self.scheduler.tick()
             self.worker.look()
             await self.worker.settled()
-            # What was delivered may have made work: a channel can lead back in. And runs that were parked may come back.
-            if not await self.courier.drain() and not await self.circuits.tick():
+            # What was delivered may have made work: a channel can lead back in. And runs that were parked may come back, or
+            # one that is over may let the next occurrence go.
+            delivered, back = await self.courier.drain(), await self.circuits.tick()
+            if not delivered and not back and not await self.scheduler.tick():
                 return
 
     # hearing
@@ -286,6 +311,7 @@ class Runtime:
         if not ready.agents:
             self.courier.wake()
             self.circuits.wake()
+            self.scheduler.wake()
             self.worker.look_who_is_to_stop()
         if ready.app == self.app.name and not ready.agents:
             self.reaper.wake()
@@ -330,7 +356,7 @@ class Runtime:
     async def _note_agents_not_loaded(self) -> None:
         """Runs of an agent that was renamed or removed would wait for ever: say so."""
         for agent, count in await self.reader.waiting_agents(self.app.name):
-            if agent not in self.app.agents:
+            if agent not in self.agents:
                 self.alarm(
                     f"agent/{self.app.name}/{agent}",
                     f"{count} run(s) wait for agent {agent}, which app {self.app.name} does not have here: "

@@ -48,6 +48,9 @@ STYLES = {
     "recovering": "yellow",
     "acknowledged": "yellow",
     "resolved": "green",
+    "quiet": "dim",
+    "told": "green",
+    "unchanged": "dim",
 }
 
 

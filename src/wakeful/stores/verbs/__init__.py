@@ -54,6 +54,8 @@ from wakeful.stores.base import (
     TransactStep,
     WorkLane,
 )
+from wakeful.stores.heartbeat import ReportHeartbeat
+from wakeful.stores.timing import ChangeSchedule, FireSchedule, SettleOccurrences
 from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
 from wakeful.stores.verbs.change import note_changes
@@ -63,6 +65,7 @@ from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
 from wakeful.stores.verbs.feed import feed_events
 from wakeful.stores.verbs.fork import fork_runs
+from wakeful.stores.verbs.heartbeat import report_heartbeats
 from wakeful.stores.verbs.keeping import enter_ciphers, leave_ciphers, remove_families, remove_traces, reseal_payloads
 from wakeful.stores.verbs.locks import free_locks, take_locks
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
@@ -71,6 +74,7 @@ from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
 from wakeful.stores.verbs.redo import redo_runs
+from wakeful.stores.verbs.schedules import change_schedules, fire_schedules, settle_occurrences
 from wakeful.stores.verbs.state import change_states
 from wakeful.stores.verbs.waits import answer_approvals, ask_people, end_waits, look_again
 
@@ -106,10 +110,14 @@ VERBS: dict[type, Verb] = {
     FeedEvents: feed_events,
     RedoDelivery: redo_deliveries,
     WorkLane: work_lanes,
+    ChangeSchedule: change_schedules,
+    SettleOccurrences: settle_occurrences,
+    FireSchedule: fire_schedules,
     AcceptEvents: accept_events,
     AnswerApproval: answer_approvals,
     LookAgain: look_again,
     RaiseAlarm: raise_alarms,
+    ReportHeartbeat: report_heartbeats,
     RecordOperation: record_operations,
     RemoveFamilies: remove_families,
     RemoveTraces: remove_traces,
