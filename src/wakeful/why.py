@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Protocol
 
+from pydantic_core import to_json
+
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
 from wakeful.model import FINAL_RUN_STATES
@@ -19,6 +21,7 @@ Shown = dict[str, Any]
 
 SHOWN_MESSAGE = 300
 SHOWN_MESSAGES = 3
+SHOWN_VALUE = 60
 DID = {
     "replay": "replayed it",
     "again": "had it done again",
@@ -718,7 +721,8 @@ def tell_stopping(run: Shown, present: Microseconds, alive: list[Shown]) -> list
 
 def tell_waits(run: Shown, present: Microseconds) -> list[str]:
     """What it waits for: since when, until when, and who can bring it."""
-    return [tell_wait(step, run["children"], present) for step in run["steps"] if step["state"] == "waiting"]
+    waits = [step for step in run["steps"] if step["state"] == "waiting"]
+    return [sentence for step in waits for sentence in (tell_wait(step, run["children"], present), *tell_misfit(step))]
 
 
 def tell_wait(step: Shown, children: list[Shown], present: Microseconds) -> str:
@@ -728,7 +732,7 @@ def tell_wait(step: Shown, children: list[Shown], present: Microseconds) -> str:
     if "event" in awaited:
         event = awaited["event"]
         about = f" about {event['subject']}" if event["subject"] else ""
-        where = f" where {event['where']}" if event["where"] else ""
+        where = under(event)
         option = f" --subject {event['subject']}" if event["subject"] else ""
         return (
             f"{since} waits for an event {event['type']}{about}{where}, until {at(step['due_at'])} at the latest, {left}; "
@@ -748,6 +752,28 @@ def tell_wait(step: Shown, children: list[Shown], present: Microseconds) -> str:
             "shows what is expected."
         )
     return f"{since} sleeps, until {at(step['due_at'])}, {left}. It goes on by itself then."
+
+
+def tell_misfit(step: Shown) -> list[str]:
+    """An event that may have been the one."""
+    misfit = step["waits_for"].get("misfit")
+    if misfit is None:
+        return []
+    came = f"Event {misfit['event']} came, but it could not be told whether that is the one, which counts as no: "
+    ask = "let the condition ask first whether a field is there: has(data.field) && …"
+    return [f"{came}{misfit['reason']}. If it was meant, emit it as it should be, under a new id; if not, {ask}"]
+
+
+def under(event: Shown) -> str:
+    """The condition under which an event is waited for, and what it names besides the event."""
+    values = ", ".join(f"{name} = {in_short(value)}" for name, value in (event.get("values") or {}).items())
+    where = f" where {event['where']}" if event["where"] else ""
+    return where + (f" ({values})" if values else "")
+
+
+def in_short(value: Any) -> str:
+    text = to_json(value).decode()
+    return text if len(text) <= SHOWN_VALUE else text[:SHOWN_VALUE] + "…"
 
 
 def tell_turn(run: Shown, turn: str) -> str:

@@ -273,6 +273,11 @@ def _schemas() -> Json:
         "status": one_of(EVENT_STATES),
         "runs": {"type": "array", "items": {"type": "string"}},
         "conflict": {"const": True, "description": "There when the same event was seen before with other content"},
+        "skipped": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "Agents without a run of it, because an earlier one was not over, and why",
+        },
     }
     problem: Json = {
         "type": {"type": "string"},

@@ -466,7 +466,7 @@ class Executor:
                     return await self._settle_failure(claim, agent, stuck, run.pending_steps)
                 self._log.warning("cancelled: it was stuck", reason=words_of(stuck))
                 asked = CancelAsked(claim.id, 'on_stuck="cancel"', words_of(stuck))
-                await self._store.cancel(CancelRun(claim.id, asked.by, asked.note))
+                await self._store.cancel(CancelRun(claim.id, asked.by, asked.note, claim))
                 raise asked
             case "released" if run.cut_off is not None:
                 return await self._settle_failure(claim, agent, run.cut_off, run.pending_steps)

@@ -296,10 +296,7 @@ class Run:
         try:
             recorded = self.recorded(key)
             if recorded is not None and recorded.result is not None:
-                stored = from_json(recorded.result)
-                return Receipt(
-                    stored["source"], stored["id"], stored["status"], stored["runs"], stored.get("conflict", False)
-                )
+                return Receipt.from_json(from_json(recorded.result))
             event = new_event(
                 type,
                 data,

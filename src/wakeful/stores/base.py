@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self, TypeVar
 
+from wakeful.cel import Match
 from wakeful.clock import Microseconds
 from wakeful.model import (
     AdmissionState,
@@ -35,7 +36,8 @@ R = TypeVar("R")
 
 
 # Does an event fit a condition with its variables? (CEL, JSON or None, the event's envelope)
-Matches = Callable[[str, str | None, str], bool]
+Matches = Callable[[str, str | None, str], Match]
+DATA_OF_MISFIT = "; its data is "  # in the reason why it cannot be told: what follows is the beginning of the data
 
 
 @dataclass(slots=True)
@@ -637,11 +639,18 @@ class Redone:
 class CancelRun:
     """A person, or the run that called it, wants a run to stop. One that never did anything outside is over at once; of any
     other a worker undoes what it did. The runs that it called and that are not over are cancelled with it.
+
+    With `claim` only this attempt of it is meant, by whoever has it: ClaimLost if that is over.
     """
 
     id: str
     operator: str
     note: str | None = None
+    claim: Claim | None = None
+
+    @property
+    def process(self) -> str | None:
+        return None if self.claim is None else self.claim.process
 
 
 @dataclass(slots=True)

@@ -70,6 +70,7 @@ class Reader:
         deliveries = [delivery_summary(one) for one in await self._database.fetch("list_deliveries", row[15])]
         flow = await self._database.fetch("flow_of_run", row[0])
         members = await self._database.fetch("list_members", row[0])
+        misfits = {key: noted for key, *noted in await self._database.fetch("misfits_of_run", row[0])}
         return {
             **summary,
             "root": row[15],
@@ -88,7 +89,7 @@ class Reader:
             if cancel_at is None
             else {"by": cancel_by, "note": cancel_note, "asked_at": to_text(cancel_at)},
             "change": change_summary(steps),
-            "steps": [step_summary(step) for step in steps if step[1] != "fact"],
+            "steps": [step_summary(step, misfits.get(step[9])) for step in steps if step[1] != "fact"],
             "history": [attempt_summary(attempt) for attempt in attempts],
             "remedies": [remedy_summary(one) for one in remedies],
             "effects": [effect_summary(one) for one in await self._database.fetch("list_effects", row[15])],
@@ -617,7 +618,8 @@ def change_summary(steps: list[Row]) -> dict[str, Any] | None:
     }
 
 
-def step_summary(row: Row) -> dict[str, Any]:
+def step_summary(row: Row, misfit: Row | None = None) -> dict[str, Any]:
+    """A step. `misfit` is an event that its condition could not be asked of, if it waits for one: its id, and why."""
     name, state, tries, attempt, arguments, result, error, started, finished, key = row
     return {
         "name": name,
@@ -632,9 +634,17 @@ def step_summary(row: Row) -> dict[str, Any]:
         "finished_at": to_text(finished),
         "duration": (finished - started) / 1_000_000,
         "due_at": to_text(_until(state, result)),
-        "waits_for": _json(result) if state == "waiting" else None,
+        "waits_for": awaited(result, misfit) if state == "waiting" else None,
         "key": key,
     }
+
+
+def awaited(result: str | None, misfit: Row | None) -> Any:
+    """What a step waits for, as it was stored with it."""
+    told = _json(result)
+    if misfit is not None:
+        told["misfit"] = {"event": misfit[0], "reason": misfit[1]}
+    return told
 
 
 def _until(state: str, result: str | None) -> int | None:
