@@ -142,6 +142,7 @@ class Runtime:
             chance=self.surroundings.chance,
             time_for_calls=self.membership.time_for_calls,
             time_passes=clock.for_database() is None,
+            owners=self.surroundings.owners,
         )
         self.worker = Worker(
             app.name,

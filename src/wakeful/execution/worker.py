@@ -374,6 +374,7 @@ class Worker:
         return not self._tasks
 
     def _take(self, claimed: Claimed) -> None:
+        self._executor.failing |= claimed.failing
         self._solo_waiting = claimed.solo_waiting
         if not claimed.solo_waiting:
             self._solo_since = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wakeful.stores.alarms import ChangeAlarm, ResolveAlarms, TellAlarms
 from wakeful.stores.base import (
     AcceptEvents,
     AnswerApproval,
@@ -55,6 +56,7 @@ from wakeful.stores.base import (
     WorkLane,
 )
 from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.verbs.alarms import change_alarms, resolve_named, tell_alarms
 from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
 from wakeful.stores.verbs.change import note_changes
 from wakeful.stores.verbs.circuits import change_circuits
@@ -110,6 +112,9 @@ VERBS: dict[type, Verb] = {
     AnswerApproval: answer_approvals,
     LookAgain: look_again,
     RaiseAlarm: raise_alarms,
+    ResolveAlarms: resolve_named,
+    ChangeAlarm: change_alarms,
+    TellAlarms: tell_alarms,
     RecordOperation: record_operations,
     RemoveFamilies: remove_families,
     RemoveTraces: remove_traces,
