@@ -120,6 +120,7 @@ class App:
         self.rules = rules
         self.circuits = read_circuits(circuits or {}, where=f"App({name!r})")
         self.agents: dict[str, Agent] = {}
+        self.inner: dict[str, Agent] = {}  # of Wakeful's own
         self.channels: dict[str, Channel] = {}
         self.channel("log", Log())
         if not isinstance(cast("object", channels or {}), Mapping):
@@ -179,21 +180,33 @@ class App:
         concurrency_per_key, overlap, debounce, batch, priority, expires. The function takes the run and, if it
         wants it checked, the event's data: `async def review(run: Run, pull_request: PullRequest) -> Review`.
         """
+        return self._declare(self.agents, triggers, name, options)
 
+    def inner_agent(self, *triggers: Trigger, name: str, **options: Any) -> Callable[[F], F]:
+        """As `agent`, for what Wakeful does itself by means of an agent: kept apart from what the user declared."""
+        return self._declare(self.inner, triggers, name, options)
+
+    @property
+    def everything(self) -> dict[str, Agent]:
+        """All agents: those that the user declared, and those of Wakeful's own."""
+        return {**self.agents, **self.inner}
+
+    def _declare(
+        self, home: dict[str, Agent], triggers: tuple[Trigger, ...], name: str | None, options: dict[str, Any]
+    ) -> Callable[[F], F]:
         def declare(function: F) -> F:
             chosen = str.__str__(name) if name else name_of(function)
             where = f"agent {chosen} ({location(function)})"
             if not _NAME.match(chosen):
                 message = f"{where}: an agent's name is letters, digits, _ . and -, at most 100 of them"
                 raise ConfigError(message)
-            if chosen in self.agents:
-                message = (
-                    f"{where}: app {self.name} has an agent of that name already ({self.agents[chosen].written_at})"
-                )
+            if chosen in self.everything:
+                there = self.everything[chosen].written_at
+                message = f"{where}: app {self.name} has an agent of that name already ({there})"
                 raise ConfigError(message)
             checked = read_options(AgentOptions, options, where=where)
             takes_data, model = read_signature(function, triggers, where, lists=checked.batch is not None)
-            self.agents[chosen] = Agent(
+            home[chosen] = Agent(
                 chosen,
                 function,
                 triggers,

@@ -2,6 +2,7 @@
 
 store ─ journal ─┬─ door (intake)
                  ├─ worker ─ executor ─ run
+                 ├─ scheduler ─ schedules
                  ├─ courier ─ channels
                  ├─ membership (lease), reaper and housekeeper
                  └─ reader ─ HTTP API
@@ -48,6 +49,9 @@ from wakeful.stores.keyring import read_keys
 from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import Database, DatabaseStore
+from wakeful.triggers.schedule import Schedule
+from wakeful.triggers.scheduler import Scheduler
+from wakeful.triggers.schedules import Schedules
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -94,24 +98,23 @@ class Runtime:
         self.store = DatabaseStore(self.database, probe=probe)
         self.reader = Reader(self.database)
         self.log = structlog.get_logger("wakeful").bind(app=app.name)
+        agents = self.agents = app.everything
         self.door = Door(
             app.name,
-            Router([(agent.name, agent.triggers) for agent in app.agents.values()]),
+            # A schedule addresses its agent itself.
+            Router(
+                [(one.name, [by for by in one.triggers if not isinstance(by, Schedule)]) for one in agents.values()]
+            ),
             self.store,
             clock,
-            owners={agent.name: agent.options.owner for agent in app.agents.values()},
-            flows=flows_of(app.agents),
+            owners={agent.name: agent.options.owner for agent in agents.values()},
+            flows=flows_of(agents),
             rules=app.rules,
             on_conflict=self._note_conflict,
             on_broken_rule=self._note_broken_rule,
         )
         self.membership = Membership(
-            self.store,
-            self.database.renewer,
-            lease=lease,
-            on_lost=self._lost,
-            app=app.name,
-            limits=limits_of(app.agents),
+            self.store, self.database.renewer, lease=lease, on_lost=self._lost, app=app.name, limits=limits_of(agents)
         )
         self.circuits = Circuits(app.name, app.circuits, self.store, time_passes=clock.for_database() is None)
         self.surroundings = Surroundings(
@@ -122,8 +125,8 @@ class Runtime:
             random.Random(),
             time_for_calls=self.membership.time_for_calls,
             judge=lambda facts: decide(facts, app.rules),
-            owners={agent.name: agent.options.owner for agent in app.agents.values()},
-            agents={agent.name: agent.function for agent in app.agents.values()},
+            owners={agent.name: agent.options.owner for agent in agents.values()},
+            agents={agent.name: agent.function for agent in agents.values()},
             matches=fits,
             channels=app.channels,
             sent=self._sent,
@@ -146,14 +149,14 @@ class Runtime:
         )
         self.worker = Worker(
             app.name,
-            app.agents,
+            agents,
             self.store,
             Executor(self.store, self.surroundings, from_envelope),
             lambda: self.membership.process,
             limit=app.in_flight,
             time_passes=clock.for_database() is None,
         )
-        self.watchdog = Watchdog(app.name, app.agents, clock, lambda: self.worker.in_flight, self.database.renewer)
+        self.watchdog = Watchdog(app.name, agents, clock, lambda: self.worker.in_flight, self.database.renewer)
         every = 1.0 if self.database.dialect == "sqlite" else 5.0
         self.reaper = Reaper(
             self.store, lambda: self.membership.process, every=every, app=app.name, on_peers=self._note_peers
@@ -163,12 +166,18 @@ class Runtime:
             Retention(
                 app.name,
                 app.retention,
-                {name: kept for name, agent in app.agents.items() if (kept := agent.options.retention) is not None},
+                {name: kept for name, agent in agents.items() if (kept := agent.options.retention) is not None},
                 app.deduplication,
             ),
             archive=None if app.archive is None else self._archive,
             trouble=lambda text: self.alarm(f"archive/{app.name}", text),
             pause=PAUSE if clock.for_database() is None else 0,
+        )
+        self.scheduler = Scheduler(
+            app.name, self.store, self.door.arrive, agents, alarm=self.alarm, time_passes=clock.for_database() is None
+        )
+        self.schedules = Schedules(
+            app.name, self.store, arrive=self.door.arrive, agents=agents, changed=self.scheduler.wake
         )
         self._background: set[asyncio.Task[None]] = set()
         self._pending_alarms: dict[str, Alarm] = {}
@@ -192,6 +201,7 @@ class Runtime:
         self.store.hear_cancels(self.worker.look_who_is_to_stop)
         await self.membership.join()
         self._working = True
+        await self.schedules.enter(self.agents)
         await self.reaper.run_once()
         await self.circuits.run_once()
         await self.worker.start()
@@ -205,6 +215,7 @@ class Runtime:
         if self.settler is not None:
             await self.settler.start()
         await self.housekeeper.start()
+        await self.scheduler.start()
         await self._note_agents_not_loaded()
         await self._note_channels_not_declared()
         self._hear_others()
@@ -219,6 +230,7 @@ class Runtime:
         if self._working:
             self._working = False
             self.worker.claim_nothing_more()
+            await self.scheduler.stop()
             await self.housekeeper.stop()
             await self.reaper.stop()
             await self.circuits.stop()
@@ -246,6 +258,7 @@ class Runtime:
         """
         self._working = False
         self.store.journal.die()
+        await self.scheduler.stop()
         await self.housekeeper.stop()
         await self.reaper.stop()
         await self.circuits.stop()
@@ -262,10 +275,13 @@ class Runtime:
     async def drain(self) -> None:
         """Work and deliver until nothing is due and nothing runs (`wakeful once`)."""
         while True:
+            await self.scheduler.tick()
             self.worker.look()
             await self.worker.settled()
-            # What was delivered may have made work: a channel can lead back in. And runs that were parked may come back.
-            if not await self.courier.drain() and not await self.circuits.tick():
+            # What was delivered may have made work: a channel can lead back in. And runs that were parked may come back, or
+            # one that is over may let the next occurrence go.
+            delivered, back = await self.courier.drain(), await self.circuits.tick()
+            if not delivered and not back and not await self.scheduler.tick():
                 return
 
     # hearing
@@ -287,6 +303,7 @@ class Runtime:
         if not ready.agents:
             self.courier.wake()
             self.circuits.wake()
+            self.scheduler.wake()
             self.worker.look_who_is_to_stop()
         if ready.app == self.app.name and not ready.agents:
             self.reaper.wake()
@@ -331,7 +348,7 @@ class Runtime:
     async def _note_agents_not_loaded(self) -> None:
         """Runs of an agent that was renamed or removed would wait for ever: say so."""
         for agent, count in await self.reader.waiting_agents(self.app.name):
-            if agent not in self.app.agents:
+            if agent not in self.agents:
                 self.alarm(
                     f"agent/{self.app.name}/{agent}",
                     f"{count} run(s) wait for agent {agent}, which app {self.app.name} does not have here: "

@@ -16,7 +16,7 @@ import contextlib
 import contextvars
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
@@ -24,7 +24,7 @@ from pydantic_core import from_json
 
 from wakeful.clock import Clock, Duration, Microseconds, seconds, to_datetime
 from wakeful.errors import CancelAsked, ClaimLost, ConfigError, NotAnAction, Persistent, UnknownChannel, did_you_mean
-from wakeful.execution import waiting
+from wakeful.execution import occurrence, waiting
 from wakeful.execution.actions import Action, uses
 from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
@@ -87,7 +87,6 @@ class Run:
         self.events = [event] if events is None else events  # with batch=: all that it is over, in order
         self.key = claim.key or None
         self.attempt = claim.attempts + 1
-        self.scheduled_for: datetime | None = None
         self._claim = claim
         self._around = surroundings
         self._recorded = {step.key: step for step in claim.steps} if claim.steps else {}
@@ -129,6 +128,24 @@ class Run:
         self.asked: set[str] | None = None  # which steps, where somebody wants to know
 
     # facts
+
+    @property
+    def scheduled_for(self) -> datetime | None:
+        """The instant of the schedule that started it; None if none did."""
+        return occurrence.scheduled_for(self.event)
+
+    @property
+    def late(self) -> timedelta | None:
+        """How long after that instant it started."""
+        instant = self.scheduled_for
+        return None if instant is None else to_datetime(self._claim.started_at) - instant
+
+    @property
+    def interval(self) -> tuple[datetime, datetime] | None:
+        """What its occurrence covers, up to `scheduled_for`: since the instant before it, and with those that were coalesced
+        into it since the one before them.
+        """
+        return occurrence.interval(self.event)
 
     @property
     def log(self) -> RunLog:

@@ -54,6 +54,7 @@ from wakeful.stores.base import (
     Transaction,
     WorkLane,
 )
+from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, accept_of
 from wakeful.stores.verbs import VERBS
 from wakeful.stores.verbs.keys import ENDS, lock, pass_on
 
@@ -75,11 +76,24 @@ ENDS_A_RUN = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun, FinishCancelle
 # What was done is stored even if its caller has given up meanwhile.
 WORTH_STORING = frozenset({SaveSteps, SaveEffect})
 # What may bring a run what it waited for: who it was is only known afterwards.
-MAY_WAKE = frozenset({AcceptEvents, FinishRun, CommitRun, CloseRun, LeaveRun, AnswerApproval, LookAgain, TellAlarms})
+MAY_WAKE = frozenset(
+    {
+        AcceptEvents,
+        FinishRun,
+        CommitRun,
+        CloseRun,
+        LeaveRun,
+        AnswerApproval,
+        LookAgain,
+        SettleOccurrences,
+        FireSchedule,
+        TellAlarms,
+    }
+)
 # What a person did, from wherever that was: anybody may have work now.
 BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery, ChangePause, CancelRun, ForkRun, ChangeAlarm)
 # After these there may be an alarm to tell: if they carry one, or always.
-MAY_ALARM = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun, NoteChange, WorkLane})
+MAY_ALARM = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun, NoteChange, WorkLane, SettleOccurrences})
 ALARMING = frozenset({RaiseAlarm, ResolveAlarms, ChangeCircuit, FinishCancelled, *BY_PEOPLE})
 
 # Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
@@ -135,6 +149,8 @@ class Journal:
         self.on_ready: Callable[[Ready], None] = lambda _: None
         self.on_unavailable: Callable[[StoreUnavailable], None] = lambda _: None
         self.on_alarm: Callable[[], None] = lambda: None
+        self.awaited: frozenset[str] = frozenset()  # runs whose end somebody here waits for
+        self.on_awaited: Callable[[], None] = lambda: None
         self.transactions = 0
         self.transitions = 0
 
@@ -284,6 +300,10 @@ class Journal:
             self.on_ready(Ready(app, frozenset(names)))
         if agents:
             self.poke()
+        if self.awaited and any(
+            type(waiting.request) in ENDS_A_RUN and waiting.request.claim.id in self.awaited for waiting in batch
+        ):
+            self.on_awaited()
 
     async def _clear_doubt(self, requests: list[Any]) -> None:
         """After an answer was lost, wait until that transaction is over, however it ends. Only then what we read is the
@@ -342,9 +362,10 @@ def within_limits(waiting: list[Waiting], share: int) -> int:
         rows += 1
         if kind is SaveSteps:
             characters += sum([len(step.result) for step in request.steps if step.result is not None])
-        elif kind is AcceptEvents:
-            rows += len(request.arrivals) - 1
-            characters += sum([len(arrival.envelope) for arrival in request.arrivals])
+        elif kind is AcceptEvents or kind is SettleOccurrences:
+            arrivals = [] if (accept := accept_of(request)) is None else accept.arrivals
+            rows += len(arrivals) - 1
+            characters += sum([len(arrival.envelope) for arrival in arrivals])
         elif kind is FeedEvents:
             rows += len(request.runs) + len(request.denied) - 1
         elif kind is FinishRun and request.output is not None:
@@ -371,19 +392,22 @@ def carries_alarm(request: Any) -> bool:
     """Does it raise or resolve one?"""
     if type(request) is WorkLane:
         return any(one.alarm is not None or one.resolves is not None for one in request.results)
-    return getattr(request, "alarm", None) is not None or getattr(request, "well_again", False)
+    kind = type(request)
+    if kind is SettleOccurrences and request.resolves is not None:
+        return True
+    return (kind is not CloseRun and request.alarm is not None) or (kind in ENDS and request.well_again)
 
 
 def makes_ready(request: Any) -> Ready | None:
     """Which agents may have something to do once this request is committed."""
-    if type(request) is AcceptEvents:
+    if (accept := accept_of(request)) is not None:
         agents = frozenset(
             admission.agent
-            for arrival in request.arrivals
+            for arrival in accept.arrivals
             for admission in arrival.admissions
             if admission.run_id is not None
         )
-        return Ready(request.app, agents) if agents else None
+        return Ready(accept.app, agents) if agents else None
     if type(request) in ENDS:
         claim = request.claim
         return None if claim.key is None else Ready(claim.app, frozenset({claim.agent}))
@@ -516,14 +540,18 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
             agents |= {agent for _, agent in request.woken}
         if isinstance(request, FinishCancelled):
             return ""  # runs that it called may have been asked to stop
-        if isinstance(request, AcceptEvents):
-            for arrival, receipt in zip(request.arrivals, result, strict=False):
+        if isinstance(request, ChangeSchedule) or (isinstance(request, SettleOccurrences) and request.waits_for):
+            if result is not None:
+                return ""  # somebody else may be the one who has it due next, or the run that it waits for
+        elif (accept := accept_of(request)) is not None:
+            receipts = result.receipts if isinstance(result, Fired) else result or []
+            for arrival, receipt in zip(accept.arrivals, receipts, strict=False):
                 if receipt.status != "duplicate":
                     left = {
                         one.agent for one in arrival.admissions if one.run_id is not None and one.run_id not in taken
                     }
                     agents |= left
-                    apps |= {request.app} if left else set()
+                    apps |= {accept.app} if left else set()
         elif isinstance(request, TellAlarms):
             agents |= {request.agent} if result else set()
             apps |= {request.app} if result else set()

@@ -36,10 +36,24 @@ _CLAIMED = """seq, id, root, agent, token, attempts, crashes, created_at, starte
   (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
   case when committed_at is not null then outcome end, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note,
   case when committed_at is not null and parent_seq is not null then output end"""
+# A schedule, in the order in which `verbs/schedules.py` reads it; at the end, the state of the run that it would wait for.
+_SCHEDULE = """schedule.seq, schedule.app, schedule.name, schedule.agent, schedule.origin, schedule.state,
+  schedule.revision, schedule.definition, schedule.data, schedule.owner, schedule.next_at, schedule.due_at,
+  schedule.queued_from, schedule.queued_to, schedule.queued_count, schedule.waits_for, schedule.last_at, schedule.last_run,
+  schedule.fired_at, schedule.created_at, schedule.changed_at, schedule.changed_by,
+  (select run.state from wakeful_run run where run.id = schedule.last_run)"""
 _SLOTS: dict[Dialect, dict[str, str]] = {
-    "sqlite": {"{claimed}": _CLAIMED, "{now}": ":now", "{for_key_share}": "", "{for_update}": "", "{skip_locked}": ""},
+    "sqlite": {
+        "{claimed}": _CLAIMED,
+        "{schedule}": _SCHEDULE,
+        "{now}": ":now",
+        "{for_key_share}": "",
+        "{for_update}": "",
+        "{skip_locked}": "",
+    },
     "postgres": {
         "{claimed}": _CLAIMED,
+        "{schedule}": _SCHEDULE,
         "{now}": _POSTGRES_NOW,
         "{for_key_share}": "for key share",
         "{for_update}": "for update",

@@ -77,8 +77,10 @@ from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Migration, missing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
+from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, StoredSchedule
 from wakeful.stores.verbs.circuits import circuit_of
 from wakeful.stores.verbs.effects import effect_of
+from wakeful.stores.verbs.schedules import schedule_of
 
 R = TypeVar("R")
 
@@ -477,6 +479,43 @@ class DatabaseStore:
 
     async def change_pause(self, request: ChangePause) -> Paused:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    # time
+
+    async def due_schedules(
+        self, app: str, after: tuple[Microseconds, int] | None, most: int
+    ) -> tuple[Microseconds | None, list[StoredSchedule]]:
+        due, seq = after or (-1, -1)
+        rows = await self.database.fetch("due_schedules", self.database.read_clock(), app, due, seq, most)
+        return (rows[0][-1] if rows else None), [schedule_of(row) for row in rows]
+
+    async def queued_schedules(self, app: str) -> list[StoredSchedule]:
+        rows = await self.database.fetch("queued_schedules", self.database.read_clock(), app)
+        return [schedule_of(row) for row in rows]
+
+    async def next_schedule(self, app: str) -> tuple[Microseconds, Microseconds | None]:
+        rows = await self.database.fetch("next_schedule", self.database.read_clock(), app)
+        return rows[0][0], rows[0][1]
+
+    async def find_schedule(self, app: str, name: str) -> StoredSchedule | None:
+        rows = await self.database.fetch("find_schedule", self.database.read_clock(), app, name)
+        return schedule_of(rows[0]) if rows else None
+
+    async def schedules(self, app: str) -> list[StoredSchedule]:
+        rows = await self.database.fetch("schedules_of_app", self.database.read_clock(), app)
+        return [schedule_of(row) for row in rows]
+
+    async def settle_occurrences(self, request: SettleOccurrences) -> Fired | None:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def fire_schedule(self, request: FireSchedule) -> Fired:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def change_schedule(self, request: ChangeSchedule) -> StoredSchedule | None:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    def await_end(self, runs: frozenset[str], then: Callable[[], None]) -> None:
+        self.journal.awaited, self.journal.on_awaited = runs, then
 
     # waking
 

@@ -201,14 +201,17 @@ class World:
     async def drain(self, *, skip: bool = True, at_most: Duration = FARTHEST) -> None:
         """Work until nothing is due; then move the clock to where something is, until nothing waits for time any more.
 
-        What is due more than `at_most` from now stays waiting. `skip=False`: the clock is not moved at all.
+        What is due more than `at_most` from now stays waiting. `skip=False`: the clock is not moved at all. For schedules,
+        which have no end, the clock is moved by `skip` alone.
         """
-        end = self.clock.now() + duration(at_most)
+        await self._drain(self.clock.now() + duration(at_most), skip=skip, schedules=False)
+
+    async def _drain(self, end: Microseconds, *, skip: bool, schedules: bool) -> None:
         for _ in range(MOST_SKIPS):
             await self._work()
             if await self._answer_what_is_asked():
                 continue
-            due = await self._next_due() if skip else None
+            due = await self._next_due(schedules=schedules) if skip else None
             if due is None or due > end:
                 return
             self._time.move_to(due)
@@ -221,7 +224,7 @@ class World:
     async def skip(self, by: Duration) -> None:
         """Let so much time pass, and do what comes due on the way, each at its own time."""
         end = self.clock.now() + duration(by)
-        await self.drain(at_most=by)
+        await self._drain(end, skip=True, schedules=True)
         self._time.move_to(end)
         await self.drain(skip=False)
 
@@ -247,9 +250,10 @@ class World:
             await asyncio.sleep(0)
         return True
 
-    async def _next_due(self) -> Microseconds | None:
+    async def _next_due(self, *, schedules: bool) -> Microseconds | None:
         stored = await self.runtime.reader.next_wake(self.app.name)
-        return min((due for due in (stored, self._time.next_due()) if due is not None), default=None)
+        _, instant = await self.runtime.store.next_schedule(self.app.name) if schedules else (0, None)
+        return min((due for due in (stored, self._time.next_due(), instant) if due is not None), default=None)
 
     # what a person says
 

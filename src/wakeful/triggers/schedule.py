@@ -47,8 +47,8 @@ class Rule(Protocol):
         ...
 
     def count(self, first: Microseconds, last: Microseconds, most: int) -> tuple[int, Microseconds]:
-        """How many instants there are from `first`, which is one, up to and with `last`, but no more than `most`; and the last
-        one that was counted.
+        """How many instants there are from `first`, which is one, up to and with `last`; and the last one that was counted. A
+        rule that has to walk over them stops at `most`.
         """
         ...
 

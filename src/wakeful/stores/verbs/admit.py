@@ -191,6 +191,7 @@ def _supersede(now: int | None, crossings: Crossings) -> Transaction[tuple[set[i
     woken: Woken = []
     if gone:
         yield "supersede_admission", [(seq, chosen[seq]) for seq in sorted(gone)]
+        yield "supersede_occurrence", [(row[1], chosen[row[0]]) for row in sorted(rows)]
     for seq, run, parent, key in rows:
         if parent is not None:
             answer = answer_of(run, "cancelled", None, None, chosen[seq])

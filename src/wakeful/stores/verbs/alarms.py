@@ -76,6 +76,4 @@ def _refusal(request: ChangeAlarm, state: AlarmState, by: str | None, *, loud: b
 
 def alarm_of(row: Row) -> StoredAlarm:
     key, state, text, count, opened, last, resolved, agent, owner, incident, loud, told, by = row
-    return StoredAlarm(
-        key, state, text, count, opened, last, resolved, agent, owner, incident, bool(loud), told, by
-    )
+    return StoredAlarm(key, state, text, count, opened, last, resolved, agent, owner, incident, bool(loud), told, by)

@@ -58,9 +58,7 @@ def commit_runs(now: int | None, requests: Sequence[CommitRun]) -> Transaction[l
         if one.then == "done" and results.get(_place(one.claim)) is None:
             one.woken = yield from runs_ended(now, [Ended(one.claim, "done", one.output)])
     well_again = [
-        one.claim
-        for one in going
-        if one.well_again and one.then == "done" and results.get(_place(one.claim)) is None
+        one.claim for one in going if one.well_again and one.then == "done" and results.get(_place(one.claim)) is None
     ]
     if well_again:
         yield from went_well(now, well_again)

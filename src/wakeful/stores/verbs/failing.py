@@ -35,7 +35,9 @@ def _count(now: int | None, app: str, agent: str, dead: Sequence[Streak]) -> Tra
     last = dead[-1]
     count, since = (yield "count_failures", [(now, app, agent, len(dead))])[0]
     if last.alarm_after is not None and count >= last.alarm_after:
-        text = f"agent {agent}: {count} runs in a row became dead letters since {to_text(since)}, the last: {last.words}"
+        text = (
+            f"agent {agent}: {count} runs in a row became dead letters since {to_text(since)}, the last: {last.words}"
+        )
         if last.pause_after is not None and count < last.pause_after:
             text += f". After {last.pause_after} it is paused"
         text += f". `wakeful dead --agent {agent}` lists them"

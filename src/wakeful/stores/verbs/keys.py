@@ -17,7 +17,6 @@ from typing import Any
 
 from wakeful.model import Flow
 from wakeful.stores.base import (
-    AcceptEvents,
     CancelRun,
     CloseRun,
     CommitRun,
@@ -30,6 +29,7 @@ from wakeful.stores.base import (
     Row,
     Transaction,
 )
+from wakeful.stores.timing import accept_of
 
 Lane = tuple[str, str, str]  # app, agent, key
 
@@ -70,11 +70,11 @@ def lock(requests: Sequence[Any]) -> Transaction[Lanes | None]:
                 lanes.given_up.add(lane)
                 if kind is not CloseRun and not _is_done(request):
                     lanes.ending.add(claim.seq)
-        elif kind is AcceptEvents:
-            for arrival in request.arrivals:
+        elif (accept := accept_of(request)) is not None:
+            for arrival in accept.arrivals:
                 for admission in arrival.admissions:
                     if admission.flow is not None:
-                        lanes.add(request.app, admission.agent, admission.flow)
+                        lanes.add(accept.app, admission.agent, admission.flow)
         elif kind is FeedEvents:
             for flow in request.flows.values():
                 lanes.add(request.app, request.agent, flow)

@@ -16,10 +16,7 @@ def open_alarms(now: int | None, alarms: Sequence[Alarm]) -> Transaction[None]:
     ordered = sorted(alarms, key=lambda alarm: alarm.key)
     yield (
         "raise_alarm",
-        [
-            (now, alarm.key, alarm.app, alarm.text, alarm.agent, alarm.owner, int(alarm.loud))
-            for alarm in ordered
-        ],
+        [(now, alarm.key, alarm.app, alarm.text, alarm.agent, alarm.owner, int(alarm.loud)) for alarm in ordered],
     )
 
 

@@ -1,0 +1,27 @@
+"""What a run knows of the occurrence that started it: it stands in the event."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from wakeful.model import Event
+from wakeful.triggers.schedule import TYPE
+
+
+def scheduled_for(event: Event) -> datetime | None:
+    """The instant of a schedule's event; None for others."""
+    return _time(event, "scheduledfor")
+
+
+def interval(event: Event) -> tuple[datetime, datetime] | None:
+    """From the instant before the first that it covers, up to its own."""
+    start, end = _time(event, "coveredfrom"), _time(event, "scheduledfor")
+    return None if start is None or end is None else (start, end)
+
+
+def _time(event: Event, name: str) -> datetime | None:
+    text = event.extensions.get(name) if event.type == TYPE else None
+    try:
+        return None if text is None else datetime.fromisoformat(text)
+    except (TypeError, ValueError):  # whoever sent an event of this type from outside may have written anything
+        return None

@@ -1,0 +1,270 @@
+"""Schedules: the instants that are due become events, or rows that say why not, in one transaction with the next instant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.model import FINAL_RUN_STATES, Receipt
+from wakeful.stores.base import Row, Transaction
+from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, Settled, SettleOccurrences, Span, StoredSchedule
+from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+
+COALESCED = "into the one after it"
+
+
+def settle_occurrences(now: int | None, requests: Sequence[SettleOccurrences]) -> Transaction[list[Fired | None]]:
+    """1. Move each schedule on, if it is where its caller knew it. 2. The events of those. 3. What became of the instants. In
+    the order of the schedules, so that two processes never wait for each other in a circle.
+    """
+    first = {
+        one.schedule.seq: one for one in reversed(requests)
+    }  # of several for one schedule, the others come too late
+    ordered = sorted(first.values(), key=lambda one: one.schedule.seq)
+    rows = []
+    for one in ordered:
+        queued, known = one.queued, one.schedule
+        rows.append(
+            (
+                known.seq,
+                known.revision,
+                known.next_at,
+                None if known.queued is None else known.queued.last,
+                one.next_at,
+                one.due_at,
+                "done" if one.done else "live",
+                *_columns(queued),
+                one.waits_for,
+            )
+        )
+    won = {row[0] for row in (yield "advance_schedule", rows)}
+    winners = [one for one in ordered if one.schedule.seq in won]
+    fired = yield from _let_in(now, winners)
+    yield from _write_down(now, winners, fired)
+    over = sorted({one.resolves for one in winners if one.resolves is not None})
+    if over:
+        yield from resolve_alarms(now, over)
+    alarms = [one.alarm for one in winners if one.alarm is not None]
+    if alarms:
+        yield from open_alarms(now, alarms)
+    winning = {id(one) for one in winners}
+    return [Fired(fired.get(id(one), [])) if id(one) in winning else None for one in requests]
+
+
+def _let_in(now: int | None, winners: Sequence[SettleOccurrences]) -> Transaction[dict[int, list[Receipt]]]:
+    accepting = [(one, one.accept) for one in winners if one.accept is not None]
+    if not accepting:
+        return {}
+    answers = yield from accept_events(now, [accept for _, accept in accepting])
+    fired: dict[int, list[Receipt]] = {}
+    for (one, _), answer in zip(accepting, answers, strict=True):
+        if isinstance(answer, Exception):
+            raise answer
+        fired[id(one)] = answer
+    return fired
+
+
+def _write_down(
+    now: int | None, winners: Sequence[SettleOccurrences], fired: dict[int, list[Receipt]]
+) -> Transaction[None]:
+    written: dict[int, list[Settled]] = {}
+    noted = []
+    for one in winners:
+        seq = one.schedule.seq
+        mine = written.setdefault(seq, [])
+        mine += one.settled
+        for number, firing in enumerate(one.firings):
+            receipt = fired[id(one)][number]
+            run = receipt.runs[0] if receipt.runs else None
+            if run is None:
+                arrival = one.accept.arrivals[number] if one.accept is not None else None
+                reason = yield from _why_not(arrival.key if arrival is not None else "")
+                mine.append(Settled("skipped", firing.span, reason))
+                continue
+            if firing.coalesced is not None:
+                mine.append(Settled("coalesced", firing.coalesced, COALESCED, run))
+            mine.append(Settled("fired", Span(firing.instant, firing.instant, 1), "", run))
+            noted.append((now, seq, firing.instant, run))
+    yield from insert_occurrences(now, {one.schedule.seq: one.schedule.revision for one in winners}, written)
+    if noted:
+        yield "note_fired", noted
+
+
+def insert_occurrences(
+    now: int | None, revisions: dict[int, int], written: dict[int, list[Settled]]
+) -> Transaction[None]:
+    """Equal neighbours are one row: also with the last one that is there."""
+    rows: list[Row] = []
+    longer: list[Row] = []
+    apart = [seq for seq, mine in written.items() if mine and mine[0].state != "fired"]
+    last = {}
+    if apart:
+        last = {row[0]: row[1:] for row in (yield "last_occurrence", [(seq,) for seq in sorted(apart)])}
+    for seq, mine in sorted(written.items()):
+        revision = revisions[seq]
+        for number, one in enumerate(mine):
+            before = last.get(seq) if number == 0 else None
+            if before is not None and before[1:5] == (one.state, one.reason, revision, one.run):
+                longer.append((now, before[0], one.span.last, one.span.count))
+            else:
+                span = one.span
+                rows.append(
+                    (now, seq, one.state, one.reason or None, span.first, span.last, span.count, revision, one.run)
+                )
+    if longer:
+        yield "extend_occurrence", longer
+    if rows:
+        yield "insert_occurrence", rows
+
+
+def _why_not(key: str) -> Transaction[str]:
+    """What the door made of an event that no run came of."""
+    became = yield "became_of_event", [(key,)]
+    if not became:
+        return "no agent took it"
+    _, state, reason = became[0]
+    return f"{state}: {reason}" if reason else str(state)
+
+
+def fire_schedules(now: int | None, requests: Sequence[FireSchedule]) -> Transaction[list[Fired]]:
+    """By hand: an occurrence of its own, beside the instants."""
+    results = []
+    for one in requests:
+        answers = yield from accept_events(now, [one.accept])
+        receipts = answers[0]
+        if isinstance(receipts, Exception):
+            raise receipts
+        run = receipts[0].runs[0] if receipts[0].runs else None
+        span = Span(one.instant, one.instant, 1)
+        words = f"by hand, by {one.operator}"
+        if run is None:
+            reason = yield from _why_not(one.accept.arrivals[0].key)
+            became = Settled("skipped", span, f"{words}; {reason}")
+        else:
+            became = Settled("fired", span, words, run)
+        seq = one.schedule.seq
+        yield from insert_occurrences(now, {seq: one.schedule.revision}, {seq: [became]})
+        yield "insert_schedule_change", [(now, seq, "fire", one.operator, one.note, None)]
+        results.append(Fired(receipts))
+    return results
+
+
+def change_schedules(now: int | None, requests: Sequence[ChangeSchedule]) -> Transaction[list[StoredSchedule | None]]:
+    """One after the other, each if the schedule is as its caller knew it."""
+    results: dict[int, StoredSchedule | None] = {}
+    for number in sorted(range(len(requests)), key=lambda one: (requests[one].app, requests[one].name)):
+        results[number] = yield from _change(now, requests[number])
+    return [results[number] for number in range(len(requests))]
+
+
+def _change(now: int | None, request: ChangeSchedule) -> Transaction[StoredSchedule | None]:
+    before = request.before
+    found = yield "lock_schedule", [(request.app, request.name)]
+    if before is None:
+        if found:
+            return None
+        row = (
+            now,
+            request.app,
+            request.name,
+            request.agent,
+            request.origin,
+            request.state,
+            request.definition,
+            request.data,
+            request.owner,
+            request.next_at,
+            request.due_at,
+            request.operator,
+        )
+        made = yield "insert_schedule", [row]
+        if not made:
+            return None
+        seq = made[0][0]
+    else:
+        last = None if before.queued is None else before.queued.last
+        if not found or tuple(found[0][1:]) != (before.revision, before.next_at, last, before.state):
+            return None
+        seq = found[0][0]
+        again = int(before.state in {"done", "removed"} and request.state == "live")
+        yield (
+            "change_schedule",
+            [
+                (
+                    now,
+                    seq,
+                    request.agent,
+                    request.origin,
+                    request.state,
+                    request.definition,
+                    request.data,
+                    request.owner,
+                    request.next_at,
+                    request.due_at,
+                    *_columns(request.queued),
+                    request.waits_for,
+                    request.operator,
+                    again,
+                )
+            ],
+        )
+        yield from insert_occurrences(now, {seq: before.revision}, {seq: request.settled})
+    yield "insert_schedule_change", [(now, seq, request.verb, request.operator, request.note, request.definition)]
+    return schedule_of((yield "find_schedule", [(now, request.app, request.name)])[0])
+
+
+def _columns(span: Span | None) -> tuple[int | None, int | None, int]:
+    return (None, None, 0) if span is None else (span.first, span.last, span.count)
+
+
+def schedule_of(row: Row) -> StoredSchedule:
+    """A row of `{schedule}`."""
+    (
+        seq,
+        app,
+        name,
+        agent,
+        origin,
+        state,
+        revision,
+        definition,
+        data,
+        owner,
+        next_at,
+        due_at,
+        queued_from,
+        queued_to,
+        queued_count,
+        waits_for,
+        last_at,
+        last_run,
+        fired_at,
+        created_at,
+        changed_at,
+        changed_by,
+        run_state,
+        *_,
+    ) = row
+    return StoredSchedule(
+        seq,
+        app,
+        name,
+        agent,
+        origin,
+        state,
+        revision,
+        definition,
+        data,
+        owner,
+        next_at,
+        due_at,
+        None if queued_from is None else Span(queued_from, queued_to, queued_count),
+        waits_for,
+        last_at,
+        last_run,
+        fired_at,
+        created_at,
+        changed_at,
+        changed_by,
+        last_run if run_state is not None and run_state not in FINAL_RUN_STATES else None,
+    )

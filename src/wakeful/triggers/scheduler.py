@@ -1,0 +1,229 @@
+"""The scheduler: what is due becomes an event, in every process, and nobody leads.
+
+    the row says what is next ──► judge ──► one transaction: events, the ledger, the next instant
+                                            (whoever comes second finds the row moved on, and nothing happens)
+
+It works by what is stored, never by what its own code says: so a process with an older definition fires by the newer one.
+Nothing is kept in memory but how rules are read, and nothing is polled: it rests until the next instant, or a word of a change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Protocol
+
+from pydantic_core import from_json
+
+from wakeful.clock import Microseconds, seconds, to_datetime, to_text
+from wakeful.errors import StoreUnavailable, words_of
+from wakeful.intake.cloudevents import new_event
+from wakeful.intake.matching import fits
+from wakeful.model import Arrival, Event, Flow
+from wakeful.service import Service
+from wakeful.stores.base import AcceptEvents, Alarm
+from wakeful.stores.timing import Fired, Firing, SettleOccurrences, StoredSchedule, missed_alarm
+from wakeful.triggers.schedule import TYPE, Schedule, read_definition
+from wakeful.triggers.settling import Verdict, covered, judge, missed_text
+
+# So many schedules in one go.
+BATCH = 500
+# Runs may end without a word (a process that died, a person at another store), and clocks may be set: somebody must look.
+LOOK_ANYWAY_EVERY = 30.0
+LOOK_FOR_QUEUED_EVERY = 5.0
+
+
+class ScheduleStore(Protocol):
+    """What the scheduler needs of the store."""
+
+    async def due_schedules(
+        self, app: str, after: tuple[Microseconds, int] | None, most: int
+    ) -> tuple[Microseconds | None, list[StoredSchedule]]: ...
+
+    async def queued_schedules(self, app: str) -> list[StoredSchedule]: ...
+
+    async def next_schedule(self, app: str) -> tuple[Microseconds, Microseconds | None]: ...
+
+    async def settle_occurrences(self, request: SettleOccurrences) -> Fired | None: ...
+
+    def await_end(self, runs: frozenset[str], then: Callable[[], None]) -> None: ...
+
+
+class Rules:
+    """Stored definitions, read once for each revision."""
+
+    def __init__(self) -> None:
+        self._read: dict[int, tuple[int, Schedule]] = {}
+
+    def of(self, stored: StoredSchedule) -> Schedule:
+        known = self._read.get(stored.seq)
+        if known is None or known[0] != stored.revision:
+            known = self._read[stored.seq] = (stored.revision, read_definition(from_json(stored.definition)))
+        return known[1]
+
+
+class Scheduler(Service):
+    """Fires the schedules of one app whose agents this process has."""
+
+    name = "scheduler"
+
+    def __init__(
+        self,
+        app: str,
+        store: ScheduleStore,
+        arrive: Callable[[Event, str], Arrival],
+        agents: Collection[str],
+        *,
+        alarm: Callable[[str, str], None] = lambda _key, _text: None,
+        time_passes: bool = True,
+    ) -> None:
+        super().__init__()
+        self._app = app
+        self._store = store
+        self._arrive = arrive
+        self._agents = agents
+        self._alarm = alarm
+        self._time_passes = time_passes
+        self.rules = Rules()
+        self.fired = 0
+
+    async def run_once(self) -> float | None:
+        """Settle all that is due, and rest until the next instant."""
+        while await self.tick():
+            pass
+        if not self._time_passes:
+            return None
+        now, due = await self._store.next_schedule(self._app)
+        rest = LOOK_FOR_QUEUED_EVERY if self._store_waits else LOOK_ANYWAY_EVERY
+        return rest if due is None else min(rest, max(0.0, seconds(due - now)))
+
+    _store_waits = False
+
+    async def tick(self) -> int:
+        """Everything that is due now, once; returns how many schedules moved on."""
+        moved = await self._release()
+        after: tuple[Microseconds, int] | None = None
+        while True:
+            now, due = await self._store.due_schedules(self._app, after, BATCH)
+            if now is None or not due:
+                return moved
+            moved += await self._settle(due, now)
+            after = (due[-1].due_at or 0, due[-1].seq)
+            if len(due) < BATCH:
+                return moved
+            await asyncio.sleep(0)
+
+    async def _release(self) -> int:
+        """Instants that waited for a run which is over."""
+        queued = await self._store.queued_schedules(self._app)
+        self._store_waits = bool(queued)
+        self._store.await_end(frozenset(one.waits_for for one in queued if one.waits_for), self.wake)
+        free = [one for one in queued if one.open_run is None]
+        if not free:
+            return 0
+        now, _ = await self._store.next_schedule(self._app)
+        return await self._settle(free, now)
+
+    async def _settle(self, due: list[StoredSchedule], now: Microseconds) -> int:
+        requests = []
+        for stored in due:
+            try:
+                request = self._judged(stored, now)
+            except Exception as error:
+                self._alarm(
+                    f"schedule/{self._app}/{stored.name}",
+                    f"schedule {stored.name} cannot be fired: {type(error).__name__}: {words_of(error)}",
+                )
+                continue
+            if request is not None:
+                requests.append(request)
+        results = await asyncio.gather(
+            *(self._store.settle_occurrences(one) for one in requests), return_exceptions=True
+        )
+        moved = 0
+        for request, result in zip(requests, results, strict=True):
+            if isinstance(result, StoreUnavailable):
+                raise result
+            if isinstance(result, BaseException):
+                if not isinstance(result, Exception):
+                    raise result
+                self.log.error("a schedule could not be fired", schedule=request.schedule.name, error=repr(result))
+                continue
+            if result is not None:
+                moved += 1
+                self.fired += len(result.receipts)
+        return moved
+
+    def _judged(self, stored: StoredSchedule, now: Microseconds) -> SettleOccurrences | None:
+        if stored.agent not in self._agents:
+            return None  # somebody who has it fires it
+        schedule = self.rules.of(stored)
+        offset = schedule.offset(self._app, stored.name)
+        verdict = judge(schedule, stored, now, offset)
+        return None if verdict is None else self.request(stored, schedule, verdict, now, offset)
+
+    def request(
+        self, stored: StoredSchedule, schedule: Schedule, verdict: Verdict, now: Microseconds, offset: Microseconds
+    ) -> SettleOccurrences:
+        """A verdict as the transition that carries it out."""
+        key = missed_alarm(self._app, stored.name)
+        accept = None
+        if verdict.firings:
+            arrivals = [self.arrival(stored, schedule, one) for one in verdict.firings]
+            accept = AcceptEvents(self._app, arrivals, matches=fits)
+        return SettleOccurrences(
+            stored,
+            verdict.next_at,
+            None if verdict.next_at is None else verdict.next_at + offset,
+            verdict.settled,
+            verdict.firings,
+            accept,
+            verdict.queued,
+            verdict.waits_for,
+            None
+            if verdict.missed is None
+            else Alarm(self._app, key, missed_text(stored.name, verdict.missed, now=now), stored.agent, stored.owner),
+            key if verdict.on_time else None,
+        )
+
+    def arrival(self, stored: StoredSchedule, schedule: Schedule, one: Firing) -> Arrival:
+        """The event of an occurrence, addressed to its agent: the schedule is its source, and the instant its id."""
+        expires = schedule.timing.expires
+        event = new_event(
+            TYPE,
+            None if stored.data is None else from_json(stored.data),
+            source=source_of(self._app, stored.name),
+            id=to_text(one.instant),
+            time=to_datetime(one.instant),
+            expirytime=None if expires is None else to_datetime(one.instant + expires),
+            scheduledfor=to_text(one.instant),
+            coveredfrom=to_text(covered(schedule.rule, one)),
+            coveredcount=one.span.count,
+        )
+        return self.admitted(self._arrive(event, stored.agent), stored.name, schedule)
+
+    @staticmethod
+    def admitted(arrival: Arrival, name: str, schedule: Schedule) -> Arrival:
+        """Runs of one schedule go one at a time, or the newest takes the place of those before it; an agent with a key of its
+        own goes by that.
+        """
+        overlap = schedule.timing.overlap
+        if overlap not in {"queue_all", "replace"}:
+            return arrival
+        for admission in arrival.admissions:
+            flow = admission.flow or Flow(per_key=None, blocks=False)
+            if flow.key is None and admission.run_id is not None:
+                admission.flow = replace(
+                    flow,
+                    key=f"schedule/{name}",
+                    per_key=1,
+                    blocks=False,
+                    overlap="replace" if overlap == "replace" else "queue",
+                )
+        return arrival
+
+
+def source_of(app: str, schedule: str) -> str:
+    """The source of a schedule's events."""
+    return f"/{app}/schedules/{schedule}"

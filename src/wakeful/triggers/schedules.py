@@ -1,0 +1,459 @@
+"""The schedules of an app, for whoever makes or changes them: the app's own code at its start, people, agents, files.
+
+Editing loses no instant and doubles none: what is due by the old definition is settled or queued with the change, and the new
+one begins after that. Each change is recorded, and has a revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, cast
+
+from pydantic_core import from_json, to_json
+
+from wakeful.clock import Microseconds, to_text
+from wakeful.errors import ConfigError, StoreUnavailable, did_you_mean
+from wakeful.intake.cloudevents import new_event
+from wakeful.intake.matching import fits
+from wakeful.model import Arrival, Event, Receipt
+from wakeful.stores.base import AcceptEvents
+from wakeful.stores.timing import ChangeSchedule, ChangeVerb, Fired, FireSchedule, Origin, Settled, Span, StoredSchedule
+from wakeful.triggers.schedule import TYPE, Schedule, read_definition
+from wakeful.triggers.scheduler import source_of
+from wakeful.triggers.settling import judge, put_off
+
+BY_CODE = "code"
+# Somebody else changes it at the same time: not for ever.
+MOST_TRIES = 20
+
+
+class ChangingStore(Protocol):
+    """What this needs of the store."""
+
+    async def next_schedule(self, app: str) -> tuple[Microseconds, Microseconds | None]: ...
+
+    async def find_schedule(self, app: str, name: str) -> StoredSchedule | None: ...
+
+    async def schedules(self, app: str) -> list[StoredSchedule]: ...
+
+    async def change_schedule(self, request: ChangeSchedule) -> StoredSchedule | None: ...
+
+    async def fire_schedule(self, request: FireSchedule) -> Fired: ...
+
+
+class Declared(Protocol):
+    """An agent, as far as this goes."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def triggers(self) -> Sequence[Any]: ...
+    @property
+    def options(self) -> Any: ...
+
+
+class Schedules:
+    """Makes and changes the schedules of one app."""
+
+    def __init__(
+        self,
+        app: str,
+        store: ChangingStore,
+        *,
+        arrive: Callable[[Event, str], Arrival] | None = None,
+        agents: Collection[str] | None = None,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._app = app
+        self._store = store
+        self._arrive = arrive
+        self._agents = agents  # None: nobody here knows which there are
+        self._changed = changed
+
+    # reading
+
+    async def all(self) -> list[StoredSchedule]:
+        """Every schedule that there is, or was, by name."""
+        return await self._store.schedules(self._app)
+
+    async def find(self, name: str) -> StoredSchedule | None:
+        return await self._store.find_schedule(self._app, name)
+
+    async def get(self, name: str) -> StoredSchedule:
+        """As `find`; ConfigError, with a suggestion, where there is none."""
+        found = await self.find(name)
+        if found is None or found.state == "removed":
+            known = [one.name for one in await self.all() if one.state != "removed"]
+            message = f'app {self._app} has no schedule "{name}".{did_you_mean(name, known)}'
+            raise ConfigError(message)
+        return found
+
+    # changing
+
+    async def add(
+        self,
+        name: str,
+        schedule: Schedule,
+        agent: str,
+        *,
+        data: Any = None,
+        origin: Origin = "runtime",
+        owner: str | None = None,
+        operator: str,
+        note: str | None = None,
+    ) -> StoredSchedule:
+        """Make a schedule. ConfigError if there is one of that name, or no such agent."""
+        self._refuse_unknown(agent)
+
+        def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
+            if before is not None and before.state in {"live", "paused"}:
+                message = f"app {self._app} has a schedule {name} already: edit it, or remove it first"
+                raise ConfigError(message)
+            return self._made(
+                name, schedule, agent, before, now, data=data, origin=origin, owner=owner, operator=operator, note=note
+            )
+
+        return await self._change(name, change)
+
+    async def edit(
+        self,
+        name: str,
+        schedule: Schedule | None = None,
+        *,
+        agent: str | None = None,
+        data: Any = ...,
+        operator: str,
+        note: str | None = None,
+        verb: ChangeVerb = "edit",
+    ) -> StoredSchedule:
+        """Give it another definition, other data or another agent. What is due by the old one comes first."""
+        if agent is not None:
+            self._refuse_unknown(agent)
+
+        def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
+            known = self._known(before, name)
+            return self._edited(
+                known,
+                schedule or read_definition(from_json(known.definition)),
+                now,
+                agent=agent or known.agent,
+                data=known.data if data is ... else _written(data),
+                operator=operator,
+                note=note,
+                verb=verb,
+            )
+
+        return await self._change(name, change)
+
+    async def pause(self, name: str, *, operator: str, note: str | None = None) -> StoredSchedule:
+        """Fire nothing until it is resumed. What was due before that is still done."""
+
+        def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
+            known = self._known(before, name)
+            if known.state != "live":
+                message = f"schedule {name} is {known.state}"
+                raise ConfigError(message)
+            schedule = read_definition(from_json(known.definition))
+            request = self._edited(
+                known, schedule, now, agent=known.agent, data=known.data, operator=operator, note=note, verb="pause"
+            )
+            request.state = "paused"
+            return request
+
+        return await self._change(name, change)
+
+    async def resume(self, name: str, *, operator: str, note: str | None = None) -> StoredSchedule:
+        """Fire again, from now on. What would have been due meanwhile was skipped."""
+
+        def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
+            known = self._known(before, name)
+            if known.state != "paused":
+                message = f"schedule {name} is not paused: it is {known.state}"
+                raise ConfigError(message)
+            schedule = read_definition(from_json(known.definition))
+            offset = schedule.offset(self._app, name)
+            settled, upcoming = [], known.next_at
+            while upcoming is not None and upcoming <= now - offset:
+                last = schedule.rule.previous(now - offset + 1) or upcoming
+                count, seen = schedule.rule.count(upcoming, last, 1_000_000)
+                span = Span(upcoming, seen, max(1, count))
+                settled.append(Settled("skipped", span, f"paused by {known.changed_by}"))
+                upcoming = schedule.rule.next(seen)
+            return self._request(
+                known,
+                verb="resume",
+                operator=operator,
+                note=note,
+                state="live" if upcoming is not None or known.queued is not None else "done",
+                definition=known.definition,
+                next_at=upcoming,
+                offset=offset,
+                settled=settled,
+                queued=known.queued,
+                waits_for=known.waits_for,
+            )
+
+        return await self._change(name, change)
+
+    async def remove(self, name: str, *, operator: str, note: str | None = None) -> StoredSchedule:
+        """It fires no more. Its history stays."""
+
+        def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
+            known = self._known(before, name)
+            schedule = read_definition(from_json(known.definition))
+            settled: list[Settled] = []
+            verdict = judge(schedule, known, now, schedule.offset(self._app, name)) if known.state == "live" else None
+            if verdict is not None:
+                put_off(verdict)
+                settled = verdict.settled
+            queued = known.queued if verdict is None else verdict.queued
+            if queued is not None:
+                settled.append(Settled("skipped", queued, f"removed by {operator}"))
+            return self._request(
+                known,
+                verb="remove",
+                operator=operator,
+                note=note,
+                state="removed",
+                definition=known.definition,
+                next_at=None,
+                offset=0,
+                settled=settled,
+            )
+
+        return await self._change(name, change)
+
+    async def fire(self, name: str, *, operator: str, note: str | None = None) -> Receipt:
+        """Fire it now, beside its instants. Needs the app's agents: only they know what becomes of an event."""
+        if self._arrive is None:
+            message = f"schedule {name}: only a process that has the app can fire it"
+            raise ConfigError(message)
+        stored = await self.get(name)
+        now, _ = await self._store.next_schedule(self._app)
+        event = new_event(
+            TYPE,
+            None if stored.data is None else from_json(stored.data),
+            source=source_of(self._app, name),
+            id=f"by-hand-{to_text(now)}",
+            scheduledfor=to_text(now),
+            coveredfrom=to_text(now),
+            coveredcount=1,
+        )
+        accept = AcceptEvents(self._app, [self._arrive(event, stored.agent)], matches=fits)
+        fired = await self._store.fire_schedule(FireSchedule(stored, now, accept, operator, note))
+        return fired.receipts[0]
+
+    # the app's own
+
+    async def enter(self, agents: Mapping[str, Declared]) -> None:
+        """Store what the code declares: new ones, changed ones, and which of these agents' it has no more."""
+        declared = code_schedules(agents)
+        stored = {one.name: one for one in await self.all()}
+        for name, (agent, schedule, owner) in declared.items():
+            known = stored.get(name)
+            if known is None or known.state == "removed":
+                await self._enter(name, agent, schedule, owner)
+            elif known.origin != "code":
+                message = f"schedule {name} of agent {agent} was made at run time too, for agent {known.agent}: give it another name="
+                raise ConfigError(message)
+            elif (known.definition, known.agent, known.owner) != (_text(schedule), agent, owner):
+                await self._enter(name, agent, schedule, owner)
+        for name, known in stored.items():
+            gone = known.origin == "code" and name not in declared and known.state != "removed"
+            if gone and known.agent in agents:  # of an agent that is not here nobody here can say that
+                await self.remove(name, operator=BY_CODE, note="the code does not have it any more")
+
+    async def _enter(self, name: str, agent: str, schedule: Schedule, owner: str | None) -> None:
+        def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule | None:
+            if before is not None and (before.definition, before.agent, before.owner, before.state == "removed") == (
+                _text(schedule),
+                agent,
+                owner,
+                False,
+            ):
+                return None  # another process was first
+            if before is None or before.state in {"removed", "done"}:
+                return self._made(
+                    name, schedule, agent, before, now, origin="code", owner=owner, operator=BY_CODE, note=None
+                )
+            request = self._edited(
+                before, schedule, now, agent=agent, data=None, operator=BY_CODE, note=None, verb="edit"
+            )
+            request.owner = owner
+            if before.state == "paused":
+                request.state = "paused"
+            return request
+
+        await self._change(name, change)
+
+    # one change
+
+    async def _change(
+        self, name: str, change: Callable[[StoredSchedule | None, Microseconds], ChangeSchedule | None]
+    ) -> StoredSchedule:
+        for _ in range(MOST_TRIES):
+            before = await self._store.find_schedule(self._app, name)
+            now, _ = await self._store.next_schedule(self._app)
+            request = change(before, now)
+            if request is None:
+                return cast("StoredSchedule", before)
+            after = await self._store.change_schedule(request)
+            if after is not None:
+                self._changed()
+                return after
+        message = f"schedule {name} is being changed by others all the time: try again"
+        raise StoreUnavailable(message)
+
+    def _made(
+        self,
+        name: str,
+        schedule: Schedule,
+        agent: str,
+        before: StoredSchedule | None,
+        now: Microseconds,
+        *,
+        data: Any = None,
+        origin: Origin,
+        owner: str | None,
+        operator: str,
+        note: str | None,
+    ) -> ChangeSchedule:
+        # One that was there before has had its instants: none of them comes again, wherever the clock is now.
+        after = max(now, before.last_at or now) if before is not None else now
+        next_at = schedule.rule.next(after)
+        return ChangeSchedule(
+            self._app,
+            name,
+            "add",
+            operator,
+            before,
+            agent,
+            origin,
+            "live" if next_at is not None else "done",
+            _text(schedule),
+            _written(data),
+            owner,
+            note,
+            next_at,
+            None if next_at is None else next_at + schedule.offset(self._app, name),
+        )
+
+    def _edited(
+        self,
+        known: StoredSchedule,
+        schedule: Schedule,
+        now: Microseconds,
+        *,
+        agent: str,
+        data: str | None,
+        operator: str,
+        note: str | None,
+        verb: ChangeVerb,
+    ) -> ChangeSchedule:
+        """1. What is due by the old definition is settled, or queued. 2. The new one begins after that."""
+        old = read_definition(from_json(known.definition))
+        offset = old.offset(self._app, known.name)
+        settled: list[Settled] = []
+        current, done_until = known, now
+        while known.state == "live" and (verdict := judge(old, current, now, offset)) is not None:
+            put_off(verdict)
+            settled += verdict.settled
+            moved = verdict.next_at != current.next_at
+            current = replace(
+                current, next_at=verdict.next_at, queued=verdict.queued, waits_for=verdict.waits_for, open_run=None
+            )
+            if not moved or verdict.next_at is None or verdict.next_at > now - offset:
+                break
+        if known.state == "live":
+            done_until = max(now - offset, known.last_at or 0, 0 if current.queued is None else current.queued.last)
+        queued, waits_for = current.queued, current.waits_for
+        next_at = schedule.rule.next(done_until)
+        return self._request(
+            known,
+            verb=verb,
+            operator=operator,
+            note=note,
+            state="live" if next_at is not None or queued is not None else "done",
+            definition=_text(schedule),
+            next_at=next_at,
+            offset=schedule.offset(self._app, known.name),
+            settled=settled,
+            queued=queued,
+            waits_for=waits_for,
+            agent=agent,
+            data=data,
+        )
+
+    def _request(
+        self,
+        known: StoredSchedule,
+        *,
+        verb: ChangeVerb,
+        operator: str,
+        note: str | None,
+        state: Any,
+        definition: str,
+        next_at: Microseconds | None,
+        offset: Microseconds,
+        settled: list[Settled],
+        queued: Span | None = None,
+        waits_for: str | None = None,
+        agent: str | None = None,
+        data: Any = ...,
+    ) -> ChangeSchedule:
+        return ChangeSchedule(
+            self._app,
+            known.name,
+            verb,
+            operator,
+            known,
+            agent or known.agent,
+            known.origin,
+            state,
+            definition,
+            known.data if data is ... else data,
+            known.owner,
+            note,
+            next_at,
+            None if next_at is None else next_at + offset,
+            settled,
+            queued,
+            waits_for,
+        )
+
+    def _known(self, before: StoredSchedule | None, name: str) -> StoredSchedule:
+        if before is None or before.state == "removed":
+            message = f'app {self._app} has no schedule "{name}"'
+            raise ConfigError(message)
+        return before
+
+    def _refuse_unknown(self, agent: str) -> None:
+        if self._agents is not None and agent not in self._agents:
+            message = f'app {self._app} has no agent "{agent}".{did_you_mean(agent, self._agents)}'
+            raise ConfigError(message)
+
+
+def code_schedules(agents: Mapping[str, Declared]) -> dict[str, tuple[str, Schedule, str | None]]:
+    """The schedules that agents declare, by name: its own, else that of its agent, with a number from the second on."""
+    found: dict[str, tuple[str, Schedule, str | None]] = {}
+    for agent in agents.values():
+        number = 0
+        for trigger in agent.triggers:
+            if not isinstance(trigger, Schedule):
+                continue
+            number += trigger.name is None
+            name = trigger.name or (agent.name if number == 1 else f"{agent.name}-{number}")
+            if name in found:
+                message = f"agent {agent.name}: schedule {name} is there already, of agent {found[name][0]}: give it another name="
+                raise ConfigError(message)
+            found[name] = (agent.name, trigger, agent.options.owner)
+    return found
+
+
+def _text(schedule: Schedule) -> str:
+    return to_json(schedule.definition()).decode()
+
+
+def _written(data: Any) -> str | None:
+    return None if data is None else to_json(data).decode()

@@ -1,0 +1,167 @@
+"""What becomes of the instants that are due: a pure answer, from the rule, the row, the time, and whether the last run is over.
+
+    next_at ── … ── latest due ──┬── within grace ──┬── the last run is over ──► the latest fires, those before it coalesce
+                                 │                  └── it is not             ──► they queue, or are skipped
+                                 └── too late       ──────────────────────────► missed, and somebody hears of it
+
+`queued` are instants that came in time and wait for a run: they go as one, with whatever else is due by then, once it is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wakeful.clock import Microseconds, readable, to_text
+from wakeful.stores.timing import Firing, Settled, Span, StoredSchedule
+from wakeful.triggers.schedule import Rule, Schedule
+
+# So many instants are counted at a time. Whoever comes back after a year does not keep all others waiting.
+MOST_INSTANTS = 20_000
+NOBODY_THERE = "nobody was there to fire it in time"
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What is to be stored of a schedule."""
+
+    next_at: Microseconds | None
+    settled: list[Settled] = field(default_factory=list)
+    firings: list[Firing] = field(default_factory=list)
+    queued: Span | None = None
+    waits_for: str | None = None
+    missed: Span | None = None
+
+    @property
+    def on_time(self) -> bool:
+        return bool(self.firings) and self.missed is None
+
+
+def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset: Microseconds) -> Verdict | None:
+    """What becomes of what is due now; None where nothing changes."""
+    rule, timing = schedule.rule, schedule.timing
+    until = now - offset
+    verdict = Verdict(stored.next_at, queued=stored.queued, waits_for=stored.waits_for)
+    # Rules of zones change: what was an instant when it was written down may be none any more.
+    first = None if stored.next_at is None else rule.next(stored.next_at - 1)
+    verdict.next_at = first
+    due: Span | None = None
+    last_of_all = until
+    if first is not None and first <= until:
+        last_of_all = rule.previous(until + 1) or first
+        if timing.catch_up == "all":
+            _all_of_them(schedule, verdict, first, last_of_all, until)
+            return verdict
+        if timing.catch_up == "none":
+            first = _missed_before(rule, verdict, first, until - timing.grace)
+            if first is None or first > until or first < until - timing.grace:
+                verdict.next_at = first
+                return _go(schedule, stored, verdict, None)
+        count, last = rule.count(first, last_of_all, MOST_INSTANTS)
+        due = Span(first, last, max(1, count))
+        verdict.next_at = rule.next(last)
+    if due is not None and until - last_of_all > timing.grace:
+        _miss(verdict, due)
+        due = None
+    elif due is not None and due.last < last_of_all:
+        # There are more of them: these go along with the latest, which is found when the rest has been counted.
+        verdict.queued = due if verdict.queued is None else verdict.queued.and_then(due)
+        verdict.waits_for = stored.waits_for or ""
+        return verdict
+    if due is None and verdict.queued is None and not verdict.settled and verdict.next_at == stored.next_at:
+        return None
+    return _go(schedule, stored, verdict, due)
+
+
+def _go(schedule: Schedule, stored: StoredSchedule, verdict: Verdict, due: Span | None) -> Verdict:
+    """What came in time: fire it, or let it wait, or skip it."""
+    rule, overlap = schedule.rule, schedule.timing.overlap
+    queued = verdict.queued
+    pending = due if queued is None else queued.and_then(due)
+    if pending is None:
+        return verdict
+    if stored.open_run is not None and overlap == "queue_one":
+        verdict.queued, verdict.waits_for = pending, stored.open_run
+    elif stored.open_run is not None and overlap == "skip":
+        verdict.settled.append(Settled("skipped", pending, f'overlap="skip": run {stored.open_run} was not over'))
+        verdict.queued = verdict.waits_for = None
+    else:
+        verdict.firings.append(firing(rule, pending))
+        verdict.queued = verdict.waits_for = None
+    return verdict
+
+
+def firing(rule: Rule, pending: Span) -> Firing:
+    """The last of these instants, with the others coalesced into it."""
+    if pending.count == 1:
+        return Firing(pending.last)
+    before = rule.previous(pending.last)
+    last = pending.first if before is None or before < pending.first else before
+    return Firing(pending.last, Span(pending.first, last, pending.count - 1))
+
+
+def _miss(verdict: Verdict, span: Span) -> None:
+    verdict.settled.append(Settled("missed", span, NOBODY_THERE))
+    verdict.missed = span if verdict.missed is None else verdict.missed.and_then(span)
+
+
+def _missed_before(rule: Rule, verdict: Verdict, first: Microseconds, boundary: Microseconds) -> Microseconds | None:
+    """Those that lie too far back are missed, as many as are counted at a time; the one after them."""
+    last = rule.previous(boundary)
+    if last is None or last < first:
+        return first
+    count, seen = rule.count(first, last, MOST_INSTANTS)
+    _miss(verdict, Span(first, seen, max(1, count)))
+    return rule.next(seen)
+
+
+def _all_of_them(
+    schedule: Schedule, verdict: Verdict, first: Microseconds, last: Microseconds, until: Microseconds
+) -> None:
+    """Each instant fires, but for those that are too old or too many."""
+    rule, timing = schedule.rule, schedule.timing
+    chosen: list[Microseconds] = []
+    instant: Microseconds | None = last
+    while instant is not None and instant >= first and len(chosen) < timing.max_count:
+        if until - instant > timing.max_age:
+            break
+        chosen.append(instant)
+        instant = rule.previous(instant)
+    chosen.reverse()
+    boundary = chosen[0] if chosen else last + 1
+    if first < boundary:
+        before = rule.previous(boundary) or first
+        count, seen = rule.count(first, before, MOST_INSTANTS)
+        _miss(verdict, Span(first, seen, max(1, count)))
+        if seen < before:
+            verdict.next_at = rule.next(seen)
+            return
+    verdict.firings += [Firing(one) for one in chosen]
+    verdict.next_at = rule.next(last)
+
+
+def put_off(verdict: Verdict) -> None:
+    """Who cannot fire (it has none of the code, or is about to change the rule) leaves what would fire to whoever can."""
+    for one in verdict.firings:
+        verdict.queued = one.span if verdict.queued is None else verdict.queued.and_then(one.span)
+    if verdict.firings:
+        verdict.waits_for = ""
+    verdict.firings = []
+
+
+def covered(rule: Rule, one: Firing) -> Microseconds:
+    """Where the interval begins that an occurrence covers: at the instant before the first one that went into it."""
+    first = one.instant if one.coalesced is None else one.coalesced.first
+    before = rule.previous(first)
+    return first if before is None else before
+
+
+def missed_text(name: str, span: Span, *, now: Microseconds) -> str:
+    """What somebody hears of instants that nobody kept."""
+    if span.count == 1:
+        what = f"its occurrence of {to_text(span.first)}"
+    else:
+        what = f"{span.count:,} occurrences, from {to_text(span.first)} to {to_text(span.last)}"
+    return (
+        f"schedule {name} missed {what}: nobody was there to fire in time (the last one is {readable(now - span.last)} ago). "
+        f"`wakeful schedules show {name}` tells more, `wakeful backfill` does them"
+    )

@@ -1,0 +1,287 @@
+"""Schedules: every instant ends in exactly one state, whoever was there, whatever was still running, and however it was edited."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from support.apps import NewApp, pass_time, working
+from wakeful import App, ConfigError, Run, on
+from wakeful.clock import VirtualClock, from_datetime, to_text
+from wakeful.runtime import Runtime
+from wakeful.triggers.at import at
+from wakeful.triggers.base import Trigger
+from wakeful.triggers.cron import cron
+from wakeful.triggers.every import every
+from wakeful.triggers.schedule import Schedule
+
+START = datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(START)
+
+
+def noting(app: App, *triggers: Trigger, **options: Any) -> list[Run]:
+    runs: list[Run] = []
+
+    @app.agent(*triggers, name="note", **options)
+    async def note(run: Run) -> None:
+        runs.append(run)
+
+    return runs
+
+
+async def ledger(runtime: Runtime, name: str = "note") -> list[tuple[str, str, str, int]]:
+    """(state, from, to, count), in order of time."""
+    stored = await runtime.schedules.find(name)
+    assert stored is not None
+    rows = await runtime.database.fetch("occurrences_of_schedule", stored.seq, 2**62, 1000)
+    return [(row[1], short(row[3]), short(row[4]), row[5]) for row in reversed(rows)]
+
+
+def short(moment: int) -> str:
+    text = to_text(moment) or ""
+    return text[11:16] if text.startswith("2026-01-01") else text[5:16]
+
+
+async def test_each_instant_fires_once_and_the_next_one_stands_there_before(app: App):
+    runs = noting(app, every("10m"))
+    async with working(app) as runtime:
+        stored = await runtime.schedules.find("note")
+        assert stored is not None
+        assert short(stored.next_at or 0) == "00:10"
+        await pass_time(runtime, "9m")
+        assert runs == []
+        await pass_time(runtime, "10m")
+        await pass_time(runtime, "10m")
+        assert await ledger(runtime) == [("fired", "00:10", "00:10", 1), ("fired", "00:20", "00:20", 1)]
+    (first, second) = runs
+    assert first.scheduled_for == datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
+    assert first.late == timedelta(minutes=9, seconds=30)
+    assert second.interval == (datetime(2026, 1, 1, 0, 10, tzinfo=UTC), datetime(2026, 1, 1, 0, 20, tzinfo=UTC))
+    assert second.event.source == "/app/schedules/note"
+    assert second.event.id == "2026-01-01T00:20:00Z"
+
+
+async def test_the_latest_one_that_was_missed_is_done_and_the_others_coalesce(new_app: NewApp, clock: VirtualClock):
+    runs = noting(new_app(), every("10m"))
+    async with working(new_app_with(new_app, runs)):
+        pass
+    clock.move("45m")
+    async with working(new_app_with(new_app, runs)) as runtime:
+        await runtime.drain()
+        assert await ledger(runtime) == [("coalesced", "00:10", "00:30", 3), ("fired", "00:40", "00:40", 1)]
+    (run,) = runs
+    assert run.interval == (datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 0, 40, tzinfo=UTC))
+    assert run.late == timedelta(minutes=5, seconds=30)
+
+
+def new_app_with(new_app: NewApp, runs: list[Run], *triggers: Schedule) -> App:
+    app = new_app()
+    runs.clear()
+
+    @app.agent(*(triggers or (every("10m"),)), name="note")
+    async def note(run: Run) -> None:
+        runs.append(run)
+
+    return app
+
+
+async def test_three_days_of_downtime_of_a_ten_second_schedule_are_one_row(new_app: NewApp, clock: VirtualClock):
+    trigger = every("10s", grace="5s")
+    async with working(new_app_with(new_app, [], trigger)):
+        pass
+    clock.move("3d")
+    clock.move("6s")
+    runs: list[Run] = []
+    async with working(new_app_with(new_app, runs, trigger)) as runtime:
+        await runtime.drain()
+        assert await ledger(runtime) == [("missed", "00:00", "01-04T00:00", 3 * 8640)]
+        alarms = {one["key"]: one["text"] for one in (await runtime.reader.alarms(state="open"))["alarms"]}
+        assert "schedule note missed 25,920 occurrences, from 2026-01-01T00:00:40Z" in alarms["missed/app/note"]
+        await pass_time(runtime, "4s")
+        assert len(runs) == 1
+        assert "missed/app/note" not in {one["key"] for one in (await runtime.reader.alarms(state="open"))["alarms"]}
+
+
+@pytest.mark.parametrize(
+    ("catch_up", "expected"),
+    [
+        ("none", [("missed", "00:10", "00:30", 3), ("fired", "00:40", "00:40", 1)]),
+        (
+            "all",
+            [
+                ("missed", "00:10", "00:10", 1),
+                ("fired", "00:20", "00:20", 1),
+                ("fired", "00:30", "00:30", 1),
+                ("fired", "00:40", "00:40", 1),
+            ],
+        ),
+    ],
+)
+async def test_catching_up(new_app: NewApp, clock: VirtualClock, catch_up: str, expected: list[Any]):
+    limits: dict[str, Any] = {"max_count": 3} if catch_up == "all" else {}
+    trigger = every("10m", catch_up=catch_up, **limits)
+    async with working(new_app_with(new_app, [], trigger)):
+        pass
+    clock.move("39m45s")
+    async with working(new_app_with(new_app, [], trigger)) as runtime:
+        await runtime.drain()
+        assert await ledger(runtime) == expected
+
+
+class TestOverlap:
+    @staticmethod
+    def holding(app: App, overlap: str) -> tuple[list[Run], list[str]]:
+        runs: list[Run] = []
+        ended: list[str] = []
+
+        @app.agent(every("10m", overlap=overlap), name="note")
+        async def note(run: Run) -> None:
+            runs.append(run)
+            await run.wait_for("release")
+            ended.append(run.id)
+
+        return runs, ended
+
+    async def test_one_waits_for_the_run_before_it_and_covers_all_that_came_meanwhile(self, app: App):
+        runs, _ = self.holding(app, "queue_one")
+        async with working(app) as runtime:
+            for _ in range(4):
+                await pass_time(runtime, "10m")
+            stored = await runtime.schedules.find("note")
+            assert stored is not None
+            assert (stored.waits_for, stored.queued and stored.queued.count) == (runs[0].id, 3)
+            await app.emit("release")
+            await runtime.drain()
+            assert await ledger(runtime) == [
+                ("fired", "00:10", "00:10", 1),
+                ("coalesced", "00:20", "00:30", 2),
+                ("fired", "00:40", "00:40", 1),
+            ]
+        assert runs[-1].interval == (datetime(2026, 1, 1, 0, 10, tzinfo=UTC), datetime(2026, 1, 1, 0, 40, tzinfo=UTC))
+
+    async def test_skip(self, app: App):
+        self.holding(app, "skip")
+        async with working(app) as runtime:
+            for _ in range(4):
+                await pass_time(runtime, "10m")
+            await app.emit("release")
+            await runtime.drain()
+            await pass_time(runtime, "10m")
+            assert await ledger(runtime) == [
+                ("fired", "00:10", "00:10", 1),
+                ("skipped", "00:20", "00:40", 3),
+                ("fired", "00:50", "00:50", 1),
+            ]
+
+    @pytest.mark.parametrize("overlap", ["allow", "queue_all"])
+    async def test_all_of_them_at_once_or_one_after_the_other(self, app: App, overlap: str):
+        runs, ended = self.holding(app, overlap)
+        async with working(app) as runtime:
+            for _ in range(3):
+                await pass_time(runtime, "10m")
+            assert [row[0] for row in await ledger(runtime)] == ["fired"] * 3
+            assert len({run.id for run in runs}) == (3 if overlap == "allow" else 1)
+            for _ in range(3):
+                await app.emit("release")
+                await runtime.drain()
+        assert len(ended) == 3
+
+    async def test_the_newest_takes_the_place_of_those_before_it(self, app: App):
+        self.holding(app, "replace")
+        async with working(app) as runtime:
+            await pass_time(runtime, "10m")
+            await pass_time(runtime, "10m")
+            states = {one["state"] for one in (await runtime.reader.runs(agent="note"))["runs"]}
+            assert states == {"waiting", "cancelled"}
+
+
+async def test_an_edit_loses_no_instant_and_doubles_none(app: App):
+    noting(app)
+    async with working(app) as runtime:
+        await runtime.schedules.add("mine", every("10m"), "note", data={"n": 1}, operator="ada")
+        await pass_time(runtime, "10m")
+        assert isinstance(runtime.clock, VirtualClock)
+        runtime.clock.move("10m")  # due, and nobody has looked
+        edited = await runtime.schedules.edit("mine", cron("*/5 * * * *"), operator="ada", note="more often")
+        assert (edited.revision, short(edited.next_at or 0)) == (2, "00:25")
+        await runtime.drain()
+        await pass_time(runtime, "5m")
+        assert [row[:2] for row in await ledger(runtime, "mine")] == [
+            ("fired", "00:10"),
+            ("fired", "00:20"),
+            ("fired", "00:25"),
+        ]
+
+
+async def test_a_pause_skips_and_says_who(app: App):
+    noting(app, every("10m"))
+    async with working(app) as runtime:
+        await runtime.schedules.pause("note", operator="ada")
+        await pass_time(runtime, "31m")
+        assert await ledger(runtime) == []
+        await runtime.schedules.resume("note", operator="ada")
+        await pass_time(runtime, "10m")
+        assert await ledger(runtime) == [("skipped", "00:10", "00:30", 3), ("fired", "00:40", "00:40", 1)]
+
+
+async def test_what_is_removed_fires_no_more_and_one_that_is_fired_by_hand_does(app: App):
+    runs = noting(app, at("2026-01-01T00:10"))
+    async with working(app) as runtime:
+        receipt = await runtime.schedules.fire("note", operator="ada")
+        await runtime.drain()
+        assert [run.id for run in runs] == receipt.runs
+        await pass_time(runtime, "10m")
+        stored = await runtime.schedules.find("note")
+        assert stored is not None
+        assert (stored.state, len(runs)) == ("done", 2)
+        await runtime.schedules.add("more", every("1h"), "note", operator="ada")
+        await runtime.schedules.remove("more", operator="ada")
+        await pass_time(runtime, "2h")
+        assert len(runs) == 2
+        with pytest.raises(ConfigError, match='app app has no schedule "mor"'):
+            await runtime.schedules.get("mor")
+
+
+async def test_several_processes_race_and_one_fires(new_app: NewApp):
+    runs: list[Run] = []
+    each = every("10m", overlap="allow")
+    async with (
+        working(new_app_with(new_app, runs, each)) as first,
+        working(new_app_with(new_app, runs, each)) as second,
+        working(new_app_with(new_app, runs, each)) as third,
+    ):
+        assert isinstance(first.clock, VirtualClock)
+        for _ in range(5):
+            first.clock.move("10m")
+            await asyncio.gather(*(one.scheduler.tick() for one in (first, second, third)))
+        assert [row[0] for row in await ledger(first)] == ["fired"] * 5
+        assert len((await first.reader.runs(agent="note"))["runs"]) == 5
+
+
+async def test_the_code_that_starts_last_says_when(new_app: NewApp):
+    runs: list[Run] = []
+    async with working(new_app_with(new_app, runs)) as old:
+        async with working(new_app_with(new_app, runs, every("15m"))) as new:
+            await pass_time(new, "15m")
+            await old.drain()
+            assert [row[:2] for row in await ledger(new)] == [("fired", "00:15")]
+        async with working(new_app_with(new_app, runs, every("15m", name="other"))) as new:
+            stored = await new.schedules.find("note")
+            assert stored is not None
+            assert (stored.state, stored.changed_by) == ("removed", "code")
+
+
+async def test_an_agent_can_have_both_a_schedule_and_events(app: App):
+    runs = noting(app, every("10m"), on("go"))
+    async with working(app) as runtime:
+        await app.emit("go")
+        await pass_time(runtime, "10m")
+    assert [run.scheduled_for is None for run in runs] == [True, False]
+    assert from_datetime(runs[1].scheduled_for or START) == from_datetime(START) + 570_000_000
