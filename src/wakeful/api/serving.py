@@ -24,7 +24,14 @@ def create(
 ) -> Starlette:
     """The HTTP app over a runtime that is started and stopped by its caller."""
     settings = ApiSettings(host=host, token=token, allowed_hosts=allowed_hosts)
-    return create_api(runtime.door, runtime.reader, runtime.store, Declared(runtime.app), settings=settings)
+    return create_api(
+        runtime.door,
+        runtime.reader,
+        runtime.store,
+        Declared(runtime.app),
+        settings=settings,
+        silent=runtime.silent_parts,
+    )
 
 
 class Late:
@@ -60,7 +67,14 @@ def serve_app(
     store: Any
     door, reader, store = (Late(app, part) for part in ("door", "reader", "store"))
     settings = ApiSettings(host=host, token=token or token_of_environment(), allowed_hosts=allowed_hosts)
-    http = create_api(door, reader, store, Declared(app), settings=settings)
+    http = create_api(
+        door,
+        reader,
+        store,
+        Declared(app),
+        settings=settings,
+        silent=lambda: {} if app.runtime is None else app.runtime.silent_parts(),
+    )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -393,8 +393,6 @@ def carries_alarm(request: Any) -> bool:
     if type(request) is WorkLane:
         return any(one.alarm is not None or one.resolves is not None for one in request.results)
     kind = type(request)
-    if kind is SettleOccurrences and request.resolves is not None:
-        return True
     return (kind is not CloseRun and request.alarm is not None) or (kind in ENDS and request.well_again)
 
 
