@@ -307,13 +307,16 @@ class Runtime:
     async def drain(self) -> None:
         """Work and deliver until nothing is due and nothing runs (`wakeful once`)."""
         while True:
+            told = self.teller.told
             await self.scheduler.tick()
             self.worker.look()
             await self.worker.settled()
             # What was delivered may have made work: a channel can lead back in. And runs that were parked may come back, or
             # one that is over may let the next occurrence go.
             delivered, back = await self.courier.drain(), await self.circuits.tick()
-            if not delivered and not back and not await self.scheduler.tick() and not await self.teller.tick():
+            moved = await self.scheduler.tick()
+            await self.teller.tick()  # or the one that is woken by whoever raises an alarm: then that has made work too
+            if not delivered and not back and not moved and told == self.teller.told:
                 return
 
     def silent_parts(self) -> dict[str, float]:

@@ -148,7 +148,7 @@ async def test_what_is_resolved_cannot_be_changed(store: DatabaseStore):
     await raise_alarm(store)
     await change(store, "resolve")
     for verb in ("acknowledge", "mute", "resolve"):
-        changed = await store.change_alarm(ChangeAlarm("key", verb, "ada", span=1))  # type: ignore[arg-type]
+        changed = await store.change_alarm(ChangeAlarm("key", verb, "ada", span=1))
         assert changed is not None
         assert changed.refused is not None
 
@@ -196,6 +196,7 @@ async def test_each_telling_is_an_event_of_its_own(member: Member, clock: Virtua
     await tell(member.store)
     await change(member.store, "resolve")
     await tell(member.store)
+    member.renew()
     claims = await member.claim(TELLER)
     events = (await reader(member.store).events())["events"]
     assert sorted(event["id"] for event in events) == ["1.1", "1.2", "1.3"]

@@ -407,6 +407,8 @@ class Api:
         self.door = FakeDoor()
         self.reader = FakeReader()
         self.store = FakeStore()
+        self.silent: dict[str, float] = {}
+        options.setdefault("silent", lambda: self.silent)
         self.app = create_api(self.door, self.reader, self.store, Declared(a_shop()), settings=settings, **options)
         self.client = TestClient(self.app, base_url="http://localhost:8400", raise_server_exceptions=False)
 

@@ -10,6 +10,7 @@ line in the log: the trouble of `wakeful.tell` itself, and that of the channel w
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -66,6 +67,8 @@ class Teller(Service):
         self._default = default
         self._repeat = repeat
         self._time_passes = time_passes
+        self._one_at_a_time = asyncio.Lock()
+        self.told = 0
 
     async def run_once(self) -> float | None:
         """Tell all that is due, and rest until the next is."""
@@ -78,6 +81,10 @@ class Teller(Service):
 
     async def tick(self) -> int:
         """What is due now, once; returns how many were told."""
+        async with self._one_at_a_time:
+            return await self._tell()
+
+    async def _tell(self) -> int:
         wait = await self._store.first_to_tell(self._app)
         if wait is None or wait > 0:
             return 0
@@ -87,6 +94,7 @@ class Teller(Service):
             if self.channel_of(alarm) is None:
                 say = self.log.info if alarm.state == "resolved" else self.log.error
                 say("alarm", what=what_is_told(alarm), key=alarm.key, text=alarm.text, owner=alarm.owner)
+        self.told += len(told)
         return len(told)
 
     def channel_of(self, alarm: StoredAlarm) -> str | None:
