@@ -196,7 +196,7 @@ async def test_each_telling_is_an_event_of_its_own(member: Member, clock: Virtua
     await tell(member.store)
     await change(member.store, "resolve")
     await tell(member.store)
-    member.renew()
+    await member.renew_in_thread()
     claims = await member.claim(TELLER)
     events = (await reader(member.store).events())["events"]
     assert sorted(event["id"] for event in events) == ["1.1", "1.2", "1.3"]
