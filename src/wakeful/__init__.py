@@ -24,10 +24,14 @@ if TYPE_CHECKING:
     from wakeful.execution.actions import Operation, action
     from wakeful.execution.circuits import Circuit
     from wakeful.execution.fanout import Outcome
+    from wakeful.execution.heartbeat import Check
     from wakeful.execution.options import Backoff, step
     from wakeful.execution.run import Run
     from wakeful.model import Event, Receipt
     from wakeful.secrets import env
+    from wakeful.triggers.at import at
+    from wakeful.triggers.cron import cron
+    from wakeful.triggers.every import every
     from wakeful.triggers.on import on
 
 __version__ = "0.1.0"
@@ -35,6 +39,7 @@ __version__ = "0.1.0"
 __all__ = [
     "App",
     "Backoff",
+    "Check",
     "ChildFailed",
     "Circuit",
     "ConfigError",
@@ -54,7 +59,10 @@ __all__ = [
     "VirtualClock",
     "WakefulError",
     "action",
+    "at",
+    "cron",
     "env",
+    "every",
     "on",
     "step",
 ]
@@ -78,10 +86,14 @@ _HOMES = {
     "wakeful.execution.actions": ("Operation", "action"),
     "wakeful.execution.circuits": ("Circuit",),
     "wakeful.execution.fanout": ("Outcome",),
+    "wakeful.execution.heartbeat": ("Check",),
     "wakeful.execution.options": ("Backoff", "step"),
     "wakeful.execution.run": ("Run",),
     "wakeful.model": ("Event", "Receipt"),
     "wakeful.secrets": ("env",),
+    "wakeful.triggers.at": ("at",),
+    "wakeful.triggers.cron": ("cron",),
+    "wakeful.triggers.every": ("every",),
     "wakeful.triggers.on": ("on",),
 }
 

@@ -2,7 +2,7 @@
 
 store ─ journal ─┬─ door (intake)
                  ├─ worker ─ executor ─ run
-                 ├─ scheduler ─ schedules
+                 ├─ scheduler ─ schedules ─ heartbeats
                  ├─ courier ─ channels
                  ├─ teller and resolver (alarms)
                  ├─ membership (lease), reaper and housekeeper
@@ -51,6 +51,8 @@ from wakeful.stores.keyring import read_keys
 from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import Database, DatabaseStore
+from wakeful.triggers.heartbeats import Heartbeats
+from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.scheduler import Scheduler
 from wakeful.triggers.schedules import Schedules
@@ -78,6 +80,12 @@ def open_database(url: str, clock: Clock, *, encryption: Sequence[Secret] | None
     from wakeful.stores.postgres import PostgresBackend
 
     return PostgresBackend(url, clock, ring=ring)
+
+
+def shortest_retention(app: App) -> Microseconds | None:
+    """How long what events say is certainly kept."""
+    kept = [app.retention, *(agent.options.retention for agent in app.everything.values())]
+    return min((one for one in kept if one is not None), default=None)
 
 
 class Runtime:
@@ -123,6 +131,13 @@ class Runtime:
             self.store, self.database.renewer, lease=lease, on_lost=self._lost, app=app.name, limits=limits_of(agents)
         )
         self.circuits = Circuits(app.name, app.circuits, self.store, time_passes=clock.for_database() is None)
+        self.reminders = Reminders(
+            app.name,
+            self.store,
+            channels=app.channels,
+            events_kept=app.deduplication,
+            data_kept=shortest_retention(app),
+        )
         self.surroundings = Surroundings(
             app.name,
             self.store,
@@ -137,6 +152,7 @@ class Runtime:
             channels=app.channels,
             sent=self._sent,
             circuits=self.circuits,
+            reminders=self.reminders,
         )
         self.settler: WaitSettler | None = None
         if self.database.dialect == "postgres":
@@ -203,6 +219,10 @@ class Runtime:
             has_room=self._has_room,
             time_passes=clock.for_database() is None,
         )
+        self.reminders.changed = self.scheduler.wake
+        self.heartbeats = Heartbeats(
+            app.name, list(app.heartbeats.values()), self.schedules, self.store, probes=app.probes
+        )
         self._background: set[asyncio.Task[None]] = set()
         self._pending_alarms: dict[str, Alarm] = {}
         self._storing_alarms: asyncio.Task[None] | None = None
@@ -227,6 +247,7 @@ class Runtime:
         await self.membership.join()
         self._working = True
         await self.schedules.enter(self.agents)
+        await self.heartbeats.run_once()
         await self.reaper.run_once()
         await self.circuits.run_once()
         await self.worker.start()
@@ -241,6 +262,8 @@ class Runtime:
             await self.settler.start()
         await self.housekeeper.start()
         await self.scheduler.start()
+        if self.app.heartbeats and self.clock.for_database() is None:  # as with the watchdog
+            await self.heartbeats.start()
         await self._note_agents_not_loaded()
         await self._note_channels_not_declared()
         await self.teller.start()
@@ -258,6 +281,7 @@ class Runtime:
         if self._working:
             self._working = False
             self.worker.claim_nothing_more()
+            await self.heartbeats.stop()
             await self.scheduler.stop()
             await self.teller.stop()
             await self.resolver.stop()
@@ -288,6 +312,7 @@ class Runtime:
         """
         self._working = False
         self.store.journal.die()
+        await self.heartbeats.stop()
         await self.scheduler.stop()
         await self.teller.stop()
         await self.resolver.stop()

@@ -1,4 +1,4 @@
-"""why: the whole story of an event, a run or a delivery, in plain sentences, including "did nothing, because".
+"""why: the whole story of an event, a run, a delivery or a reminder, in plain sentences, including "did nothing, because".
 
 Works on what a reader gives, the same objects that the HTTP API shows; so the story can never know more than they do.
 """
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
 from wakeful.model import FINAL_RUN_STATES
+from wakeful.why_beats import tell_beat
 
 Shown = dict[str, Any]
 
@@ -39,6 +40,7 @@ class Source(Protocol):
     async def run(self, identifier: str, /) -> Shown | None: ...
     async def event(self, identifier: str, /) -> Shown | None: ...
     async def delivery(self, identifier: str, /) -> Shown | None: ...
+    async def reminder(self, identifier: str, /) -> Shown | None: ...
     async def removed_run(self, identifier: str, /) -> Shown | None: ...
     async def later_runs(self, root: str, /) -> list[Shown]: ...
     async def states(self, agent: str | None = None, /) -> list[Shown]: ...
@@ -58,7 +60,12 @@ async def why(reader: Source, identifier: str) -> Shown | None:
     """
     event, run = await find(reader, identifier)
     if event is None:
-        return await why_delivery(reader, identifier) or await why_removed(reader, identifier)
+        from wakeful.why_reminder import why_reminder  # which tells the rest by this function
+
+        for tell in (why_delivery, why_reminder, why_removed):
+            if (told := await tell(reader, identifier)) is not None:
+                return told
+        return None
     if run is not None:
         runs = [run]
     else:
@@ -75,6 +82,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
         if told is not None:
             turn = await whose_turn(reader, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
+            story += tell_telling(told)
             story += await tell_limits(reader, told, present)
             story += tell_expired(told, present)
             story += await tell_stuck(reader, told)
@@ -185,6 +193,16 @@ async def tell_circuit(reader: Source, run: Shown) -> list[str]:
         case _:
             back = f"{number(circuit['parked'], 'parked run')} come back a few at a time"
             return [f"Circuit {name} recovers since {since}: {back}, the next ones at {at(circuit['next_at'])}."]
+
+
+def tell_telling(run: Shown) -> list[str]:
+    """What a run of Wakeful's own made of a reminder."""
+    if run["agent"] != "wakeful.remind":
+        return []
+    name, output = run["event"]["source"].rpartition("/")[2], run["output"]
+    if isinstance(output, dict) and output.get("told") is False:
+        return [f"It told nobody, because reminder {name} was not needed any more: {output['because']}."]
+    return [f"It is there to tell reminder {name}: `wakeful reminders show {name}` has all of its story."]
 
 
 async def whose_turn(reader: Source, run: Shown) -> str | None:
@@ -529,6 +547,7 @@ def tell_output(run: Shown) -> list[str]:
         verb = "waits" if len(staged) == 1 else "wait"
         until = "for its release" if run["state"] == "held" else "to be done"
         told.append(f"{number(len(staged), 'staged effect')} of it {verb} {until}: {listed(staged)}.")
+    told += tell_beat(run)
     told += tell_messages(own(run, "deliveries"))
     if (run["outcome"] or {}).get("silent_by_choice"):
         told.append("It returned nothing, so there was nothing to deliver: it is silent by choice.")

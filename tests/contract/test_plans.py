@@ -69,6 +69,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "find_waits": ("app", "paid", "subject-29"),
     "waits_of_run": (30,),
     "awaited_about": ("app", "t", "subject-31", 0, 31),
+    "came_since": ("app", "paid", "1:1:", "0/0"),
     "take_event": (32, "wait", 32),
     "answer_step": (None, 33, "step", "done", "{}", None),
     "wake_run": (None, 34, "it came"),
@@ -100,6 +101,10 @@ ASKED: dict[str, tuple[object, ...]] = {
     "remove_key": ("app", "agent", "key-36"),
     "find_blob": ("blob-37",),
     "remove_blob": ("blob-38", 1_000_000),
+    "known_events": ('["key-39", "key-40"]',),
+    "not_begun": ('["run-39", "run-40"]',),
+    "redo_occurrence": (39, 1),
+    "ledger_between": (40, 0, 100, -1, -1, 1_000),
 }
 
 FILL = [
@@ -143,6 +148,8 @@ FILL = [
     select 'app', 'agent', 'key-' || n, 1 from generate_series($1::bigint, $2::bigint) n""",
     """insert into wakeful_blob (id, content, created_at)
     select 'blob-' || n, '', n from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_occurrence (schedule_seq, state, from_at, to_at, count, revision, settled_at)
+    select n, 'missed', n, n, 1, 1, n from generate_series($1::bigint, $2::bigint) n""",
 ]
 
 

@@ -21,9 +21,10 @@ from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.pauses import pause_routes
-from wakeful.api.ports import Agents, Door, Reader, Store
+from wakeful.api.ports import Agents, Door, Reader, Reminders, Store
 from wakeful.api.problem import HANDLED, answer_with_problem
 from wakeful.api.redo import redo_routes
+from wakeful.api.reminders import reminder_routes
 from wakeful.api.runs import run_routes
 from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.api.states import state_routes
@@ -36,12 +37,13 @@ def create_api(
     store: Store,
     agents: Agents,
     *,
+    reminders: Reminders | None = None,
     settings: ApiSettings | None = None,
     extra_routes: Sequence[BaseRoute] = (),
     silent: Silent = dict,
 ) -> Starlette:
-    """The API over a door, a reader and a store. `extra_routes` (webhooks, metrics, the console) come after its own; `silent`
-    says which parts of the process have not looked for long.
+    """The API over a door, a reader and a store; `reminders` makes and changes those. `extra_routes` (webhooks, metrics, the
+    console) come after its own; `silent` says which parts of the process have not looked for long.
     """
     settings = settings or ApiSettings()
     refuse_open_binding(settings)
@@ -55,6 +57,7 @@ def create_api(
         *pause_routes(reader, store, agents, settings),
         *redo_routes(reader, store, agents, settings),
         *stopping_routes(reader, store, agents, settings),
+        *([] if reminders is None else reminder_routes(reader, reminders, settings)),
         *circuit_routes(reader),
         *alarm_routes(reader, store, settings),
         *openapi_routes(),

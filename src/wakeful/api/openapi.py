@@ -16,6 +16,7 @@ from wakeful.api.openapi_circuits import circuit_paths, circuit_schemas
 from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
+from wakeful.api.openapi_reminders import reminder_paths, reminder_schemas
 from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
 from wakeful.api.problem import MEDIA_TYPE
 from wakeful.api.reply import JsonResponse
@@ -151,7 +152,9 @@ def _paths() -> Json:
                 },
             }
         },
-        "/v1/why/{identifier}": one("why", "The whole story of an event, a run or a delivery", "identifier", "Story"),
+        "/v1/why/{identifier}": one(
+            "why", "The whole story of an event, a run, a delivery or a reminder", "identifier", "Story"
+        ),
         **effect_paths(),
         **approval_paths(),
         **delivery_paths(),
@@ -159,6 +162,7 @@ def _paths() -> Json:
         **pause_paths(),
         **circuit_paths(),
         **redo_paths(),
+        **reminder_paths(),
         **stopping_paths(),
         **alarm_paths(),
         "/v1/openapi.json": {
@@ -274,6 +278,7 @@ def _schemas() -> Json:
         "Receipts": listing("events", object_of(receipt, "source", "id", "status", "runs")),
         **redo_schemas(),
         **pause_schemas(),
+        **reminder_schemas(),
         **stopping_schemas(),
         **output_schemas(),
         **approval_schemas(),

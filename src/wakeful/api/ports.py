@@ -13,6 +13,7 @@ from wakeful.clock import Microseconds
 from wakeful.model import Decision, Event, Flow, Receipt
 from wakeful.operations import alarms, answering, cancelling, feeding, forking, keeping, pausing, redelivery, redo
 from wakeful.stores.base import StoredEvent
+from wakeful.triggers.reminders import Reminder
 
 Shown = dict[str, Any]
 
@@ -90,6 +91,16 @@ class Reader(
         """One delivery by its id or the beginnings of its two parts, or None."""
         ...
 
+    async def reminders(
+        self, *, app: str | None = None, state: Any = None, limit: int = 50, after: str | None = None
+    ) -> Shown:
+        """`{"reminders": [...], "next": cursor or None}`, newest first."""
+        ...
+
+    async def reminder(self, identifier: str, /) -> Shown | None:
+        """One reminder by its id or the beginning of it, or None."""
+        ...
+
     async def states(self, agent: str | None = None, /) -> list[Shown]:
         """What agents keep from run to run."""
         ...
@@ -121,6 +132,29 @@ class Store(
     Protocol,
 ):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
+
+
+class Reminders(Protocol):
+    """Makes, moves and cancels reminders. InvalidTime, ConfigError, NotFound or TooLate say why not."""
+
+    async def make(
+        self,
+        when: str,
+        text: str,
+        *,
+        to: str | None = None,
+        unless: str | None = None,
+        where: str | None = None,
+        tz: str | None = None,
+        id: str | None = None,  # noqa: A002 the field's own name
+        operator: str,
+    ) -> Reminder: ...
+
+    async def move(
+        self, name: str, when: str, *, tz: str | None = None, operator: str, note: str | None = None
+    ) -> Reminder: ...
+
+    async def cancel(self, name: str, *, operator: str, note: str | None = None) -> Reminder: ...
 
 
 class Agents(Protocol):

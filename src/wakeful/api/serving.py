@@ -29,6 +29,7 @@ def create(
         runtime.reader,
         runtime.store,
         Declared(runtime.app),
+        reminders=runtime.reminders,
         settings=settings,
         silent=runtime.silent_parts,
     )
@@ -65,13 +66,15 @@ def serve_app(
     door: Any
     reader: Any
     store: Any
-    door, reader, store = (Late(app, part) for part in ("door", "reader", "store"))
+    reminders: Any
+    door, reader, store, reminders = (Late(app, part) for part in ("door", "reader", "store", "reminders"))
     settings = ApiSettings(host=host, token=token or token_of_environment(), allowed_hosts=allowed_hosts)
     http = create_api(
         door,
         reader,
         store,
         Declared(app),
+        reminders=reminders,
         settings=settings,
         silent=lambda: {} if app.runtime is None else app.runtime.silent_parts(),
     )

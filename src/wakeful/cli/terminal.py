@@ -48,6 +48,12 @@ STYLES = {
     "recovering": "yellow",
     "acknowledged": "yellow",
     "resolved": "green",
+    "telling": "cyan",
+    "unneeded": "dim",
+    "paused": "yellow",
+    "quiet": "dim",
+    "told": "green",
+    "unchanged": "dim",
 }
 
 

@@ -384,7 +384,9 @@ class Executor:
             outgoing.deliveries,
             outgoing.effects,
             change,
+            alarm=outgoing.alarm,
             dropped=dropped,
+            resolves=outgoing.resolves,
         )
 
     @staticmethod
@@ -474,6 +476,8 @@ class Executor:
                 asked = CancelAsked(claim.id, 'on_stuck="cancel"', words_of(stuck))
                 await self._store.cancel(CancelRun(claim.id, asked.by, asked.note))
                 raise asked
+            case "released" if run.cut_off is not None:
+                return await self._settle_failure(claim, agent, run.cut_off, run.pending_steps)
             case "released":
                 steps = run.pending_steps
                 await self._store.leave(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))

@@ -291,6 +291,8 @@ def read_duration(name: str, value: Any, where: str) -> Microseconds | None:
 
 def location(function: Callable[..., Any]) -> str:
     """Where a function was written, for error messages: file:line."""
+    if isinstance(told := getattr(function, "written_at", None), str):
+        return told
     inner: Any = inspect.unwrap(function)
     while hasattr(inner, "func"):  # functools.partial
         inner = inspect.unwrap(inner.func)

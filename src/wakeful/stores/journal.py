@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.stores.alarms import ChangeAlarm, ResolveAlarms, TellAlarms
+from wakeful.stores.backfill import FillInstants
 from wakeful.stores.base import (
     AcceptEvents,
     AnswerApproval,
@@ -54,6 +55,7 @@ from wakeful.stores.base import (
     Transaction,
     WorkLane,
 )
+from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, accept_of
 from wakeful.stores.verbs import VERBS
 from wakeful.stores.verbs.keys import ENDS, lock, pass_on
@@ -88,6 +90,7 @@ MAY_WAKE = frozenset(
         SettleOccurrences,
         FireSchedule,
         TellAlarms,
+        FillInstants,
     }
 )
 # What a person did, from wherever that was: anybody may have work now.
@@ -538,7 +541,9 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
             agents |= {agent for _, agent in request.woken}
         if isinstance(request, FinishCancelled):
             return ""  # runs that it called may have been asked to stop
-        if isinstance(request, ChangeSchedule) or (isinstance(request, SettleOccurrences) and request.waits_for):
+        if isinstance(request, ChangeSchedule | MakeReminder) or (
+            isinstance(request, SettleOccurrences) and request.waits_for
+        ):
             if result is not None:
                 return ""  # somebody else may be the one who has it due next, or the run that it waits for
         elif (accept := accept_of(request)) is not None:

@@ -9,16 +9,19 @@ from pydantic_core import from_json
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound
+from wakeful.model import ReminderState
 from wakeful.rate import Rate
 from wakeful.stores.base import Row, StoredEvent
 from wakeful.stores.migrations import missing, refuse_behind
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
+from wakeful.stores.reminded import page_of_reminders, reminder_change, reminder_summary
 
 LONGEST_PAGE = 500
 LONGEST_CURSOR = 18
 LAST_CHARACTER = "\U0010ffff"
 SHORTEST_PREFIX = 6
+SHORTEST_REMINDER = 4  # r- and two more
 
 
 class ReadableDatabase(Protocol):
@@ -275,6 +278,29 @@ class Reader:
         found = exact or (rows[0] if rows else None)
         return None if found is None else approval_summary(found[1:])
 
+    async def reminders(
+        self, *, app: str | None = None, state: ReminderState | None = None, limit: int = 50, after: str | None = None
+    ) -> dict[str, Any]:
+        """A page of reminders, newest first."""
+        found, last = await page_of_reminders(
+            self._database.fetch, app=app, state=state, most=min(limit, LONGEST_PAGE), before=_cursor(after)
+        )
+        return {"reminders": found, "next": None if last is None else str(last)}
+
+    async def reminder(self, identifier: str) -> dict[str, Any] | None:
+        """One reminder, by its id or the beginning of it."""
+        upper = identifier + (LAST_CHARACTER if len(identifier) >= SHORTEST_REMINDER else "\x01")
+        rows = await self._database.fetch("find_reminders", identifier, upper)
+        exact = next((row for row in rows if row[2] == identifier), None)
+        if exact is None and len(rows) > 1:
+            message = f"{identifier} is the beginning of more than one reminder's id: give more of it"
+            raise NotFound(message)
+        found = exact or (rows[0] if rows else None)
+        if found is None:
+            return None
+        changes = await self._database.fetch("changes_of_schedule", found[0], LONGEST_PAGE)
+        return {**reminder_summary(found), "history": [reminder_change(one) for one in reversed(changes)]}
+
     async def later_runs(self, root: str) -> list[dict[str, Any]]:
         """The others of a run's family: it was done again, or forked."""
         rows = await self._database.fetch("later_runs", root)
@@ -299,6 +325,25 @@ class Reader:
                 "run": run,
             }
             for app, name, key, value, version, by, at, note, run in rows
+        ]
+
+    async def checks(self) -> list[dict[str, Any]]:
+        """The checks of heartbeats, as they were read last."""
+        return [
+            {
+                "app": app,
+                "heartbeat": agent,
+                "name": name,
+                "state": state,
+                "definition": from_json(definition),
+                "section": _json(data) or {},
+                "owner": owner,
+                "next_at": to_text(next_at),
+                "read_at": to_text(changed_at),
+            }
+            for app, name, agent, state, definition, data, owner, next_at, changed_at in (
+                await self._database.fetch("list_checks")
+            )
         ]
 
     async def locks(self) -> list[dict[str, Any]]:

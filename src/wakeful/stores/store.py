@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import structlog
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ConfigError, EncryptionKeyMissing, StoreUnavailable
 from wakeful.model import Claim, Decision, Effect, Receipt, Step
 from wakeful.stores.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
+from wakeful.stores.backfill import FillInstants, LedgerRow
 from wakeful.stores.base import (
     AcceptEvents,
     AnswerApproval,
@@ -73,16 +74,20 @@ from wakeful.stores.base import (
     WorkLane,
 )
 from wakeful.stores.guard import GuardedPostgres
+from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Migration, missing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
+from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, StoredSchedule
 from wakeful.stores.verbs.circuits import circuit_of
 from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.schedules import schedule_of
 
 R = TypeVar("R")
+
+LEDGER_PAGE = 5_000
 
 FIRST_WAIT = 0.05
 LONGEST_WAIT = 2.0
@@ -474,6 +479,9 @@ class DatabaseStore:
     async def open_alarms(self, app: str) -> list[tuple[str, Microseconds]]:
         return [(row[0], row[1]) for row in await self.database.fetch("open_alarms_of_app", app)]
 
+    async def report_heartbeat(self, request: ReportHeartbeat) -> None:
+        await self.journal.submit(request)
+
     async def record_operation(self, request: RecordOperation) -> None:
         await self.journal.submit(request)
 
@@ -513,6 +521,38 @@ class DatabaseStore:
 
     async def change_schedule(self, request: ChangeSchedule) -> StoredSchedule | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def fill_instants(self, request: FillInstants) -> Fired:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def ledger_between(
+        self, schedule: int, first: Microseconds, last: Microseconds
+    ) -> AsyncIterator[list[LedgerRow]]:
+        after = (-1, -1)
+        while True:
+            rows = await self.database.fetch("ledger_between", schedule, first, last, *after, LEDGER_PAGE)
+            page = [LedgerRow(*row) for row in rows]
+            yield page
+            if len(page) < LEDGER_PAGE:
+                return
+            after = (page[-1].last, page[-1].seq)
+
+    async def known_events(self, keys: list[str]) -> set[str]:
+        return {row[0] for row in await self.database.fetch("known_events", to_json(keys).decode())}
+
+    async def not_begun(self, ids: list[str]) -> list[str]:
+        return [row[0] for row in await self.database.fetch("not_begun", to_json(ids).decode())]
+
+    async def make_reminder(self, request: MakeReminder) -> StoredSchedule:
+        return await self._persist(request)  # type: ignore[no-any-return]
+
+    async def what_came(self) -> str:
+        """A mark of all events that have come until now."""
+        return str((await self.database.fetch("what_came"))[0][0])
+
+    async def came_since(self, app: str, type_: str, mark: str, passed: str = BEFORE_ALL) -> list[CameSince]:
+        """Events of a type that the mark does not know, oldest first, a page of those after a place."""
+        return [CameSince(*row) for row in await self.database.fetch("came_since", app, type_, mark, passed)]
 
     def await_end(self, runs: frozenset[str], then: Callable[[], None]) -> None:
         self.journal.awaited, self.journal.on_awaited = runs, then

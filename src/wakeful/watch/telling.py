@@ -152,7 +152,7 @@ def told_of(alarm: StoredAlarm, app: str) -> dict[str, Any]:
     }
 
 
-def declare_telling(app: App) -> None:
+def declare_alarms(app: App) -> None:
     """The agent that lets alarms out. However often it fails, it is never paused: nobody would hear of that."""
     app.inner_agent(name=TELLER, pause_after=None)(tell)
 
