@@ -29,6 +29,7 @@ from wakeful.policy.decide import DEFAULT_RULES, Rule
 from wakeful.secrets import Env, Secret
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.reminders import Reminder
+from wakeful.watch.telling import declare_alarms
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -49,8 +50,13 @@ APP_OPTIONS = (
     "deduplication",
     "archive",
     "encryption",
+    "alarms",
+    "alarm_repeat",
+    "alarm_after",
+    "pause_after",
 )
 DEDUPLICATION = "90d"
+ALARM_REPEAT = "4h"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
 
 
@@ -109,6 +115,10 @@ class App:
         deduplication: Duration = DEDUPLICATION,
         archive: str | Path | None = None,
         encryption: Sequence[Secret] | None = None,
+        alarms: str | None = None,
+        alarm_repeat: Duration | None = ALARM_REPEAT,
+        alarm_after: int | None = 3,
+        pause_after: int | None = 10,
         **unknown: Any,
     ) -> None:
         for option in unknown:
@@ -148,6 +158,15 @@ class App:
             message = f'App({name!r}): encryption must be a list of keys, like [env("DESK_KEY")]'
             raise ConfigError(message)
         self.encryption = encryption
+        if not (alarms is None or (isinstance(alarms, str) and alarms)):
+            message = f'App({name!r}): alarms must be the name of a channel, like "ops", not {alarms!r}'
+            raise ConfigError(message)
+        self.alarms = alarms
+        self.alarm_repeat = read_duration("alarm_repeat", alarm_repeat, f"App({name!r})")
+        streak = {"alarm_after": alarm_after, "pause_after": pause_after}
+        read_options(AgentOptions, streak, where=f"App({name!r})")
+        self.streak = streak  # what agents that say nothing else have
+        declare_alarms(self)
         self.runtime: Runtime | None = None
         declare_telling(self)
 
@@ -169,18 +188,27 @@ class App:
         self.channels[str.__str__(name)] = channel
 
     def unknown_channels(self) -> list[str]:
-        """What is wrong with the `deliver=` of agents, once everything is declared: channels that nobody declared."""
+        """What is wrong with the `deliver=` of agents and the app's `alarms=`, once everything is declared: channels that
+        nobody declared.
+        """
         used = [(f"agent {one.name} ({one.written_at})", one.options.deliver) for one in self.agents.values()]
         used += [(f"heartbeat {one.name}", one.deliver) for one in self.heartbeats.values()]
-        return [
+        wrong = [
             f'{who}: deliver="{wanted}": app {self.name} has no such channel.'
             f'{did_you_mean(wanted, self.channels)} Declare it: App(…, channels={{"{wanted}": http("https://…")}})'
             for who, wanted in used
             if wanted is not None and wanted not in self.channels
         ]
+        if self.alarms is not None and self.alarms not in self.channels:
+            hint = did_you_mean(self.alarms, self.channels)
+            wrong.append(
+                f'App("{self.name}", alarms="{self.alarms}"): there is no such channel.{hint} '
+                f'Declare it: App(…, channels={{"{self.alarms}": http("https://…")}})'
+            )
+        return wrong
 
     def refuse_unknown_channels(self) -> None:
-        """Every `deliver=` names a channel."""
+        """Every `deliver=`, and `alarms=`, names a channel."""
         for message in self.unknown_channels():
             raise ConfigError(message)
 
@@ -192,7 +220,7 @@ class App:
         concurrency_per_key, overlap, debounce, batch, priority, expires. The function takes the run and, if it
         wants it checked, the event's data: `async def review(run: Run, pull_request: PullRequest) -> Review`.
         """
-        return self._declare(self.agents, triggers, name, options)
+        return self._declare(self.agents, triggers, name, {**self.streak, **options})
 
     def inner_agent(self, *triggers: Trigger, name: str, **options: Any) -> Callable[[F], F]:
         """As `agent`, for what Wakeful does itself by means of an agent: kept apart from what the user declared."""

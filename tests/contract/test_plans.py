@@ -316,3 +316,49 @@ class TestPlansOfLimits:
     @pytest.mark.parametrize("few", [1, 30, 300])
     async def test_find_their_rows_by_key(self, connection: Any, few: int, analysed: bool):
         assert await wide_plans(connection, LIMITED, FILL_LIMITED, few=few, analysed=analysed) == {}
+
+
+# Ten thousand alarms, most of them over; and as many dead letters and agents that fail.
+ASKED_OF_ALARMS: dict[str, tuple[object, ...]] = {
+    "raise_alarm": (None, "alarm-7", "app", "text", "agent", None, 0),
+    "resolve_alarm": (None, "alarm-8"),
+    "lock_alarm": ("alarm-9",),
+    "dead_of_alarm": ("alarm-10",),
+    "note_alarm_of_run": (11, "alarm-11"),
+    "note_alarm_of_delivery": (12, "alarm-12"),
+    "alarms_of_runs": (13,),
+    "alarms_of_deliveries": (14,),
+    "find_alarm_to_change": (None, "alarm-15"),
+    "acknowledge_alarm": (None, "alarm-16", "ada", None),
+    "mute_alarm": (None, "alarm-17", 1),
+    "first_to_tell": (None, "app"),
+    "alarms_to_tell": (None, "app", 5),
+    "note_told": (None, "alarm-18", 1),
+    "replayed_runs": (19,),
+    "count_failures": (None, "app-20", "agent", 1),
+    "forget_failures": ("app-21", "agent"),
+    "restart_failures": ("app-22", "agent"),
+    "claim_facts": (None, "app-23"),
+}
+FILL_ALARMS = [
+    FILL[0],
+    """insert into wakeful_alarm (key, app, state, text, count, opened_at, last_at, tell_at)
+    select 'alarm-' || n, 'app', case when n <= 20 then 'open' else 'resolved' end, '', 1, n, n, case when n <= 20 then n end
+    from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_run (id, root, app, agent, event_seq, state, token, created_at, alarm)
+    select 'run-' || n, 'run-' || n, 'app', 'agent', n, 'dead', 1, n, 'alarm-' || n
+    from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_delivery (id, run_seq, app, channel, state, message, position, due_at, created_at, alarm)
+    select 'delivery-' || n, n, 'app', 'ops', 'dead', '""', 0, 0, n, 'alarm-' || n from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_remedy (run_seq, verb, operator, done_at)
+    select n, 'replay', 'ada', n from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_failing (app, agent, count, since, last_at)
+    select 'app-' || n, 'agent', 1, n, n from generate_series($1::bigint, $2::bigint) n""",
+]
+
+
+class TestPlansOfAlarms:
+    @pytest.mark.parametrize("analysed", [False, True], ids=["unknown", "known to be small"])
+    @pytest.mark.parametrize("few", [1, 30, 300])
+    async def test_find_their_rows_by_key(self, connection: Any, few: int, analysed: bool):
+        assert await wide_plans(connection, ASKED_OF_ALARMS, FILL_ALARMS, few=few, analysed=analysed) == {}

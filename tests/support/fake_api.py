@@ -14,6 +14,7 @@ from wakeful.clock import VirtualClock, to_datetime
 from wakeful.errors import TooLate
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
+from wakeful.stores.alarms import AlarmChanged, ChangeAlarm
 from wakeful.stores.base import (
     AnswerApproval,
     Answered,
@@ -174,6 +175,28 @@ class FakeDoor:
         return [Receipt(event.source, event.id, "accepted", [f"run-{event.id}"]) for event in events]
 
 
+ALARM: dict[str, Any] = {
+    "key": "dead/desk/review/3f2a91",
+    "app": "desk",
+    "state": "open",
+    "text": "a dead letter",
+    "count": 1,
+    "opened_at": "2026-01-01T00:00:00Z",
+    "last_at": "2026-01-01T00:00:00Z",
+    "agent": "review",
+    "owner": "platform",
+    "incident": 1,
+    "loud": False,
+    "told": 1,
+    "told_at": "2026-01-01T00:00:00Z",
+    "tell_at": None,
+    "acknowledged_at": None,
+    "acknowledged_by": None,
+    "note": None,
+    "muted_until": None,
+    "resolved_at": None,
+}
+
 REMINDER = {
     "id": "r-abcdef",
     "app": "shop",
@@ -300,6 +323,10 @@ class FakeReader:
         self._ask(state=state)
         return {"alarms": []}
 
+    async def alarm(self, key: str) -> dict[str, Any] | None:
+        self._ask(key=key)
+        return {**ALARM, "key": key, "changes": []} if key == ALARM["key"] else None
+
     async def health(self) -> dict[str, Any]:
         self._ask()
         return {"store": {"ok": True}, "schema": {"ok": True}}
@@ -318,6 +345,7 @@ class FakeStore:
         self.changed: list[ChangeState] = []
         self.answered: list[AnswerApproval] = []
         self.paused: list[ChangePause] = []
+        self.alarmed: list[ChangeAlarm] = []
         self.cancelled: list[CancelRun] = []
         self.forked: list[ForkRun] = []
 
@@ -375,6 +403,10 @@ class FakeStore:
         self.answered.append(request)
         by = self.answered[0].operator
         return Answered(request.id, "abc", first=len(self.answered) == 1, state="answered", answered_by=by)
+
+    async def change_alarm(self, request: ChangeAlarm) -> AlarmChanged | None:
+        self.alarmed.append(request)
+        return AlarmChanged("desk", "open", "acknowledged") if request.key == ALARM["key"] else None
 
     async def record_operation(self, request: RecordOperation) -> None:
         self.operations.append(request)
@@ -436,6 +468,8 @@ class Api:
         self.door = FakeDoor()
         self.reader = FakeReader()
         self.store = FakeStore()
+        self.silent: dict[str, float] = {}
+        options.setdefault("silent", lambda: self.silent)
         self.reminders = FakeReminders()
         self.app = create_api(
             self.door,

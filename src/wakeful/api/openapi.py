@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.alarms import ALARM_STATES
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
+from wakeful.api.openapi_alarms import alarm_paths, alarm_schemas
 from wakeful.api.openapi_approvals import approval_paths, approval_schemas
 from wakeful.api.openapi_circuits import circuit_paths, circuit_schemas
 from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
@@ -164,17 +164,7 @@ def _paths() -> Json:
         **redo_paths(),
         **reminder_paths(),
         **stopping_paths(),
-        "/v1/alarms": {
-            "get": {
-                "operationId": "list_alarms",
-                "summary": "List alarms",
-                "parameters": [query("state", one_of(ALARM_STATES), "Only alarms in this state")],
-                "responses": {
-                    "200": answer("The alarms", listing("alarms", {"type": "object"})),
-                    **problems("400", "401", "421", "503"),
-                },
-            }
-        },
+        **alarm_paths(),
         "/v1/openapi.json": {
             "get": {
                 "operationId": "openapi",
@@ -298,6 +288,7 @@ def _schemas() -> Json:
         **output_schemas(),
         **approval_schemas(),
         **circuit_schemas(),
+        **alarm_schemas(),
         "StoredEvent": reference,
         "Run": object_of(run, *run),
         "RunDetail": object_of(run | detail, *run, *detail),

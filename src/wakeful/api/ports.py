@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.model import Decision, Event, Flow, Receipt
-from wakeful.operations import answering, cancelling, feeding, forking, keeping, pausing, redelivery, redo
+from wakeful.operations import alarms, answering, cancelling, feeding, forking, keeping, pausing, redelivery, redo
 from wakeful.stores.base import StoredEvent
 from wakeful.triggers.reminders import Reminder
 
@@ -30,7 +30,9 @@ class Door(Protocol):
         ...
 
 
-class Reader(redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading, answering.Reading, Protocol):
+class Reader(
+    redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading, answering.Reading, alarms.Reading, Protocol
+):
     """What is stored, as JSON-ready objects.
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
@@ -111,10 +113,6 @@ class Reader(redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading,
         """The store's own time."""
         ...
 
-    async def alarms(self, *, state: str | None = None) -> Shown:
-        """`{"alarms": [...]}`"""
-        ...
-
     async def health(self) -> Shown:
         """The parts and how they are; raises StoreUnavailable or SchemaMismatch."""
         ...
@@ -130,6 +128,7 @@ class Store(
     forking.Forking,
     pausing.Pausing,
     answering.Answering,
+    alarms.Alarming,
     Protocol,
 ):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""

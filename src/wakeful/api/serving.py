@@ -31,6 +31,7 @@ def create(
         Declared(runtime.app),
         reminders=runtime.reminders,
         settings=settings,
+        silent=runtime.silent_parts,
     )
 
 
@@ -68,7 +69,15 @@ def serve_app(
     reminders: Any
     door, reader, store, reminders = (Late(app, part) for part in ("door", "reader", "store", "reminders"))
     settings = ApiSettings(host=host, token=token or token_of_environment(), allowed_hosts=allowed_hosts)
-    http = create_api(door, reader, store, Declared(app), reminders=reminders, settings=settings)
+    http = create_api(
+        door,
+        reader,
+        store,
+        Declared(app),
+        reminders=reminders,
+        settings=settings,
+        silent=lambda: {} if app.runtime is None else app.runtime.silent_parts(),
+    )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

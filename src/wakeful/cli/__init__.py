@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume": ("pauses", "let what was paused go on, at a rate if need be"),
     "archive": ("archive", "write finished runs into a file, and with --remove out of the store"),
     "keys": ("keys", "make, list and rotate the keys that payloads are encrypted with"),
-    "alarms": ("listings", "list alarms, the latest first"),
+    "alarms": ("alarms", "list alarms, the latest first; acknowledge, mute or resolve one"),
     "doctor": ("doctor", "look at the store, its schema, the clock, permissions and versions"),
     "migrate": ("migrate", "bring a store's schema up to date"),
     "bench": ("bench", "measure speed and cost (in a checkout of Wakeful)"),

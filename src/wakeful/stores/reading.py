@@ -451,20 +451,19 @@ class Reader:
     async def alarms(self, *, state: str | None = None) -> dict[str, Any]:
         """Alarms, the latest first."""
         rows = await self._database.fetch("list_alarms", state, LONGEST_PAGE)
-        return {
-            "alarms": [
-                {
-                    "key": key,
-                    "app": app,
-                    "state": alarm_state,
-                    "text": text,
-                    "count": count,
-                    "opened_at": to_text(opened),
-                    "last_at": to_text(last),
-                }
-                for key, app, alarm_state, text, count, opened, last in rows
-            ]
-        }
+        return {"alarms": [alarm_summary(row) for row in rows]}
+
+    async def alarm(self, key: str) -> dict[str, Any] | None:
+        """One alarm with what people did about it, or None."""
+        rows = await self._database.fetch("find_alarm", key)
+        if not rows:
+            return None
+        done = await self._database.fetch("operations_on_alarm", key)
+        changes = [
+            {"verb": verb.removeprefix("alarm "), "by": operator, "note": detail, "at": to_text(at)}
+            for verb, operator, detail, at in done
+        ]
+        return {**alarm_summary(rows[0]), "changes": changes}
 
     async def counts(self) -> dict[str, int]:
         """How many runs are in which state."""
@@ -695,6 +694,32 @@ def delivery_summary(row: Row) -> dict[str, Any]:
         "settled_at": to_text(settled),
         "run": run,
         "agent": agent,
+    }
+
+
+def alarm_summary(row: Row) -> dict[str, Any]:
+    key, app, state, text, count, opened, last, agent, owner, incident, loud, told, told_at = row[:13]
+    acknowledged_at, acknowledged_by, note, muted_until, resolved_at, tell_at = row[13:]
+    return {
+        "key": key,
+        "app": app,
+        "state": state,
+        "text": text,
+        "count": count,
+        "opened_at": to_text(opened),
+        "last_at": to_text(last),
+        "agent": agent,
+        "owner": owner,
+        "incident": incident,
+        "loud": bool(loud),
+        "told": told,
+        "told_at": to_text(told_at),
+        "tell_at": to_text(tell_at),
+        "acknowledged_at": to_text(acknowledged_at),
+        "acknowledged_by": acknowledged_by,
+        "note": note,
+        "muted_until": to_text(muted_until),
+        "resolved_at": to_text(resolved_at),
     }
 
 

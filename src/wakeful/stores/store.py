@@ -18,6 +18,7 @@ from pydantic_core import from_json, to_json
 from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ConfigError, EncryptionKeyMissing, StoreUnavailable
 from wakeful.model import Claim, Decision, Effect, Receipt, Step
+from wakeful.stores.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
 from wakeful.stores.backfill import FillInstants, LedgerRow
 from wakeful.stores.base import (
     AcceptEvents,
@@ -192,6 +193,10 @@ class DatabaseStore:
     def hear_cancels(self, to_stop: Callable[[CancelAsked | None], None]) -> None:
         """Call this whenever runs may have been asked to stop; with the one of which that is known."""
         self._to_stop = to_stop
+
+    def hear_alarms(self, raised: Callable[[], None]) -> None:
+        """Call this whenever there may be an alarm to tell."""
+        self.journal.on_alarm = raised
 
     def hear_trouble(self, unavailable: Callable[[StoreUnavailable], None]) -> None:
         """Call this whenever a transaction could not be stored."""
@@ -457,6 +462,22 @@ class DatabaseStore:
 
     async def raise_alarm(self, request: RaiseAlarm) -> None:
         await self.journal.submit(request)
+
+    async def resolve_alarms(self, request: ResolveAlarms) -> None:
+        await self.journal.submit(request)
+
+    async def change_alarm(self, request: ChangeAlarm) -> AlarmChanged | None:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def tell_alarms(self, request: TellAlarms) -> list[StoredAlarm]:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def first_to_tell(self, app: str) -> Microseconds | None:
+        rows = await self.database.fetch("first_to_tell", self.database.read_clock(), app)
+        return rows[0][0] if rows else None
+
+    async def open_alarms(self, app: str) -> list[tuple[str, Microseconds]]:
+        return [(row[0], row[1]) for row in await self.database.fetch("open_alarms_of_app", app)]
 
     async def report_heartbeat(self, request: ReportHeartbeat) -> None:
         await self.journal.submit(request)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wakeful.stores.alarms import ChangeAlarm, ResolveAlarms, TellAlarms
 from wakeful.stores.backfill import FillInstants
 from wakeful.stores.base import (
     AcceptEvents,
@@ -59,6 +60,7 @@ from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.timing import ChangeSchedule, FireSchedule, SettleOccurrences
 from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.verbs.alarms import change_alarms, resolve_named, tell_alarms
 from wakeful.stores.verbs.backfill import fill_instants
 from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
 from wakeful.stores.verbs.change import note_changes
@@ -123,6 +125,9 @@ VERBS: dict[type, Verb] = {
     AnswerApproval: answer_approvals,
     LookAgain: look_again,
     RaiseAlarm: raise_alarms,
+    ResolveAlarms: resolve_named,
+    ChangeAlarm: change_alarms,
+    TellAlarms: tell_alarms,
     ReportHeartbeat: report_heartbeats,
     RecordOperation: record_operations,
     RemoveFamilies: remove_families,
