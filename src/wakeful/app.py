@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin, get_type_hints
 
@@ -18,6 +19,7 @@ from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.circuits import Circuit, read_circuits
 from wakeful.execution.command import Command, agent_options, read_command
 from wakeful.execution.options import AgentOptions, location, name_of, read_duration, read_options
+from wakeful.execution.telling import declare_telling
 from wakeful.execution.versions import version_of
 from wakeful.intake.flow import FlowPlan, plan_flow
 from wakeful.model import Receipt
@@ -26,8 +28,10 @@ from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
 from wakeful.secrets import Env, Secret
 from wakeful.triggers.base import Trigger
+from wakeful.triggers.reminders import Reminder
 from wakeful.watch.expectations import Expectation, read_expectation
 from wakeful.watch.ping import read_ping
+from wakeful.watch.telling import declare_alarms
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -50,8 +54,13 @@ APP_OPTIONS = (
     "encryption",
     "ping",
     "watch_every",
+    "alarms",
+    "alarm_repeat",
+    "alarm_after",
+    "pause_after",
 )
 DEDUPLICATION = "90d"
+ALARM_REPEAT = "4h"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
 
 
@@ -112,6 +121,10 @@ class App:
         encryption: Sequence[Secret] | None = None,
         ping: Secret | None = None,
         watch_every: Duration = "1m",
+        alarms: str | None = None,
+        alarm_repeat: Duration | None = ALARM_REPEAT,
+        alarm_after: int | None = 3,
+        pause_after: int | None = 10,
         **unknown: Any,
     ) -> None:
         for option in unknown:
@@ -158,7 +171,17 @@ class App:
             raise ConfigError(message)
         self.watch_every = often
         self.expectations: dict[str, Expectation] = {}
+        if not (alarms is None or (isinstance(alarms, str) and alarms)):
+            message = f'App({name!r}): alarms must be the name of a channel, like "ops", not {alarms!r}'
+            raise ConfigError(message)
+        self.alarms = alarms
+        self.alarm_repeat = read_duration("alarm_repeat", alarm_repeat, f"App({name!r})")
+        streak = {"alarm_after": alarm_after, "pause_after": pause_after}
+        read_options(AgentOptions, streak, where=f"App({name!r})")
+        self.streak = streak  # what agents that say nothing else have
+        declare_alarms(self)
         self.runtime: Runtime | None = None
+        declare_telling(self)
 
     def channel(self, name: str, channel: Any) -> None:
         """Declare where messages can go: `app.channel("ops", http("https://…"))`. `log` is always there."""
@@ -178,18 +201,27 @@ class App:
         self.channels[str.__str__(name)] = channel
 
     def unknown_channels(self) -> list[str]:
-        """What is wrong with the `deliver=` of agents, once everything is declared: channels that nobody declared."""
+        """What is wrong with the `deliver=` of agents and the app's `alarms=`, once everything is declared: channels that
+        nobody declared.
+        """
         used = [(f"agent {one.name} ({one.written_at})", one.options.deliver) for one in self.agents.values()]
         used += [(f"heartbeat {one.name}", one.deliver) for one in self.heartbeats.values()]
-        return [
+        wrong = [
             f'{who}: deliver="{wanted}": app {self.name} has no such channel.'
             f'{did_you_mean(wanted, self.channels)} Declare it: App(…, channels={{"{wanted}": http("https://…")}})'
             for who, wanted in used
             if wanted is not None and wanted not in self.channels
         ]
+        if self.alarms is not None and self.alarms not in self.channels:
+            hint = did_you_mean(self.alarms, self.channels)
+            wrong.append(
+                f'App("{self.name}", alarms="{self.alarms}"): there is no such channel.{hint} '
+                f'Declare it: App(…, channels={{"{self.alarms}": http("https://…")}})'
+            )
+        return wrong
 
     def refuse_unknown_channels(self) -> None:
-        """Every `deliver=` names a channel."""
+        """Every `deliver=`, and `alarms=`, names a channel."""
         for message in self.unknown_channels():
             raise ConfigError(message)
 
@@ -201,7 +233,7 @@ class App:
         concurrency_per_key, overlap, debounce, batch, priority, expires. The function takes the run and, if it
         wants it checked, the event's data: `async def review(run: Run, pull_request: PullRequest) -> Review`.
         """
-        return self._declare(self.agents, triggers, name, options)
+        return self._declare(self.agents, triggers, name, {**self.streak, **options})
 
     def inner_agent(self, *triggers: Trigger, name: str, **options: Any) -> Callable[[F], F]:
         """As `agent`, for what Wakeful does itself by means of an agent: kept apart from what the user declared."""
@@ -390,6 +422,28 @@ class App:
         async with self.reached() as runtime:
             receipts = await runtime.door.accept([event], agent=agent)
             return receipts[0]
+
+    async def remind(
+        self,
+        when: str | datetime,
+        text: str,
+        *,
+        to: str | None = None,
+        unless: str | None = None,
+        where: str | None = None,
+        tz: str | None = None,
+        id: str | None = None,  # noqa: A002 the field's own name
+        operator: str = "code",
+    ) -> Reminder:
+        """Have somebody reminded at a time ("in 20 minutes", "tomorrow 9am"), by a message to the channel `to`.
+
+        `unless`: not if an event of this type, and `where` CEL holds, has come by then. With an `id` of your own, asking
+        again makes no second one.
+        """
+        async with self.reached() as runtime:
+            return await runtime.reminders.make(
+                when, text, to=to, unless=unless, where=where, tz=tz, id=id, operator=operator
+            )
 
     def running(self, *, worker: bool = True, **options: Any) -> AbstractAsyncContextManager[Runtime]:
         """Run the app inside this program: `async with app.running():`."""

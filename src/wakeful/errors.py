@@ -4,7 +4,9 @@ WakefulError
 ├── ConfigError            something declared is wrong: what, where, did you mean; refused before anything runs
 ├── InvalidEvent           an event that cannot be accepted; names the field, and the index in a batch
 │   └── UnsupportedContentType   (intake/cloudevents.py) a body of a kind that carries no event
+├── InvalidTime            a time in words that is past, can be read in two ways, or is none; says what was understood
 ├── IdempotencyConflict    an Idempotency-Key that was used before, for another request
+├── TooLate                a reminder that was told or cancelled cannot be changed any more
 ├── NotFound               no run, event or agent of that name
 ├── StoreError
 │   ├── StoreUnavailable   the database is gone, full or locked: nothing is known to be stored, trying again is safe
@@ -80,8 +82,16 @@ class InvalidEvent(WakefulError):
         self.index = index
 
 
+class InvalidTime(WakefulError):
+    """A time in words that is past, or can be read in two ways, or not at all. Says what was understood."""
+
+
 class IdempotencyConflict(WakefulError):
     """This Idempotency-Key was used before, for a request with other content."""
+
+
+class TooLate(WakefulError):
+    """What was to be changed is over."""
 
 
 class NotFound(WakefulError):
@@ -254,7 +264,7 @@ CLASSES: tuple[tuple[tuple[type[BaseException], ...], FailureClass], ...] = (
     ((Transient,), "transient"),
     ((TimeoutError, asyncio.TimeoutError, ConnectionError, socket.gaierror, InterruptedError), "transient"),
     ((PermissionError, NotImplementedError), "persistent"),
-    ((ConfigError, InvalidEvent, IdempotencyConflict, NotFound, SchemaMismatch), "persistent"),
+    ((ConfigError, InvalidEvent, InvalidTime, IdempotencyConflict, TooLate, NotFound, SchemaMismatch), "persistent"),
 )
 
 TOO_MANY_REQUESTS = 429

@@ -24,7 +24,15 @@ def create(
 ) -> Starlette:
     """The HTTP app over a runtime that is started and stopped by its caller."""
     settings = ApiSettings(host=host, token=token, allowed_hosts=allowed_hosts)
-    return create_api(runtime.door, runtime.reader, runtime.store, Declared(runtime.app), settings=settings)
+    return create_api(
+        runtime.door,
+        runtime.reader,
+        runtime.store,
+        Declared(runtime.app),
+        reminders=runtime.reminders,
+        settings=settings,
+        silent=runtime.silent_parts,
+    )
 
 
 class Late:
@@ -58,9 +66,18 @@ def serve_app(
     door: Any
     reader: Any
     store: Any
-    door, reader, store = (Late(app, part) for part in ("door", "reader", "store"))
+    reminders: Any
+    door, reader, store, reminders = (Late(app, part) for part in ("door", "reader", "store", "reminders"))
     settings = ApiSettings(host=host, token=token or token_of_environment(), allowed_hosts=allowed_hosts)
-    http = create_api(door, reader, store, Declared(app), settings=settings)
+    http = create_api(
+        door,
+        reader,
+        store,
+        Declared(app),
+        reminders=reminders,
+        settings=settings,
+        silent=lambda: {} if app.runtime is None else app.runtime.silent_parts(),
+    )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -199,11 +199,8 @@ def only_health(host: str, watcher: Watcher, reader: Reader) -> Starlette:
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
 
-    def red() -> str | None:
-        if not watcher.is_red:
-            return None
-        silent = watcher.silent_for
-        return "no look has gone well yet" if silent is None else f"the last look that went well was {silent:.0f} s ago"
+    def silent() -> dict[str, float]:
+        return {"watcher": watcher.blind_for} if watcher.is_red else {}
 
     guard = Middleware(Guard, settings=ApiSettings(host=host, token=token()))
-    return Starlette(routes=health_routes(reader, red=red), middleware=[guard])
+    return Starlette(routes=health_routes(reader, silent=silent), middleware=[guard])

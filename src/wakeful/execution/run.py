@@ -24,7 +24,7 @@ from pydantic_core import from_json
 
 from wakeful.clock import Clock, Duration, Microseconds, seconds, to_datetime
 from wakeful.errors import CancelAsked, ClaimLost, ConfigError, NotAnAction, Persistent, UnknownChannel, did_you_mean
-from wakeful.execution import occurrence, waiting
+from wakeful.execution import occurrence, reminding, waiting
 from wakeful.execution.actions import Action, uses
 from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
@@ -54,6 +54,9 @@ from wakeful.intake.cloudevents import new_event
 from wakeful.model import Claim, Decision, Delivery, Effect, Event, Receipt, Step, StepState, digest
 from wakeful.policy.decide import ALLOWED, EffectFacts
 from wakeful.stores.base import Approval, AskPerson, EndWait, OpenEffect, SaveEffect, SaveSteps, StateChange, Wait
+from wakeful.stores.reminders import MakeReminder
+from wakeful.stores.timing import ChangeSchedule, StoredSchedule
+from wakeful.triggers.reminders import Reminder
 from wakeful.values import digest_of_arguments, to_text
 
 P = ParamSpec("P")
@@ -293,10 +296,7 @@ class Run:
         try:
             recorded = self.recorded(key)
             if recorded is not None and recorded.result is not None:
-                stored = from_json(recorded.result)
-                return Receipt(
-                    stored["source"], stored["id"], stored["status"], stored["runs"], stored.get("conflict", False)
-                )
+                return Receipt.from_json(from_json(recorded.result))
             event = new_event(
                 type,
                 data,
@@ -482,6 +482,25 @@ class Run:
         finally:
             self._exit()
 
+    async def remind(
+        self,
+        when: str | datetime,
+        text: str,
+        *,
+        to: str | None = None,
+        unless: str | None = None,
+        where: str | None = None,
+        tz: str | None = None,
+    ) -> Reminder:
+        """Have somebody reminded at a time ("in 20 minutes", "tomorrow 9am"), by a message to a channel. Made once: on resume
+        it is the same reminder. `unless`: not if an event of this type, and `where` CEL holds, has come by then.
+        """
+        self._refuse_inside("run.remind")
+        if self.to_stop is not None:
+            await self._begin_nothing_more()
+        with self.at_work():
+            return await reminding.remind(self, when, text, to=to, unless=unless, where=where, tz=tz)
+
     # waiting
 
     async def sleep(self, span: Duration) -> None:
@@ -636,6 +655,14 @@ class Run:
         if again is None:
             self._claim.steps = [*self._claim.steps, step]  # to be withdrawn with the run, however this attempt ends
         await self._around.store.ask(AskPerson(self._claim, self._around.app, step, approval, again))
+
+    async def make_reminder(
+        self, step: Step, change: ChangeSchedule, written: Callable[[StoredSchedule], str]
+    ) -> StoredSchedule:
+        """A reminder, together with the step that tells of it."""
+        await self.save_facts()
+        locks = locks_held(self._claim)
+        return await self._around.store.make_reminder(MakeReminder(self._claim, step, change, written, locks))
 
     async def start_child(self, event: Event, agent: str, step: Step, written: Callable[[Receipt], str]) -> Receipt:
         """An event for one agent, together with the step that waits for the end of its run."""

@@ -26,6 +26,9 @@ from wakeful.stores.base import (
     SaveSteps,
     TakeLock,
 )
+from wakeful.stores.reminders import CameSince, MakeReminder
+from wakeful.stores.timing import StoredSchedule
+from wakeful.triggers.reminders import Reminders
 
 
 class RunStore(Protocol):
@@ -54,6 +57,10 @@ class RunStore(Protocol):
     async def take_lock(self, request: TakeLock) -> HeldLock | LockHolder: ...
 
     async def free_lock(self, request: FreeLock) -> None: ...
+
+    async def make_reminder(self, request: MakeReminder) -> StoredSchedule: ...
+
+    async def came_since(self, app: str, type_: str, mark: str, passed: str, /) -> list[CameSince]: ...
 
     @property
     def dialect(self) -> str: ...
@@ -116,3 +123,4 @@ class Surroundings:
     stand_in: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
     lock_news: LockNews = field(default_factory=LockNews)
     circuits: Dependencies | None = None
+    reminders: Reminders | None = None

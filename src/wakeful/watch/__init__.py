@@ -1,1 +1,1 @@
-"""What did not happen: expectations, who looks whether they were met, and who notices when nobody looks any more."""
+"""Looks for what did not happen, and lets people hear of it."""

@@ -61,6 +61,7 @@ class Watcher(Service):
         self._first_after = first_after
         self._ping = ping
         self._time_passes = time_passes
+        self._made_at = time.monotonic()
         self._good_at: float | None = None
         self._failed = False
         self.looks = 0
@@ -85,15 +86,14 @@ class Watcher(Service):
             await self._ping.stop()
 
     @property
-    def silent_for(self) -> float | None:
-        """Seconds since the last look that went well; None: there was none yet."""
-        return None if self._good_at is None else time.monotonic() - self._good_at
+    def blind_for(self) -> float:
+        """Seconds since the last look that went well; before the first one, since it is there."""
+        return time.monotonic() - (self._made_at if self._good_at is None else self._good_at)
 
     @property
     def is_red(self) -> bool:
         """Has nobody looked for several times as long as there should be between two looks?"""
-        silent = self.silent_for
-        return silent is None or silent > LOOKS_UNTIL_RED * max(seconds(self._every), SHORTEST_REST)
+        return self._good_at is None or self.blind_for > LOOKS_UNTIL_RED * max(seconds(self._every), SHORTEST_REST)
 
     async def run_once(self) -> float | None:
         """One look; rest until something could be overdue."""
