@@ -21,10 +21,11 @@ from wakeful.api.events import event_routes
 from wakeful.api.health import health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.pauses import pause_routes
-from wakeful.api.ports import Agents, Door, Reader, Store
+from wakeful.api.ports import Agents, Door, Reader, Scheduling, Store
 from wakeful.api.problem import HANDLED, answer_with_problem
 from wakeful.api.redo import redo_routes
 from wakeful.api.runs import run_routes
+from wakeful.api.schedules import schedule_routes
 from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.api.states import state_routes
 from wakeful.api.stopping import stopping_routes
@@ -36,6 +37,7 @@ def create_api(
     store: Store,
     agents: Agents,
     *,
+    schedules: Scheduling,
     settings: ApiSettings | None = None,
     extra_routes: Sequence[BaseRoute] = (),
 ) -> Starlette:
@@ -52,6 +54,7 @@ def create_api(
         *pause_routes(reader, store, agents, settings),
         *redo_routes(reader, store, agents, settings),
         *stopping_routes(reader, store, agents, settings),
+        *schedule_routes(reader, schedules, agents, settings),
         *circuit_routes(reader),
         *alarm_routes(reader),
         *openapi_routes(),

@@ -16,6 +16,7 @@ from wakeful.api.openapi_circuits import circuit_paths, circuit_schemas
 from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
+from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
 from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
 from wakeful.api.problem import MEDIA_TYPE
 from wakeful.api.reply import JsonResponse
@@ -157,6 +158,7 @@ def _paths() -> Json:
         **delivery_paths(),
         **state_paths(),
         **pause_paths(),
+        **schedule_paths(),
         **circuit_paths(),
         **redo_paths(),
         **stopping_paths(),
@@ -287,6 +289,7 @@ def _schemas() -> Json:
         **stopping_schemas(),
         **output_schemas(),
         **approval_schemas(),
+        **schedule_schemas(),
         **circuit_schemas(),
         "StoredEvent": reference,
         "Run": object_of(run, *run),
@@ -304,7 +307,7 @@ def _responses() -> Json:
         "401": "The token is missing or wrong",
         "403": "This server has no token, and changing things needs one",
         "404": "There is nothing of that name",
-        "409": "It is not in a state for that, or another answer stands",
+        "409": "It is not in a state for that, belongs to code, or another answer stands",
         "413": "The body is over the limit; it was not read to the end",
         "415": "This Content-Type carries no event",
         "421": "The Host header names another server",

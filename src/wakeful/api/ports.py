@@ -11,8 +11,10 @@ from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.model import Decision, Event, Flow, Receipt
-from wakeful.operations import answering, cancelling, feeding, forking, keeping, pausing, redelivery, redo
+from wakeful.operations import answering, cancelling, feeding, forking, keeping, pausing, redelivery, redo, scheduling
 from wakeful.stores.base import StoredEvent
+from wakeful.stores.timing import StoredSchedule
+from wakeful.triggers.schedule import Schedule
 
 Shown = dict[str, Any]
 
@@ -29,7 +31,9 @@ class Door(Protocol):
         ...
 
 
-class Reader(redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading, answering.Reading, Protocol):
+class Reader(
+    redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading, answering.Reading, scheduling.Reading, Protocol
+):
     """What is stored, as JSON-ready objects.
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
@@ -96,6 +100,27 @@ class Reader(redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading,
         """Dependencies that are, or were, down."""
         ...
 
+    async def schedules(
+        self,
+        *,
+        app: str | None = None,
+        agent: str | None = None,
+        state: str | None = None,
+        whole: bool = False,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Shown:
+        """`{"schedules": [...], "next": cursor or None}`, by app and name; `whole`: reminders and removed ones too."""
+        ...
+
+    async def schedule(self, name: str, app: str | None = None, /) -> Shown | None:
+        """One schedule with its ledger, its changes and its alarms, or None."""
+        ...
+
+    async def schedule_instants(self, name: str, app: str | None = None, count: int = 5, /) -> Shown | None:
+        """The next instants of a schedule, or None."""
+        ...
+
     async def time(self) -> Microseconds:
         """The store's own time."""
         ...
@@ -124,6 +149,30 @@ class Store(
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
 
 
+class Scheduling(Protocol):
+    """The schedules of the server's app. Raises ConfigError for what cannot be done."""
+
+    async def all(self) -> list[StoredSchedule]: ...
+
+    async def find(self, name: str, /) -> StoredSchedule | None: ...
+
+    async def add(
+        self, name: str, schedule: Schedule, agent: str, /, *, data: Any, operator: str, note: str | None
+    ) -> StoredSchedule: ...
+
+    async def edit(
+        self, name: str, schedule: Schedule | None, /, *, agent: str | None, data: Any, operator: str, note: str | None
+    ) -> StoredSchedule: ...
+
+    async def pause(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...
+
+    async def resume(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...
+
+    async def remove(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...
+
+    async def fire(self, name: str, /, *, operator: str, note: str | None) -> Receipt: ...
+
+
 class Agents(Protocol):
     """What the code of the app says of its agents."""
 
@@ -134,6 +183,10 @@ class Agents(Protocol):
 
     def refuse_unknown(self, agent: str, /) -> None:
         """Raises NotFound for an agent that the app does not have."""
+        ...
+
+    def written_at(self, agent: str, /) -> str | None:
+        """Where in the code an agent is; None if it has none of that name."""
         ...
 
     def refuse_misfit(self, agent: str, data: Any, /) -> bool:

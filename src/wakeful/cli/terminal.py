@@ -48,6 +48,13 @@ STYLES = {
     "recovering": "yellow",
     "acknowledged": "yellow",
     "resolved": "green",
+    "live": "green",
+    "paused": "yellow",
+    "removed": "dim",
+    "fired": "green",
+    "missed": "red",
+    "coalesced": "cyan",
+    "superseded": "dim",
 }
 
 
