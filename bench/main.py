@@ -25,13 +25,14 @@ from bench import engine_claim, engine_dispatch, engine_intake, floor_postgres, 
 from bench.fleet import Fleet
 from bench.flow import Flow
 from bench.plan import FULL, SMOKE, Figure, Plan
+from bench.times import Times
 from bench.workload import Keys
 from wakeful.testing.postgres_server import PostgresServer
 
 IN_FLIGHT = 64
 
 
-class Bench(Flow, Fleet):
+class Bench(Flow, Fleet, Times):
     """The measurements, by name."""
 
     # 3-step durable runs
@@ -207,6 +208,7 @@ NAMES = (
     "keys",
     "sleepers",
     "waits",
+    "schedules",
     "soak",
 )
 

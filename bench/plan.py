@@ -42,6 +42,7 @@ class Plan:
     keys: int
     sleepers: int
     waits: int
+    schedules: int
     soak: float  # seconds
 
 
@@ -58,6 +59,7 @@ FULL = Plan(
     keys=10_000,
     sleepers=10_000,
     waits=100_000,
+    schedules=10_000,
     soak=60,
 )
 SMOKE = Plan(
@@ -72,6 +74,7 @@ SMOKE = Plan(
     keys=100,
     sleepers=200,
     waits=500,
+    schedules=200,
     soak=3,
 )
 

@@ -12,6 +12,7 @@ from support.apps import NewApp, pass_time, working
 from wakeful import App, ConfigError, Run, on
 from wakeful.clock import VirtualClock, from_datetime, to_text
 from wakeful.runtime import Runtime
+from wakeful.stores.base import ChangePause
 from wakeful.triggers.at import at
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.cron import cron
@@ -201,6 +202,14 @@ class TestOverlap:
             states = {one["state"] for one in (await runtime.reader.runs(agent="note"))["runs"]}
             assert states == {"waiting", "cancelled"}
 
+    async def test_one_that_has_not_started_is_superseded(self, app: App):
+        self.holding(app, "replace")
+        async with working(app) as runtime:
+            await runtime.store.change_pause(ChangePause("app", "note", paused=True, operator="ada"))
+            await pass_time(runtime, "10m")
+            await pass_time(runtime, "10m")
+            assert await ledger(runtime) == [("superseded", "00:10", "00:10", 1), ("fired", "00:20", "00:20", 1)]
+
 
 async def test_an_edit_loses_no_instant_and_doubles_none(app: App):
     noting(app)
@@ -285,3 +294,14 @@ async def test_an_agent_can_have_both_a_schedule_and_events(app: App):
         await pass_time(runtime, "10m")
     assert [run.scheduled_for is None for run in runs] == [True, False]
     assert from_datetime(runs[1].scheduled_for or START) == from_datetime(START) + 570_000_000
+
+
+async def test_what_became_of_instants_is_kept_as_long_as_the_runs(new_app: NewApp):
+    app = new_app(retention="1d")
+    noting(app, every("1h"))
+    async with working(app) as runtime:
+        for _ in range(30):
+            await pass_time(runtime, "1h")
+        await runtime.housekeeper.run_once()
+        assert [row[1] for row in await ledger(runtime)][:2] == ["07:00", "08:00"]
+        assert len(await ledger(runtime)) == 24

@@ -56,6 +56,8 @@ class Keeping(Protocol):
 
     async def empty_keys(self, app: str, most: int) -> list[tuple[str, str]]: ...
 
+    async def agents_with_schedules(self, app: str) -> list[str]: ...
+
     async def unreferenced(self, after: str, before: Microseconds, most: int) -> tuple[set[str], str]: ...
 
     async def remove_traces(self, request: RemoveTraces) -> int: ...
@@ -114,6 +116,7 @@ class Housekeeper(Service):
         await self._remove_runs(now)
         await self._remove_events(now)
         await self._remove_rest(now)
+        await self._remove_occurrences(now)
         await self._sweep_blobs(now)
         return EVERY * random.uniform(0.75, 1.25)
 
@@ -213,6 +216,17 @@ class Housekeeper(Service):
             await asyncio.sleep(self._pause)
         keys = await self._keeper.empty_keys(app, ROWS_AT_A_TIME)
         await self._keeper.remove_traces(RemoveTraces(app, keys=keys, processes_before=now - PROCESSES_ARE_KEPT))
+
+    async def _remove_occurrences(self, now: Microseconds) -> None:
+        """What became of the instants of an agent's schedules is kept as long as its runs."""
+        app = self._retention.app
+        for agent in await self._keeper.agents_with_schedules(app):
+            kept = self._retention.of(agent)
+            gone = 0 if kept is None else ROWS_AT_A_TIME
+            while gone == ROWS_AT_A_TIME:
+                old = [(agent, now - (kept or 0))]
+                gone = await self._keeper.remove_traces(RemoveTraces(app, occurrences=old, most=ROWS_AT_A_TIME))
+                await asyncio.sleep(self._pause)
 
     async def _sweep_blobs(self, now: Microseconds) -> None:
         """Blobs that nothing points to, twice in a row with a while in between: whoever has just read a reference that was

@@ -827,7 +827,7 @@ class RemoveFamilies:
 @dataclass(slots=True)
 class RemoveTraces:
     """Remove what else is old: payloads of events (by seq), events, idempotency keys, processes, keys (agent, key) that no
-    run has, blobs that nothing points to. Whatever is needed again by now stays.
+    run has, blobs that nothing points to, what became of instants of an agent's schedules. Whatever is needed again by now stays.
     """
 
     app: str
@@ -839,6 +839,8 @@ class RemoveTraces:
     processes_before: Microseconds | None = None
     blobs: list[str] = field(default_factory=list)
     blobs_before: Microseconds = 0
+    occurrences: list[tuple[str, Microseconds]] = field(default_factory=list)  # (agent, before)
+    most: int = 100  # of occurrences
 
 
 @dataclass(slots=True)

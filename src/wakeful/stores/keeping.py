@@ -87,6 +87,9 @@ class Keeper:
         """(agent, key) of keys that no run has or waits for."""
         return [(agent, key) for agent, key in await self._database.fetch("empty_keys", app, most)]
 
+    async def agents_with_schedules(self, app: str) -> list[str]:
+        return [row[0] for row in await self._database.fetch("agents_with_schedules", app)]
+
     async def remove_traces(self, request: RemoveTraces) -> int:
         """Remove what else is old; how many events were concerned."""
         count: int = await self._journal.submit(request)

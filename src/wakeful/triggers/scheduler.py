@@ -87,6 +87,7 @@ class Scheduler(Service):
         self._time_passes = time_passes
         self.rules = Rules()
         self.fired = 0
+        self._some_wait = False
 
     async def run_once(self) -> float | None:
         """Settle all that is due, and rest until the next instant."""
@@ -95,29 +96,26 @@ class Scheduler(Service):
         if not self._time_passes:
             return None
         now, due = await self._store.next_schedule(self._app)
-        rest = LOOK_FOR_QUEUED_EVERY if self._store_waits else LOOK_ANYWAY_EVERY
+        rest = LOOK_FOR_QUEUED_EVERY if self._some_wait else LOOK_ANYWAY_EVERY
         return rest if due is None else min(rest, max(0.0, seconds(due - now)))
-
-    _store_waits = False
 
     async def tick(self) -> int:
         """Everything that is due now, once; returns how many schedules moved on."""
-        moved = await self._release()
+        moved = 0
         after: tuple[Microseconds, int] | None = None
         while True:
             now, due = await self._store.due_schedules(self._app, after, BATCH)
-            if now is None or not due:
-                return moved
-            moved += await self._settle(due, now)
-            after = (due[-1].due_at or 0, due[-1].seq)
+            if now is not None:
+                moved += await self._settle(due, now)
             if len(due) < BATCH:
-                return moved
+                return moved + await self._release()
+            after = (due[-1].due_at or 0, due[-1].seq)
             await asyncio.sleep(0)
 
     async def _release(self) -> int:
         """Instants that waited for a run which is over."""
         queued = await self._store.queued_schedules(self._app)
-        self._store_waits = bool(queued)
+        self._some_wait = bool(queued)
         self._store.await_end(frozenset(one.waits_for for one in queued if one.waits_for), self.wake)
         free = [one for one in queued if one.open_run is None]
         if not free:

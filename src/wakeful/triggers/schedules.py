@@ -6,6 +6,7 @@ one begins after that. Each change is recorded, and has a revision.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
@@ -26,6 +27,7 @@ from wakeful.triggers.settling import judge, put_off
 BY_CODE = "code"
 # Somebody else changes it at the same time: not for ever.
 MOST_TRIES = 20
+AT_ONCE = 200
 
 
 class ChangingStore(Protocol):
@@ -250,15 +252,21 @@ class Schedules:
         """Store what the code declares: new ones, changed ones, and which of these agents' it has no more."""
         declared = code_schedules(agents)
         stored = {one.name: one for one in await self.all()}
+        entering = []
         for name, (agent, schedule, owner) in declared.items():
             known = stored.get(name)
-            if known is None or known.state == "removed":
-                await self._enter(name, agent, schedule, owner)
-            elif known.origin != "code":
+            if known is not None and known.origin != "code" and known.state != "removed":
                 message = f"schedule {name} of agent {agent} was made at run time too, for agent {known.agent}: give it another name="
                 raise ConfigError(message)
-            elif (known.definition, known.agent, known.owner) != (_text(schedule), agent, owner):
-                await self._enter(name, agent, schedule, owner)
+            if known is None or (known.definition, known.agent, known.owner, known.state == "removed") != (
+                _text(schedule),
+                agent,
+                owner,
+                False,
+            ):
+                entering.append((name, agent, schedule, owner))
+        for first in range(0, len(entering), AT_ONCE):  # together they share commits
+            await asyncio.gather(*(self._enter(*one) for one in entering[first : first + AT_ONCE]))
         for name, known in stored.items():
             gone = known.origin == "code" and name not in declared and known.state != "removed"
             if gone and known.agent in agents:  # of an agent that is not here nobody here can say that

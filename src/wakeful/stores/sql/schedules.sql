@@ -79,3 +79,16 @@ where schedule_seq = :schedule_seq and to_at < :before order by to_at desc, seq 
 -- changes_of_schedule(schedule_seq, most) --
 select revision, verb, operator, note, definition, changed_at from wakeful_schedule_change
 where schedule_seq = :schedule_seq order by seq desc limit :most
+
+-- agents_with_schedules(app) --
+select distinct agent from wakeful_schedule where app = :app
+
+-- remove_occurrences(app, agent, before, most) --
+-- The oldest ones of an agent's schedules. The last one of each schedule stays: the next may be equal to it, and is shown with it.
+delete from wakeful_occurrence where seq in (
+  select one.seq from wakeful_schedule schedule join wakeful_occurrence one on one.schedule_seq = schedule.seq
+  where schedule.app = :app and schedule.agent = :agent and one.to_at < :before
+    and exists (
+      select 1 from wakeful_occurrence later where later.schedule_seq = one.schedule_seq and later.to_at > one.to_at)
+  limit :most)
+returning seq

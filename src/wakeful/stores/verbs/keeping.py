@@ -95,8 +95,14 @@ def remove_traces(now: int | None, requests: Sequence[RemoveTraces]) -> Transact
             yield "remove_key", [(request.app, agent, key) for agent, key in keys]
         if request.blobs:
             yield "remove_blob", [(one, request.blobs_before) for one in sorted(request.blobs)]
-        results.append(count + len(removed))
+        instants = yield from _forget_instants(request)
+        results.append(count + len(removed) + instants)
     return results
+
+
+def _forget_instants(request: RemoveTraces) -> Transaction[int]:
+    rows = [(request.app, agent, before, request.most) for agent, before in sorted(request.occurrences)]
+    return len((yield "remove_occurrences", rows)) if rows else 0
 
 
 def reseal_payloads(now: int | None, requests: Sequence[ResealPayloads]) -> Transaction[list[int]]:  # noqa: ARG001 a verb's shape

@@ -1,0 +1,92 @@
+"""Killed at every boundary of firing: each instant still ends in exactly one state, and its work is done once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from support.apps import FOREVER, NewApp
+from wakeful import App, Run
+from wakeful.clock import VirtualClock
+from wakeful.runtime import Runtime
+from wakeful.stores.base import BuryProcess
+from wakeful.stores.journal import Died
+from wakeful.stores.timing import ChangeSchedule, SettleOccurrences
+from wakeful.triggers.every import every
+
+MINUTE = 60_000_000
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC))
+
+
+def noting(app: App, done: list[str]) -> App:
+    @app.agent(every("1m"), name="note")
+    async def note(run: Run) -> None:
+        done.append(run.event.id)
+
+    return app
+
+
+async def ledger(runtime: Runtime) -> list[tuple[str, int, int]]:
+    stored = await runtime.schedules.find("note")
+    assert stored is not None
+    rows = await runtime.database.fetch("occurrences_of_schedule", stored.seq, 2**62, 1000)
+    return [(row[1], row[3], row[5]) for row in reversed(rows)]
+
+
+@pytest.mark.parametrize("point", ["before", "within", "after"])
+@pytest.mark.parametrize("kind", [SettleOccurrences, ChangeSchedule])
+async def test_whoever_comes_next_goes_on_where_it_stood(
+    new_app: NewApp, clock: VirtualClock, point: str, kind: type[Any]
+):
+    done: list[str] = []
+    armed = kind is ChangeSchedule
+
+    def probe(where: str, requests: Sequence[Any]) -> None:
+        if armed and where == point and any(type(one) is kind for one in requests):
+            raise Died
+
+    doomed = Runtime(noting(new_app(), done), probe=probe, lease=FOREVER)
+    await doomed.open(migrate=True)
+    if kind is ChangeSchedule:
+        # It dies while it enters its schedules: nobody waits for its answer.
+        starting = asyncio.ensure_future(doomed.start())
+        while not doomed.store.journal.is_dead():
+            await asyncio.sleep(0.01)
+        starting.cancel()
+        await asyncio.wait([starting])
+    else:
+        await doomed.start()
+        clock.move("1m")
+        armed = True
+        ticking = asyncio.ensure_future(doomed.scheduler.tick())
+        while not doomed.store.journal.is_dead():
+            await asyncio.sleep(0.01)
+        ticking.cancel()
+        await asyncio.wait([ticking])
+    dead = doomed.membership.process
+    await doomed.die()
+
+    async with noting(new_app(), done).running(lease=FOREVER) as runtime:
+        await runtime.store.bury(BuryProcess(dead, certain=True))
+        await runtime.drain()
+        clock.move("1m")
+        await runtime.drain()
+        clock.move("1m")
+        await runtime.drain()
+        found = await ledger(runtime)
+    instants = [at for state, at, count in found if state == "fired" and count == 1]
+    assert len(instants) == len(found), found
+    assert instants == [instants[0] + number * MINUTE for number in range(len(instants))], (
+        "one after the other, none twice"
+    )
+    assert len(instants) == (2 if kind is ChangeSchedule else 3)
+    assert sorted(done) == sorted(set(done))
+    assert len(done) == len(instants)
