@@ -178,6 +178,7 @@ class Runtime:
         self.schedules = Schedules(
             app.name, self.store, arrive=self.door.arrive, agents=agents, changed=self.scheduler.wake
         )
+        self.surroundings.schedules = self.schedules
         self._background: set[asyncio.Task[None]] = set()
         self._pending_alarms: dict[str, Alarm] = {}
         self._storing_alarms: asyncio.Task[None] | None = None

@@ -25,12 +25,12 @@ from wakeful.operations.scheduling import (
     edited,
     made,
     refuse_foreign,
-    refuse_name,
     refuse_past,
     refuse_removal,
 )
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.schedule import Schedule, read_definition
+from wakeful.triggers.schedules import refuse_name
 
 COUNT_DEFAULT = 5
 COUNT_LARGEST = 1_000

@@ -29,14 +29,13 @@ from wakeful.operations.scheduling import (
     edited,
     made,
     refuse_foreign,
-    refuse_name,
     refuse_past,
     refuse_removal,
 )
 from wakeful.settings import default_app
 from wakeful.stores.reading import Reader
 from wakeful.triggers.schedule import CatchUp, ScheduleOverlap, read_definition
-from wakeful.triggers.schedules import Schedules
+from wakeful.triggers.schedules import Schedules, refuse_name
 
 # The verbs, and how many words follow each.
 WORDS = {

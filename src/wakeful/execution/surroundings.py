@@ -13,7 +13,7 @@ from wakeful.clock import Clock
 from wakeful.execution.circuits import Shut
 from wakeful.execution.lock_news import LockNews
 from wakeful.model import Claim, Decision, Effect, Event, Receipt, Step
-from wakeful.policy.decide import EffectFacts, decide
+from wakeful.policy.decide import Facts, decide
 from wakeful.stores.base import (
     AskPerson,
     EndWait,
@@ -26,6 +26,8 @@ from wakeful.stores.base import (
     SaveSteps,
     TakeLock,
 )
+from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.triggers.schedules import Schedules
 
 
 class RunStore(Protocol):
@@ -54,6 +56,8 @@ class RunStore(Protocol):
     async def take_lock(self, request: TakeLock) -> HeldLock | LockHolder: ...
 
     async def free_lock(self, request: FreeLock) -> None: ...
+
+    async def schedule_by_run(self, request: ScheduleByRun) -> Step | None: ...
 
     @property
     def dialect(self) -> str: ...
@@ -106,7 +110,7 @@ class Surroundings:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     later: Callable[[float, Callable[[], None]], Cancellable] = after_seconds
     time_for_calls: Callable[[], float] = lambda: math.inf
-    judge: Callable[[EffectFacts], Decision] = decide
+    judge: Callable[[Facts], Decision] = decide
     owners: Mapping[str, str | None] = field(default_factory=dict)
     agents: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # those of the app, and their functions
     matches: Matches | None = None
@@ -116,3 +120,4 @@ class Surroundings:
     stand_in: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
     lock_news: LockNews = field(default_factory=LockNews)
     circuits: Dependencies | None = None
+    schedules: Schedules | None = None

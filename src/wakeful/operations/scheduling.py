@@ -23,7 +23,6 @@ RULES = ("cron", "every", "at")
 HOURS = ("active", "days")
 # All that can be given of a schedule: None takes it away again.
 OPTIONS = (*RULES, "tz", *HOURS, *TIMING_FIELDS)
-NAME_LIMIT = 200
 OWN = "wakeful."  # how the names of Wakeful's own agents begin
 
 Given = Mapping[str, Any]
@@ -63,15 +62,6 @@ def edited(before: Schedule, given: Given) -> Schedule | None:
         kept = {field: getattr(rule, field) for field in HOURS if field not in given}
         schedule = replace(schedule, rule=replace(schedule.rule, **kept))
     return schedule
-
-
-def refuse_name(name: str) -> None:
-    """ConfigError for a name that cannot be written in a path, or on a command line."""
-    if not name.strip() or name != name.strip() or not name.isprintable() or "/" in name or len(name) > NAME_LIMIT:
-        message = (
-            f"a schedule's name is printable text of at most {NAME_LIMIT} characters, without /, not {name[:60]!r}"
-        )
-        raise ConfigError(message)
 
 
 def refuse_past(schedule: Schedule, now: Microseconds) -> None:

@@ -52,6 +52,7 @@ from wakeful.stores.base import (
     Transaction,
     WorkLane,
 )
+from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, accept_of
 from wakeful.stores.verbs import VERBS
 from wakeful.stores.verbs.keys import ENDS, lock, pass_on
@@ -504,7 +505,9 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
             agents |= {agent for _, agent in request.woken}
         if isinstance(request, FinishCancelled):
             return ""  # runs that it called may have been asked to stop
-        if isinstance(request, ChangeSchedule) or (isinstance(request, SettleOccurrences) and request.waits_for):
+        if isinstance(request, ChangeSchedule | ScheduleByRun) or (
+            isinstance(request, SettleOccurrences) and request.waits_for
+        ):
             if result is not None:
                 return ""  # somebody else may be the one who has it due next, or the run that it waits for
         elif (accept := accept_of(request)) is not None:

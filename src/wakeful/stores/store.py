@@ -76,6 +76,7 @@ from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Migration, missing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
+from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, StoredSchedule
 from wakeful.stores.verbs.circuits import circuit_of
 from wakeful.stores.verbs.effects import effect_of
@@ -492,6 +493,9 @@ class DatabaseStore:
 
     async def change_schedule(self, request: ChangeSchedule) -> StoredSchedule | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def schedule_by_run(self, request: ScheduleByRun) -> Step | None:
+        return await self._persist(request)  # type: ignore[no-any-return]
 
     def await_end(self, runs: frozenset[str], then: Callable[[], None]) -> None:
         self.journal.awaited, self.journal.on_awaited = runs, then

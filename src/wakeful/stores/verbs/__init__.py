@@ -54,6 +54,7 @@ from wakeful.stores.base import (
     TransactStep,
     WorkLane,
 )
+from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, FireSchedule, SettleOccurrences
 from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
@@ -73,6 +74,7 @@ from wakeful.stores.verbs.processes import bury_processes, register_processes, r
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
 from wakeful.stores.verbs.redo import redo_runs
 from wakeful.stores.verbs.schedules import change_schedules, fire_schedules, settle_occurrences
+from wakeful.stores.verbs.scheduling import schedule_by_runs
 from wakeful.stores.verbs.state import change_states
 from wakeful.stores.verbs.waits import answer_approvals, ask_people, end_waits, look_again
 
@@ -108,6 +110,7 @@ VERBS: dict[type, Verb] = {
     FeedEvents: feed_events,
     RedoDelivery: redo_deliveries,
     WorkLane: work_lanes,
+    ScheduleByRun: schedule_by_runs,
     ChangeSchedule: change_schedules,
     SettleOccurrences: settle_occurrences,
     FireSchedule: fire_schedules,
