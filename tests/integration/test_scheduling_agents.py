@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +12,7 @@ from support.apps import NewApp, ended, go, pass_time, working
 from support.stores import query
 from wakeful import App, Denied, Run, Transient, on
 from wakeful.clock import VirtualClock
+from wakeful.intake.cloudevents import new_event
 from wakeful.model import Decision
 from wakeful.policy.decide import DEFAULT_RULES, ScheduleFacts
 from wakeful.runtime import Runtime
@@ -19,6 +21,7 @@ from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.triggers.at import at
 from wakeful.triggers.cron import cron
 from wakeful.triggers.every import every
+from wakeful.triggers.schedules import Schedules
 
 START = datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)
 
@@ -116,7 +119,7 @@ async def test_what_is_denied_is_a_decision_with_its_reason(app: App, store_url:
     @app.agent(cron("0 3 * * *", name="nightly"), at("2020-01-01", name="ended"))
     async def other(run: Run) -> None: ...
 
-    @app.agent(on("go"), name="look", rules=None) if False else app.agent(on("go"), name="look")
+    @app.agent(on("go"), name="look")
     async def look(run: Run) -> None:
         try:
             if name == "gone":
@@ -236,13 +239,12 @@ async def test_a_death_around_the_commit_makes_one_schedule(new_app: NewApp, clo
 
         return app
 
-    first = declared()
-    runtime = Runtime(first, probe=probe)
+    runtime = Runtime(declared(), probe=probe)
     await runtime.open()
     await runtime.start()
-    receipt = await runtime.app.emit("go") if False else await _emit(runtime)
-    await runtime.worker.settled() if died else None
-    await _until(lambda: died)
+    (receipt,) = await runtime.door.accept([new_event("go", None, source="/test")])
+    while not died:
+        await asyncio.sleep(0)
     await runtime.die()
     clock.move("1m")
     async with working(declared()) as second:
@@ -251,14 +253,30 @@ async def test_a_death_around_the_commit_makes_one_schedule(new_app: NewApp, clo
         assert [(verb, revision) for verb, _, revision in await changes(second, "mine")] == [("add", 1)]
 
 
-async def _emit(runtime: Runtime) -> Any:
-    from wakeful.intake.cloudevents import new_event
+async def test_a_schedule_that_somebody_else_changes_at_the_same_time_is_looked_at_again(app: App):
+    class Overtaken(Schedules):
+        """Somebody edits it after it was looked at."""
 
-    return (await runtime.door.accept([new_event("go", None, source="/test")]))[0]
+        overtaken = False
 
+        async def plan(self, name: str, *arguments: Any, **options: Any) -> Any:
+            planned = await super().plan(name, *arguments, **options)
+            if not self.overtaken:
+                self.overtaken = True
+                await self.edit(name, every("30m"), operator="ada")
+            return planned
 
-async def _until(happened: Any) -> None:
-    import asyncio
+    @app.agent(on("go"), name="look")
+    async def look(run: Run) -> None:
+        await run.schedule("mine", every("20m"))
 
-    while not happened():
-        await asyncio.sleep(0)
+    async with working(app) as runtime:
+        await runtime.schedules.add("mine", every("10m"), "look", operator="ada")
+        runtime.surroundings.schedules = Overtaken("app", runtime.store)
+        run = await go(runtime)
+        assert run["state"] == "done"
+        assert [(verb, by.split(" ")[0]) for verb, by, _ in await changes(runtime, "mine")] == [
+            ("add", "ada"),
+            ("edit", "ada"),
+            ("edit", "agent"),
+        ]

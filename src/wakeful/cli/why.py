@@ -1,4 +1,4 @@
-"""why: the whole story of an event, a run or a delivery."""
+"""why: the whole story of an event, a run, a delivery or a schedule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from wakeful.errors import NotFound
 
 def declare(parser: Parser) -> None:
     parser.add_argument(
-        "identifier", metavar="ID", help="an event's id or key, or a run's or delivery's id or the beginning of it"
+        "identifier",
+        metavar="ID",
+        help="an event's id or key, a run's or delivery's id or the beginning of it, or a schedule's name",
     )
     add_json(parser)
     add_store(parser)
@@ -24,8 +26,8 @@ def execute(arguments: argparse.Namespace) -> int:
     answer = read(chosen_store(arguments), lambda reader: reader.why(arguments.identifier))
     if answer is None:
         message = (
-            f'there is no event, run or delivery "{plain(arguments.identifier)}": '
-            "see `wakeful events`, `wakeful runs` and `wakeful deliveries`"
+            f'there is no event, run, delivery or schedule "{plain(arguments.identifier)}": '
+            "see `wakeful events`, `wakeful runs`, `wakeful deliveries` and `wakeful schedules`"
         )
         raise NotFound(message)
     if arguments.json:
