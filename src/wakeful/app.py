@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from wakeful.runtime import Runtime
+    from wakeful.triggers.heartbeat import Heartbeat
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -121,6 +122,8 @@ class App:
         self.circuits = read_circuits(circuits or {}, where=f"App({name!r})")
         self.agents: dict[str, Agent] = {}
         self.inner: dict[str, Agent] = {}  # of Wakeful's own
+        self.heartbeats: dict[str, Heartbeat] = {}
+        self.probes: dict[str, Callable[..., Any]] = {}
         self.channels: dict[str, Channel] = {}
         self.channel("log", Log())
         if not isinstance(cast("object", channels or {}), Mapping):
@@ -160,11 +163,13 @@ class App:
 
     def unknown_channels(self) -> list[str]:
         """What is wrong with the `deliver=` of agents, once everything is declared: channels that nobody declared."""
+        used = [(f"agent {one.name} ({one.written_at})", one.options.deliver) for one in self.agents.values()]
+        used += [(f"heartbeat {one.name}", one.deliver) for one in self.heartbeats.values()]
         return [
-            f'agent {agent.name} ({agent.written_at}): deliver="{wanted}": app {self.name} has no such channel.'
+            f'{who}: deliver="{wanted}": app {self.name} has no such channel.'
             f'{did_you_mean(wanted, self.channels)} Declare it: App(…, channels={{"{wanted}": http("https://…")}})'
-            for agent in self.agents.values()
-            if (wanted := agent.options.deliver) is not None and wanted not in self.channels
+            for who, wanted in used
+            if wanted is not None and wanted not in self.channels
         ]
 
     def refuse_unknown_channels(self) -> None:
@@ -225,6 +230,65 @@ class App:
                 message = f'app {self.name}: {given!r} is not a trigger. Write on("type") or another one.{hint}'
                 raise ConfigError(message)
         return declare
+
+    def heartbeat(
+        self,
+        path: str | Path,
+        *,
+        every: Duration = "30m",
+        active: str | None = None,
+        days: str | None = None,
+        tz: str | None = None,
+        checklist: Callable[..., Any] | None = None,
+        probes: Mapping[str, Callable[..., Any]] | None = None,
+        deliver: str = "log",
+        owner: str | None = None,
+        timeout: Duration = "10m",
+        commands: bool = True,
+        name: str = "heartbeat",
+    ) -> None:
+        """Look after what stands in a Markdown file: each `##` section is a check with its own schedule and memory.
+
+        `checklist(run, check)` does a check and returns what is to be told, or None; probes say first whether there is anything
+        to do. `every`, `active`, `days` and `timeout` hold for sections that say nothing else; with commands=False a section
+        cannot name a command as its probe.
+        """
+        from wakeful.execution.heartbeat import Memories, agent_of, read_declaration
+
+        declared = read_declaration(
+            path,
+            name=name,
+            every=every,
+            active=active,
+            days=days,
+            tz=tz,
+            checklist=checklist,
+            probes=probes,
+            deliver=deliver,
+            owner=owner,
+            timeout=timeout,
+            commands=commands,
+            where=f"app {self.name}: heartbeat {name!r}",
+        )
+        options = {"state": Memories, "key": "data.session", "on_dead": "skip", "owner": owner}
+        self.inner_agent(name=name, **options)(agent_of(declared, self.probes))
+        self.heartbeats[declared.name] = declared
+
+    def probe(self, function: F) -> F:
+        """Declare a function that says whether a check has anything to do: `probe: its_name` in a heartbeat's file asks it.
+
+        What it returns is what there is to do; None, False or nothing else is nothing. It takes its check, or nothing.
+        """
+        from wakeful.execution.heartbeat import refuse_probe
+
+        name = name_of(function)
+        where = f"app {self.name}: @app.probe ({location(function)})"
+        refuse_probe(name, function, where=where)
+        if name in self.probes:
+            message = f"{where}: there is a probe {name} already ({location(self.probes[name])})"
+            raise ConfigError(message)
+        self.probes[name] = function
+        return function
 
     async def emit(
         self,

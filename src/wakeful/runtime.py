@@ -2,7 +2,7 @@
 
 store ─ journal ─┬─ door (intake)
                  ├─ worker ─ executor ─ run
-                 ├─ scheduler ─ schedules
+                 ├─ scheduler ─ schedules ─ heartbeats
                  ├─ courier ─ channels
                  ├─ membership (lease), reaper and housekeeper
                  └─ reader ─ HTTP API
@@ -49,6 +49,7 @@ from wakeful.stores.keyring import read_keys
 from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import Database, DatabaseStore
+from wakeful.triggers.heartbeats import Heartbeats
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.scheduler import Scheduler
 from wakeful.triggers.schedules import Schedules
@@ -179,6 +180,9 @@ class Runtime:
             app.name, self.store, arrive=self.door.arrive, agents=agents, changed=self.scheduler.wake
         )
         self.surroundings.schedules = self.schedules
+        self.heartbeats = Heartbeats(
+            app.name, list(app.heartbeats.values()), self.schedules, self.store, probes=app.probes
+        )
         self._background: set[asyncio.Task[None]] = set()
         self._pending_alarms: dict[str, Alarm] = {}
         self._storing_alarms: asyncio.Task[None] | None = None
@@ -202,6 +206,7 @@ class Runtime:
         await self.membership.join()
         self._working = True
         await self.schedules.enter(self.agents)
+        await self.heartbeats.run_once()
         await self.reaper.run_once()
         await self.circuits.run_once()
         await self.worker.start()
@@ -216,6 +221,8 @@ class Runtime:
             await self.settler.start()
         await self.housekeeper.start()
         await self.scheduler.start()
+        if self.app.heartbeats and self.clock.for_database() is None:  # as with the watchdog
+            await self.heartbeats.start()
         await self._note_agents_not_loaded()
         await self._note_channels_not_declared()
         self._hear_others()
@@ -230,6 +237,7 @@ class Runtime:
         if self._working:
             self._working = False
             self.worker.claim_nothing_more()
+            await self.heartbeats.stop()
             await self.scheduler.stop()
             await self.housekeeper.stop()
             await self.reaper.stop()
@@ -258,6 +266,7 @@ class Runtime:
         """
         self._working = False
         self.store.journal.die()
+        await self.heartbeats.stop()
         await self.scheduler.stop()
         await self.housekeeper.stop()
         await self.reaper.stop()

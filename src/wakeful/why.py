@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
 from wakeful.model import FINAL_RUN_STATES
+from wakeful.why_beats import tell_beat
 from wakeful.why_schedule import tell_occurrence, why_schedule
 
 Shown = dict[str, Any]
@@ -539,6 +540,7 @@ def tell_output(run: Shown) -> list[str]:
         verb = "waits" if len(staged) == 1 else "wait"
         until = "for its release" if run["state"] == "held" else "to be done"
         told.append(f"{number(len(staged), 'staged effect')} of it {verb} {until}: {listed(staged)}.")
+    told += tell_beat(run)
     told += tell_messages(own(run, "deliveries"))
     if (run["outcome"] or {}).get("silent_by_choice"):
         told.append("It returned nothing, so there was nothing to deliver: it is silent by choice.")

@@ -184,16 +184,17 @@ def schedule_routes(reader: Reader, schedules: Scheduling, agents: Agents, setti
             title = "The data does not fit"
             raise Problem(422, str(error), kind="data-does-not-fit", title=title, field="data") from None
 
+    # The longer paths come first: a name may have a slash in it, as those of heartbeats do.
     return [
         Route("/v1/schedules", listing, name="schedules"),
         Route("/v1/schedules", add, methods=["POST"], name="add_schedule"),
-        Route("/v1/schedules/{name}", show, name="schedule"),
-        Route("/v1/schedules/{name}", edit, methods=["PATCH"], name="edit_schedule"),
-        Route("/v1/schedules/{name}", remove, methods=["DELETE"], name="remove_schedule"),
-        Route("/v1/schedules/{name}/next", upcoming, name="next_of_schedule"),
-        Route("/v1/schedules/{name}/fire", fire, methods=["POST"], name="fire_schedule"),
-        Route("/v1/schedules/{name}/pause", pause, methods=["POST"], name="pause_schedule"),
-        Route("/v1/schedules/{name}/resume", resume, methods=["POST"], name="resume_schedule"),
+        Route("/v1/schedules/{name:path}/next", upcoming, name="next_of_schedule"),
+        Route("/v1/schedules/{name:path}/fire", fire, methods=["POST"], name="fire_schedule"),
+        Route("/v1/schedules/{name:path}/pause", pause, methods=["POST"], name="pause_schedule"),
+        Route("/v1/schedules/{name:path}/resume", resume, methods=["POST"], name="resume_schedule"),
+        Route("/v1/schedules/{name:path}", show, name="schedule"),
+        Route("/v1/schedules/{name:path}", edit, methods=["PATCH"], name="edit_schedule"),
+        Route("/v1/schedules/{name:path}", remove, methods=["DELETE"], name="remove_schedule"),
     ]
 
 

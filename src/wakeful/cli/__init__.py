@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "release": ("release", "let a held output out, although it did not pass its checks"),
     "deliveries": ("deliveries", "list messages on their way to channels; replay or discard dead ones"),
     "state": ("state", "show, set or clear what an agent keeps from run to run"),
+    "heartbeat": ("heartbeat", "list the checks of heartbeats, and what became of each; run one now"),
     "circuits": ("circuits", "list dependencies that are or were down; close a circuit by hand"),
     "locks": ("locks", "list the locks that runs have now"),
     "replay": ("redo", "do again what failed, or with --again what went well"),

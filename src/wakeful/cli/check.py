@@ -36,8 +36,11 @@ def execute(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         problems.append(str(error))
     problems += [] if app is None else [*app.unknown_channels(), *handler_problems(app), *schedule_problems(app)]
+    heartbeats, unreadable = ([], []) if app is None else read_heartbeats(app)
+    problems += unreadable
     problems += [problem for problem in (store_problem(arguments, app), host_problem(arguments.host)) if problem]
-    found = report(arguments, app, problems)
+    found = {**report(arguments, app, problems), "heartbeats": heartbeats}
+    found["notes"] += [f"{one['file']} has no checks: it does nothing" for one in heartbeats if not one["checks"]]
     if arguments.json:
         print_json(found)
     else:
@@ -97,6 +100,26 @@ def in_the_past(app: App) -> list[str]:
         for one in schedules_of(app)
         if one["next"] is None
     ]
+
+
+def read_heartbeats(app: App) -> tuple[list[dict[str, Any]], list[str]]:
+    """What stands in the files of heartbeats, and what is wrong with them."""
+    found, problems = [], []
+    for one in app.heartbeats.values():
+        try:
+            file = one.understood(one.path.read_bytes(), app.probes)
+        except OSError as error:
+            problems.append(f"heartbeat {one.name}: {one.path} cannot be read: {error.strerror}")
+            continue
+        except ConfigError as error:
+            problems.append(f"heartbeat {one.name}: {error}")
+            continue
+        checks = [
+            {"name": f"{one.name}/{section.name}", "every": section.schedule.describe(), "session": section.session}
+            for section in file.sections
+        ]
+        found.append({"name": one.name, "file": str(one.path), "deliver": one.deliver, "checks": checks})
+    return found, problems
 
 
 def handler_problems(app: App) -> list[str]:
@@ -181,6 +204,13 @@ def show(found: dict[str, Any]) -> None:
             )
         show_schedules(out, found)
         show_output(out, found)
+        rows = [
+            [plain(check["name"]), plain(check["every"]), plain(check["session"]), plain(one["deliver"])]
+            for one in found["heartbeats"]
+            for check in one["checks"]
+        ]
+        if rows:
+            print_table(out, ("check", "runs", "session", "delivers to"), rows, flexible="runs")
         for note in found["notes"]:
             out.print(Text(f"note: {note}", style="yellow"))
         if not found["problems"]:

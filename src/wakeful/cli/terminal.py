@@ -55,6 +55,9 @@ STYLES = {
     "missed": "red",
     "coalesced": "cyan",
     "superseded": "dim",
+    "quiet": "dim",
+    "told": "green",
+    "unchanged": "dim",
 }
 
 

@@ -377,7 +377,9 @@ class Executor:
             outgoing.deliveries,
             outgoing.effects,
             change,
+            alarm=outgoing.alarm,
             dropped=dropped,
+            resolves=outgoing.resolves,
         )
 
     @staticmethod

@@ -229,6 +229,7 @@ class CommitRun:
     reason: str | None = None
     alarm: Alarm | None = None
     dropped: list[str] = field(default_factory=list)  # staged by an earlier commit of this run, and not asked for again
+    resolves: str | None = None  # the key of an alarm that is over with this
     woken: list[tuple[str, str]] = field(default_factory=list)
 
     @property

@@ -305,6 +305,25 @@ class Reader:
             for app, name, key, value, version, by, at, note, run in rows
         ]
 
+    async def checks(self) -> list[dict[str, Any]]:
+        """The checks of heartbeats, as they were read last."""
+        return [
+            {
+                "app": app,
+                "heartbeat": agent,
+                "name": name,
+                "state": state,
+                "definition": from_json(definition),
+                "section": _json(data) or {},
+                "owner": owner,
+                "next_at": to_text(next_at),
+                "read_at": to_text(changed_at),
+            }
+            for app, name, agent, state, definition, data, owner, next_at, changed_at in (
+                await self._database.fetch("list_checks")
+            )
+        ]
+
     async def locks(self) -> list[dict[str, Any]]:
         """Locks that runs have now, and how many wait for each."""
         return [

@@ -110,10 +110,10 @@ class ScheduleReader:
         """What the ledger says of the occurrence that an event is; None for an event that is none."""
         name = schedule_of_source(app, source)
         instant = instant_of(envelope)
-        rows = [] if name is None or instant is None else await self._database.fetch("schedules_named", name)
-        stored = next((schedule_of(row) for row in rows if row[1] == app), None)
-        if stored is None or instant is None:
+        row = None if name is None or instant is None else await self._find(name, app)
+        if row is None or instant is None:
             return None
+        stored = schedule_of(row)
         found = await self._database.fetch("ledger_from", stored.seq, instant)
         mine = [occurrence_summary(row) for row in found if row[3] <= instant <= row[4]]
         runs = {one["run"] for one in mine if one["run"] is not None}
@@ -144,7 +144,10 @@ class ScheduleReader:
         return [{"app": app, "count": count, "next": due} for app, count, due in rows]
 
     async def _find(self, name: str, app: str | None) -> Row | None:
-        rows = [row for row in await self._database.fetch("schedules_named", name) if app in {None, row[1]}]
+        if app is not None:
+            rows = await self._database.fetch("find_schedule", self._database.read_clock(), app, name)
+        else:
+            rows = await self._database.fetch("schedules_named", name)
         there = [row for row in rows if row[5] != "removed"] or rows
         if len(there) > 1:
             apps = ", ".join(row[1] for row in there)

@@ -72,6 +72,7 @@ from wakeful.stores.base import (
     WorkLane,
 )
 from wakeful.stores.guard import GuardedPostgres
+from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Migration, missing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
@@ -452,6 +453,9 @@ class DatabaseStore:
     # people
 
     async def raise_alarm(self, request: RaiseAlarm) -> None:
+        await self.journal.submit(request)
+
+    async def report_heartbeat(self, request: ReportHeartbeat) -> None:
         await self.journal.submit(request)
 
     async def record_operation(self, request: RecordOperation) -> None:

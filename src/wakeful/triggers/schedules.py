@@ -25,6 +25,8 @@ from wakeful.triggers.scheduler import source_of
 from wakeful.triggers.settling import judge, put_off
 
 BY_CODE = "code"
+# How the ids of events begin that somebody fired: no instant is written like this.
+BY_HAND = "by-hand-"
 # Somebody else changes it at the same time: not for ever.
 MOST_TRIES = 20
 AT_ONCE = 200
@@ -126,17 +128,20 @@ class Schedules:
         *,
         agent: str | None = None,
         data: Any = ...,
+        owner: Any = ...,
         operator: str,
         note: str | None = None,
         verb: ChangeVerb = "edit",
     ) -> StoredSchedule:
-        """Give it another definition, other data or another agent. What is due by the old one comes first."""
+        """Give it another definition, other data, another agent or owner. What is due by the old one comes first. One that is
+        paused stays so.
+        """
         if agent is not None:
             self._refuse_unknown(agent)
 
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
             known = self._known(before, name)
-            return self._edited(
+            request = self._edited(
                 known,
                 schedule or read_definition(from_json(known.definition)),
                 now,
@@ -146,6 +151,10 @@ class Schedules:
                 note=note,
                 verb=verb,
             )
+            request.owner = known.owner if owner is ... else owner
+            if known.state == "paused":
+                request.state = "paused"
+            return request
 
         return await self._change(name, change)
 
@@ -263,7 +272,7 @@ class Schedules:
             TYPE,
             None if stored.data is None else from_json(stored.data),
             source=source_of(self._app, name),
-            id=f"by-hand-{to_text(now)}",
+            id=f"{BY_HAND}{to_text(now)}",
             scheduledfor=to_text(now),
             coveredfrom=to_text(now),
             coveredcount=1,

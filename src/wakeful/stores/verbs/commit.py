@@ -59,6 +59,9 @@ def commit_runs(now: int | None, requests: Sequence[CommitRun]) -> Transaction[l
     alarms = [one.alarm for one in going if one.alarm is not None and results.get(_place(one.claim)) is None]
     if alarms:
         yield from open_alarms(now, alarms)
+    over = [one.resolves for one in going if one.resolves is not None and results.get(_place(one.claim)) is None]
+    if over:
+        yield from resolve_alarms(now, over)
     return [results.get(_place(one.claim)) for one in requests]
 
 
