@@ -139,7 +139,7 @@ def _paths() -> Json:
         "/v1/why": {
             "get": {
                 "operationId": "why_by_query",
-                "summary": "The whole story of an event, a run or a delivery, by an id that no path can carry",
+                "summary": "The whole story of an event, a run, a delivery or a schedule, by an id that no path can carry",
                 "parameters": [
                     {
                         **query("id", {"type": "string", "minLength": 1}, "Id of an event, a run or a delivery"),
@@ -152,7 +152,9 @@ def _paths() -> Json:
                 },
             }
         },
-        "/v1/why/{identifier}": one("why", "The whole story of an event, a run or a delivery", "identifier", "Story"),
+        "/v1/why/{identifier}": one(
+            "why", "The whole story of an event, a run, a delivery or a schedule", "identifier", "Story"
+        ),
         **effect_paths(),
         **approval_paths(),
         **delivery_paths(),

@@ -71,7 +71,7 @@ class Reader(
         ...
 
     async def why(self, identifier: str, /) -> Shown | None:
-        """The whole story of an event, a run or a delivery, or None."""
+        """The whole story of an event, a run, a delivery or a schedule, or None."""
         ...
 
     async def effects(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> Shown:

@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fork": ("fork", "do a run again from a step on, with what was finished before it"),
     "cancel": ("cancel", "stop runs at their next step, and undo what they did"),
     "dead": ("redo", "list dead letters by error; show, replay or discard them"),
-    "schedules": ("schedules", "list what wakes when, and what became of each instant; add, edit, pause, fire"),
+    "schedules": ("schedules", "list what wakes when, and what became of it; add, edit, pause, fire"),
     "pause": ("pauses", "claim nothing more of an agent, or of all; list what is paused"),
     "resume": ("pauses", "let what was paused go on, at a rate if need be"),
     "archive": ("archive", "write finished runs into a file, and with --remove out of the store"),

@@ -460,7 +460,7 @@ class Reader:
         return {"event": rows[0][0], "agent": rows[0][1]} if rows else None
 
     async def why(self, identifier: str) -> dict[str, Any] | None:
-        """The whole story of an event, a run or a delivery, or None."""
+        """The whole story of an event, a run, a delivery or a schedule, or None."""
         from wakeful.why import why
 
         return await why(self, identifier)
