@@ -33,7 +33,7 @@ class Source(Protocol):
     async def run(self, identifier: str, /) -> Shown | None: ...
     async def schedule(self, name: str, app: str | None = None, /) -> Shown | None: ...
     async def occurrence(self, event: Shown, /) -> Shown | None: ...
-    async def loaded_last(self, app: str, /) -> set[str]: ...
+    async def living_agents(self, app: str, /) -> set[str]: ...
     async def pauses(self) -> list[Shown]: ...
     async def time(self) -> Microseconds: ...
 
@@ -135,7 +135,7 @@ def tell_cadence(found: Shown) -> list[str]:
     cadence = found["cadence"]
     if cadence["drift"] is None or abs(cadence["drift"]) <= WORTH_A_SENTENCE:
         return []
-    real, configured = span(cadence["real"]), span(cadence["configured"])
+    real, configured = (readable(round(cadence[one]) * SECOND) for one in ("real", "configured"))
     return [f"Over its last {cadence['firings']} firings it fired every {real}; its rule says every {configured}."]
 
 
@@ -178,9 +178,10 @@ async def tell_next(reader: Source, found: Shown, present: Microseconds, alive: 
         told = [f"It has been due since {at(found['due_at'])}, for {on_the_wall(found['next'])}."]
     if not alive:
         told.append("No worker is alive on this store: start one with `wakeful serve APP` or `wakeful worker APP`.")
-    elif found["agent"] not in await reader.loaded_last(found["app"]):
+    elif found["agent"] not in await reader.living_agents(found["app"]):
         told.append(
-            f"No worker that is alive has agent {found['agent']}: was it renamed? Until one has it, nothing fires."
+            f"No worker that is alive has agent {found['agent']} of app {found['app']}: until one has it, nothing fires. "
+            "Was the agent renamed, or is its app not running?"
         )
     told += [
         f"Agent {one['agent'] or found['agent']} is paused by {one['by']}: what fires waits until `wakeful resume`."
@@ -223,10 +224,6 @@ def on_the_wall(instant: Shown) -> str:
     """2026-03-30 08:00 Europe/London"""
     wall = datetime.fromisoformat(instant["local"])
     return f"{wall.strftime('%Y-%m-%d %H:%M:%S' if wall.second else '%Y-%m-%d %H:%M')} {instant['zone']}"
-
-
-def span(seconds: float | None) -> str:
-    return readable(None if seconds is None else round(seconds * SECOND))
 
 
 def moment(text: str | None) -> Microseconds | None:

@@ -112,7 +112,7 @@ class Fake:
     async def occurrence(self, event, /):
         return None
 
-    async def loaded_last(self, app, /):
+    async def living_agents(self, app, /):
         return set()
 
 

@@ -229,3 +229,14 @@ async def test_the_listing(app: App, new_app: NewApp):
         assert "of app desk" in await story(runtime, "desk/note")
         assert await reader.schedule("note", "desk") is not None
         assert await reader.schedule("nothing") is None
+
+
+async def test_nobody_has_its_agent(new_app: NewApp):
+    first = new_app()
+    holding(first, every("10m"))
+    async with working(first):
+        pass
+    other = new_app("desk")
+    holding(other)
+    async with working(other) as runtime:
+        assert "No worker that is alive has agent note of app app" in await story(runtime, "note")

@@ -278,7 +278,9 @@ async def schedules(reader: Reader) -> list[Finding]:
             when = (
                 f"the first has been due for {readable(present - one['next'])}"
                 if behind
-                else f"the next in {readable(max(0, one['next'] - present))}"
+                else f"the next in {readable(one['next'] - present)}"
+                if one["next"] > present
+                else "the next is due now"
             )
         found.append(
             Finding(

@@ -50,6 +50,11 @@ def span(seconds: float | None) -> str:
     return "–" if seconds is None else readable(round(seconds * SECOND))
 
 
+def interval(seconds: float | None) -> str:
+    """In whole seconds: no rule is finer."""
+    return "–" if seconds is None else readable(round(seconds) * SECOND)
+
+
 # all
 
 
@@ -112,8 +117,8 @@ def really(cadence: Shown) -> str:
     if cadence["real"] is None:
         return "–"
     if abs(cadence["drift"] or 0) <= WORTH_A_WORD:
-        return f"every {span(cadence['real'])}"
-    return f"every {span(cadence['real'])}, not {span(cadence['configured'])}"
+        return f"every {interval(cadence['real'])}"
+    return f"every {interval(cadence['real'])}, not {interval(cadence['configured'])}"
 
 
 def lost(counts: Shown) -> str:
@@ -174,10 +179,10 @@ def print_schedule(one: Shown) -> None:
     if one["cadence"]["late"] is not None:
         line("late", lateness(one["cadence"]))
     if one["cadence"]["real"] is not None:
-        configured = f"configured is every {span(one['cadence']['configured'])}"
+        configured = f"configured is every {interval(one['cadence']['configured'])}"
         line(
             "really",
-            f"every {span(one['cadence']['real'])} over the last {one['cadence']['firings']} firings; {configured}",
+            f"every {interval(one['cadence']['real'])} over the last {one['cadence']['firings']} firings; {configured}",
         )
     if one["queued"] is not None:
         line("queued", f"{waiting(one['queued'], out)}, {one['queued']['from']} to {one['queued']['to']}")

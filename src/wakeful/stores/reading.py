@@ -447,6 +447,11 @@ class Reader:
         """The agents that the code of an app has now, as far as the store can know."""
         return await self.of_schedules.loaded_last(app)
 
+    async def living_agents(self, app: str) -> set[str]:
+        """What the processes of an app that are alive have loaded."""
+        rows = await self._database.fetch("living_peers", self._database.read_clock(), app, "")
+        return {agent for row in rows for agent in from_json(row[0])}
+
     async def occurrence(self, event: dict[str, Any]) -> dict[str, Any] | None:
         """What the ledger says of the occurrence that an event is; None for one that no schedule made."""
         envelope = event.get("envelope") or {"type": event["type"], "scheduledfor": event["id"]}
