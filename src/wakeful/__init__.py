@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from wakeful.execution.run import Run
     from wakeful.model import Event, Receipt
     from wakeful.secrets import env
+    from wakeful.triggers.at import at
+    from wakeful.triggers.cron import cron
+    from wakeful.triggers.every import every
     from wakeful.triggers.on import on
 
 __version__ = "0.1.0"
@@ -56,7 +59,10 @@ __all__ = [
     "VirtualClock",
     "WakefulError",
     "action",
+    "at",
+    "cron",
     "env",
+    "every",
     "on",
     "step",
 ]
@@ -85,6 +91,9 @@ _HOMES = {
     "wakeful.execution.run": ("Run",),
     "wakeful.model": ("Event", "Receipt"),
     "wakeful.secrets": ("env",),
+    "wakeful.triggers.at": ("at",),
+    "wakeful.triggers.cron": ("cron",),
+    "wakeful.triggers.every": ("every",),
     "wakeful.triggers.on": ("on",),
 }
 

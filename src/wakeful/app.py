@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin, get_type_hints
 
@@ -15,7 +17,9 @@ from pydantic import TypeAdapter
 from wakeful.clock import Clock, Duration
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.circuits import Circuit, read_circuits
+from wakeful.execution.command import Command, agent_options, read_command
 from wakeful.execution.options import AgentOptions, location, name_of, read_duration, read_options
+from wakeful.execution.telling import declare_telling
 from wakeful.execution.versions import version_of
 from wakeful.intake.flow import FlowPlan, plan_flow
 from wakeful.model import Receipt
@@ -24,6 +28,8 @@ from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
 from wakeful.secrets import Env, Secret
 from wakeful.triggers.base import Trigger
+from wakeful.triggers.reminders import Reminder
+from wakeful.watch.telling import declare_alarms
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -44,8 +50,13 @@ APP_OPTIONS = (
     "deduplication",
     "archive",
     "encryption",
+    "alarms",
+    "alarm_repeat",
+    "alarm_after",
+    "pause_after",
 )
 DEDUPLICATION = "90d"
+ALARM_REPEAT = "4h"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
 
 
@@ -78,6 +89,7 @@ class Agent:
             "state": None if self.options.state is None else self.options.state.__name__,
             "version": version_of(self.function, self.options),
             "written_at": self.written_at,
+            **({"command": self.function.shown} if isinstance(self.function, Command) else {}),
         }
 
 
@@ -103,6 +115,10 @@ class App:
         deduplication: Duration = DEDUPLICATION,
         archive: str | Path | None = None,
         encryption: Sequence[Secret] | None = None,
+        alarms: str | None = None,
+        alarm_repeat: Duration | None = ALARM_REPEAT,
+        alarm_after: int | None = 3,
+        pause_after: int | None = 10,
         **unknown: Any,
     ) -> None:
         for option in unknown:
@@ -142,7 +158,17 @@ class App:
             message = f'App({name!r}): encryption must be a list of keys, like [env("DESK_KEY")]'
             raise ConfigError(message)
         self.encryption = encryption
+        if not (alarms is None or (isinstance(alarms, str) and alarms)):
+            message = f'App({name!r}): alarms must be the name of a channel, like "ops", not {alarms!r}'
+            raise ConfigError(message)
+        self.alarms = alarms
+        self.alarm_repeat = read_duration("alarm_repeat", alarm_repeat, f"App({name!r})")
+        streak = {"alarm_after": alarm_after, "pause_after": pause_after}
+        read_options(AgentOptions, streak, where=f"App({name!r})")
+        self.streak = streak  # what agents that say nothing else have
+        declare_alarms(self)
         self.runtime: Runtime | None = None
+        declare_telling(self)
 
     def channel(self, name: str, channel: Any) -> None:
         """Declare where messages can go: `app.channel("ops", http("https://…"))`. `log` is always there."""
@@ -162,18 +188,27 @@ class App:
         self.channels[str.__str__(name)] = channel
 
     def unknown_channels(self) -> list[str]:
-        """What is wrong with the `deliver=` of agents, once everything is declared: channels that nobody declared."""
+        """What is wrong with the `deliver=` of agents and the app's `alarms=`, once everything is declared: channels that
+        nobody declared.
+        """
         used = [(f"agent {one.name} ({one.written_at})", one.options.deliver) for one in self.agents.values()]
         used += [(f"heartbeat {one.name}", one.deliver) for one in self.heartbeats.values()]
-        return [
+        wrong = [
             f'{who}: deliver="{wanted}": app {self.name} has no such channel.'
             f'{did_you_mean(wanted, self.channels)} Declare it: App(…, channels={{"{wanted}": http("https://…")}})'
             for who, wanted in used
             if wanted is not None and wanted not in self.channels
         ]
+        if self.alarms is not None and self.alarms not in self.channels:
+            hint = did_you_mean(self.alarms, self.channels)
+            wrong.append(
+                f'App("{self.name}", alarms="{self.alarms}"): there is no such channel.{hint} '
+                f'Declare it: App(…, channels={{"{self.alarms}": http("https://…")}})'
+            )
+        return wrong
 
     def refuse_unknown_channels(self) -> None:
-        """Every `deliver=` names a channel."""
+        """Every `deliver=`, and `alarms=`, names a channel."""
         for message in self.unknown_channels():
             raise ConfigError(message)
 
@@ -185,7 +220,7 @@ class App:
         concurrency_per_key, overlap, debounce, batch, priority, expires. The function takes the run and, if it
         wants it checked, the event's data: `async def review(run: Run, pull_request: PullRequest) -> Review`.
         """
-        return self._declare(self.agents, triggers, name, options)
+        return self._declare(self.agents, triggers, name, {**self.streak, **options})
 
     def inner_agent(self, *triggers: Trigger, name: str, **options: Any) -> Callable[[F], F]:
         """As `agent`, for what Wakeful does itself by means of an agent: kept apart from what the user declared."""
@@ -290,6 +325,38 @@ class App:
         self.probes[name] = function
         return function
 
+    def command(
+        self,
+        name: str,
+        trigger: Trigger | Sequence[Trigger],
+        command: str | Sequence[str],
+        *,
+        timeout: Duration | None = None,
+        cwd: str | Path | None = None,
+        environment: Mapping[str, Secret] | None = None,
+        repeatable: bool = False,
+        **options: Any,
+    ) -> None:
+        """Declare a program as an agent: `app.command("report", cron("0 6 * * *"), ["python", "run_agent.py"])`.
+
+        A list is started as it is, a text by the shell, as in a crontab. Its output is the exit code, stdout and stderr;
+        another exit code than 0 is a failure. `repeatable`: it may be run again by itself after a crash in the middle.
+        Further options are those of an agent; `attempts` is 1 unless told otherwise.
+        """
+        caller = sys._getframe(1)  # noqa: SLF001 a command has no function that would tell where it is written
+        handler = read_command(
+            name,
+            command,
+            written_at=f"{caller.f_code.co_filename}:{caller.f_lineno}",
+            timeout=timeout,
+            cwd=cwd,
+            environment=environment,
+            repeatable=repeatable,
+            withheld=[key.name for key in self.encryption or () if isinstance(key, Env)],
+        )
+        triggers = tuple(trigger) if isinstance(trigger, list | tuple) else (cast("Trigger", trigger),)
+        self.agent(*triggers, name=name, **agent_options(handler, options))(handler)
+
     async def emit(
         self,
         type: str,  # noqa: A002 the field's own name
@@ -321,6 +388,28 @@ class App:
         async with self.reached() as runtime:
             receipts = await runtime.door.accept([event], agent=agent)
             return receipts[0]
+
+    async def remind(
+        self,
+        when: str | datetime,
+        text: str,
+        *,
+        to: str | None = None,
+        unless: str | None = None,
+        where: str | None = None,
+        tz: str | None = None,
+        id: str | None = None,  # noqa: A002 the field's own name
+        operator: str = "code",
+    ) -> Reminder:
+        """Have somebody reminded at a time ("in 20 minutes", "tomorrow 9am"), by a message to the channel `to`.
+
+        `unless`: not if an event of this type, and `where` CEL holds, has come by then. With an `id` of your own, asking
+        again makes no second one.
+        """
+        async with self.reached() as runtime:
+            return await runtime.reminders.make(
+                when, text, to=to, unless=unless, where=where, tz=tz, id=id, operator=operator
+            )
 
     def running(self, *, worker: bool = True, **options: Any) -> AbstractAsyncContextManager[Runtime]:
         """Run the app inside this program: `async with app.running():`."""

@@ -4,6 +4,7 @@ store ─ journal ─┬─ door (intake)
                  ├─ worker ─ executor ─ run
                  ├─ scheduler ─ schedules ─ heartbeats
                  ├─ courier ─ channels
+                 ├─ teller and resolver (alarms)
                  ├─ membership (lease), reaper and housekeeper
                  └─ reader ─ HTTP API
 """
@@ -42,6 +43,7 @@ from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
 from wakeful.secrets import Secret
 from wakeful.settings import encryption_keys, sqlite_path, store_url
+from wakeful.stores.alarms import ResolveAlarms
 from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready
 from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
@@ -50,9 +52,12 @@ from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import Database, DatabaseStore
 from wakeful.triggers.heartbeats import Heartbeats
+from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.scheduler import Scheduler
 from wakeful.triggers.schedules import Schedules
+from wakeful.watch.resolving import Resolver
+from wakeful.watch.telling import Teller
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -60,6 +65,8 @@ if TYPE_CHECKING:
 
 FULL_AGAIN_AFTER = 60.0
 LAST_ALARMS_TAKE_AT_MOST = 2.0
+# Each of the parts looks every half a minute or more often: one that is so late does not look any more.
+SILENT = 60.0
 
 
 def open_database(url: str, clock: Clock, *, encryption: Sequence[Secret] | None = None) -> Database:
@@ -73,6 +80,12 @@ def open_database(url: str, clock: Clock, *, encryption: Sequence[Secret] | None
     from wakeful.stores.postgres import PostgresBackend
 
     return PostgresBackend(url, clock, ring=ring)
+
+
+def shortest_retention(app: App) -> Microseconds | None:
+    """How long what events say is certainly kept."""
+    kept = [app.retention, *(agent.options.retention for agent in app.everything.values())]
+    return min((one for one in kept if one is not None), default=None)
 
 
 class Runtime:
@@ -118,6 +131,13 @@ class Runtime:
             self.store, self.database.renewer, lease=lease, on_lost=self._lost, app=app.name, limits=limits_of(agents)
         )
         self.circuits = Circuits(app.name, app.circuits, self.store, time_passes=clock.for_database() is None)
+        self.reminders = Reminders(
+            app.name,
+            self.store,
+            channels=app.channels,
+            events_kept=app.deduplication,
+            data_kept=shortest_retention(app),
+        )
         self.surroundings = Surroundings(
             app.name,
             self.store,
@@ -132,6 +152,7 @@ class Runtime:
             channels=app.channels,
             sent=self._sent,
             circuits=self.circuits,
+            reminders=self.reminders,
         )
         self.settler: WaitSettler | None = None
         if self.database.dialect == "postgres":
@@ -146,6 +167,7 @@ class Runtime:
             chance=self.surroundings.chance,
             time_for_calls=self.membership.time_for_calls,
             time_passes=clock.for_database() is None,
+            owners=self.surroundings.owners,
         )
         self.worker = Worker(
             app.name,
@@ -170,7 +192,7 @@ class Runtime:
                 app.deduplication,
             ),
             archive=None if app.archive is None else self._archive,
-            trouble=lambda text: self.alarm(f"archive/{app.name}", text),
+            trouble=self._note_archive_trouble,
             pause=PAUSE if clock.for_database() is None else 0,
         )
         self.scheduler = Scheduler(
@@ -180,6 +202,25 @@ class Runtime:
             app.name, self.store, arrive=self.door.arrive, agents=agents, changed=self.scheduler.wake
         )
         self.surroundings.schedules = self.schedules
+        self.teller = Teller(
+            app.name,
+            self.store,
+            self.door.arrive,
+            channels=app.channels,
+            default=app.alarms,
+            repeat=app.alarm_repeat,
+            time_passes=clock.for_database() is None,
+        )
+        self.resolver = Resolver(
+            app.name,
+            self.store,
+            self.reader,
+            agents=agents,
+            channels=app.channels,
+            has_room=self._has_room,
+            time_passes=clock.for_database() is None,
+        )
+        self.reminders.changed = self.scheduler.wake
         self.heartbeats = Heartbeats(
             app.name, list(app.heartbeats.values()), self.schedules, self.store, probes=app.probes
         )
@@ -188,6 +229,7 @@ class Runtime:
         self._storing_alarms: asyncio.Task[None] | None = None
         self._rejoining: asyncio.Task[None] | None = None
         self._full_at: float | None = None
+        self._archive_alarmed = True  # perhaps, by a process before this one
         self.store.hear_trouble(self._note_trouble)
         self._working = False
 
@@ -225,6 +267,9 @@ class Runtime:
             await self.heartbeats.start()
         await self._note_agents_not_loaded()
         await self._note_channels_not_declared()
+        await self.teller.start()
+        await self.resolver.start()
+        self.store.hear_alarms(self.teller.wake)
         self._hear_others()
         if hasattr(self.database, "listen"):
             await self.database.listen()
@@ -239,6 +284,8 @@ class Runtime:
             self.worker.claim_nothing_more()
             await self.heartbeats.stop()
             await self.scheduler.stop()
+            await self.teller.stop()
+            await self.resolver.stop()
             await self.housekeeper.stop()
             await self.reaper.stop()
             await self.circuits.stop()
@@ -268,6 +315,8 @@ class Runtime:
         self.store.journal.die()
         await self.heartbeats.stop()
         await self.scheduler.stop()
+        await self.teller.stop()
+        await self.resolver.stop()
         await self.housekeeper.stop()
         await self.reaper.stop()
         await self.circuits.stop()
@@ -284,14 +333,27 @@ class Runtime:
     async def drain(self) -> None:
         """Work and deliver until nothing is due and nothing runs (`wakeful once`)."""
         while True:
+            told = self.teller.told
             await self.scheduler.tick()
             self.worker.look()
             await self.worker.settled()
             # What was delivered may have made work: a channel can lead back in. And runs that were parked may come back, or
             # one that is over may let the next occurrence go.
             delivered, back = await self.courier.drain(), await self.circuits.tick()
-            if not delivered and not back and not await self.scheduler.tick():
+            moved = await self.scheduler.tick()
+            await self.teller.tick()  # or the one that is woken by whoever raises an alarm: then that has made work too
+            if not delivered and not back and not moved and told == self.teller.told:
                 return
+
+    def silent_parts(self) -> dict[str, float]:
+        """Which parts of this process have not looked for long, and for how many seconds."""
+        parts = {
+            "worker": self.worker.silent_for,
+            "scheduler": self.scheduler.silent_for,
+            "teller": self.teller.silent_for,
+            "reaper": self.reaper.silent_for,
+        }
+        return {part: since for part, since in parts.items() if self._working and since > SILENT}
 
     # hearing
 
@@ -313,6 +375,7 @@ class Runtime:
             self.courier.wake()
             self.circuits.wake()
             self.scheduler.wake()
+            self.teller.wake()
             self.worker.look_who_is_to_stop()
         if ready.app == self.app.name and not ready.agents:
             self.reaper.wake()
@@ -362,6 +425,7 @@ class Runtime:
                     f"agent/{self.app.name}/{agent}",
                     f"{count} run(s) wait for agent {agent}, which app {self.app.name} does not have here: "
                     "was it renamed or removed? Give it its name back, or run a worker that has it",
+                    agent=agent,
                 )
 
     async def _note_channels_not_declared(self) -> None:
@@ -376,6 +440,10 @@ class Runtime:
                     f"--channel {channel} --state pending` lists them",
                 )
 
+    def _note_archive_trouble(self, text: str) -> None:
+        self._archive_alarmed = True
+        self.alarm(f"archive/{self.app.name}", text)
+
     def _note_trouble(self, error: StoreUnavailable) -> None:
         """A full disk needs a person. Every transaction is refused then; the alarm is raised at first and now and then."""
         now = time.monotonic()
@@ -383,10 +451,16 @@ class Runtime:
             self._full_at = now
             self.alarm(f"full/{self.app.name}", str(error))
 
-    def alarm(self, key: str, text: str) -> None:
+    def _has_room(self) -> bool:
+        """Has the disk not been full for a while?"""
+        return self._full_at is None or time.monotonic() - self._full_at > FULL_AGAIN_AFTER
+
+    def alarm(
+        self, key: str, text: str, *, agent: str | None = None, owner: str | None = None, loud: bool = False
+    ) -> None:
         """Open or refresh an alarm and say it in the log. If the store is gone it is stored once that is back."""
         self.log.error("alarm", key=key, text=text)
-        self._pending_alarms[key] = Alarm(self.app.name, key, text)
+        self._pending_alarms[key] = Alarm(self.app.name, key, text, agent, owner, loud)
         if self._storing_alarms is None or self._storing_alarms.done():
             self._storing_alarms = self._in_background(self._store_alarms())
 
@@ -408,6 +482,9 @@ class Runtime:
         runs = [run for run in found if run is not None]
         if folder is not None and runs:
             await asyncio.to_thread(append_to_day, folder, runs, await self.reader.time())
+            if self._archive_alarmed:
+                await self.store.resolve_alarms(ResolveAlarms([f"archive/{self.app.name}"]))
+                self._archive_alarmed = False
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

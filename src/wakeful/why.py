@@ -1,4 +1,4 @@
-"""why: the whole story of an event, a run, a delivery or a schedule, in plain sentences, including "did nothing, because".
+"""why: the whole story of an event, a run, a delivery, a schedule or a reminder, in plain sentences, including "did nothing, because".
 
 Works on what a reader gives, the same objects that the HTTP API shows; so the story can never know more than they do.
 """
@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Protocol
 
+from pydantic_core import to_json
+
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
 from wakeful.model import FINAL_RUN_STATES
@@ -20,6 +22,7 @@ Shown = dict[str, Any]
 
 SHOWN_MESSAGE = 300
 SHOWN_MESSAGES = 3
+SHOWN_VALUE = 60
 DID = {
     "replay": "replayed it",
     "again": "had it done again",
@@ -41,6 +44,7 @@ class Source(Protocol):
     async def run(self, identifier: str, /) -> Shown | None: ...
     async def event(self, identifier: str, /) -> Shown | None: ...
     async def delivery(self, identifier: str, /) -> Shown | None: ...
+    async def reminder(self, identifier: str, /) -> Shown | None: ...
     async def removed_run(self, identifier: str, /) -> Shown | None: ...
     async def later_runs(self, root: str, /) -> list[Shown]: ...
     async def states(self, agent: str | None = None, /) -> list[Shown]: ...
@@ -72,7 +76,12 @@ async def why(reader: Source, identifier: str) -> Shown | None:
         if told_schedule is not None:
             return told_schedule
     if event is None:
-        return await why_delivery(reader, identifier) or await why_removed(reader, identifier)
+        from wakeful.why_reminder import why_reminder  # which tells the rest by this function
+
+        for tell in (why_delivery, why_reminder, why_removed):
+            if (told := await tell(reader, identifier)) is not None:
+                return told
+        return None
     if run is not None:
         runs = [run]
     else:
@@ -86,6 +95,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
         if told is not None:
             turn = await whose_turn(reader, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
+            story += tell_telling(told)
             story += await tell_limits(reader, told, present)
             story += tell_expired(told, present)
             story += await tell_stuck(reader, told)
@@ -196,6 +206,16 @@ async def tell_circuit(reader: Source, run: Shown) -> list[str]:
         case _:
             back = f"{number(circuit['parked'], 'parked run')} come back a few at a time"
             return [f"Circuit {name} recovers since {since}: {back}, the next ones at {at(circuit['next_at'])}."]
+
+
+def tell_telling(run: Shown) -> list[str]:
+    """What a run of Wakeful's own made of a reminder."""
+    if run["agent"] != "wakeful.remind":
+        return []
+    name, output = run["event"]["source"].rpartition("/")[2], run["output"]
+    if isinstance(output, dict) and output.get("told") is False:
+        return [f"It told nobody, because reminder {name} was not needed any more: {output['because']}."]
+    return [f"It is there to tell reminder {name}: `wakeful reminders show {name}` has all of its story."]
 
 
 async def whose_turn(reader: Source, run: Shown) -> str | None:
@@ -711,7 +731,8 @@ def tell_stopping(run: Shown, present: Microseconds, alive: list[Shown]) -> list
 
 def tell_waits(run: Shown, present: Microseconds) -> list[str]:
     """What it waits for: since when, until when, and who can bring it."""
-    return [tell_wait(step, run["children"], present) for step in run["steps"] if step["state"] == "waiting"]
+    waits = [step for step in run["steps"] if step["state"] == "waiting"]
+    return [sentence for step in waits for sentence in (tell_wait(step, run["children"], present), *tell_misfit(step))]
 
 
 def tell_wait(step: Shown, children: list[Shown], present: Microseconds) -> str:
@@ -721,7 +742,7 @@ def tell_wait(step: Shown, children: list[Shown], present: Microseconds) -> str:
     if "event" in awaited:
         event = awaited["event"]
         about = f" about {event['subject']}" if event["subject"] else ""
-        where = f" where {event['where']}" if event["where"] else ""
+        where = under(event)
         option = f" --subject {event['subject']}" if event["subject"] else ""
         return (
             f"{since} waits for an event {event['type']}{about}{where}, until {at(step['due_at'])} at the latest, {left}; "
@@ -741,6 +762,28 @@ def tell_wait(step: Shown, children: list[Shown], present: Microseconds) -> str:
             "shows what is expected."
         )
     return f"{since} sleeps, until {at(step['due_at'])}, {left}. It goes on by itself then."
+
+
+def tell_misfit(step: Shown) -> list[str]:
+    """An event that may have been the one."""
+    misfit = step["waits_for"].get("misfit")
+    if misfit is None:
+        return []
+    came = f"Event {misfit['event']} came, but it could not be told whether that is the one, which counts as no: "
+    ask = "let the condition ask first whether a field is there: has(data.field) && …"
+    return [f"{came}{misfit['reason']}. If it was meant, emit it as it should be, under a new id; if not, {ask}"]
+
+
+def under(event: Shown) -> str:
+    """The condition under which an event is waited for, and what it names besides the event."""
+    values = ", ".join(f"{name} = {in_short(value)}" for name, value in (event.get("values") or {}).items())
+    where = f" where {event['where']}" if event["where"] else ""
+    return where + (f" ({values})" if values else "")
+
+
+def in_short(value: Any) -> str:
+    text = to_json(value).decode()
+    return text if len(text) <= SHOWN_VALUE else text[:SHOWN_VALUE] + "…"
 
 
 def tell_turn(run: Shown, turn: str) -> str:

@@ -17,7 +17,7 @@ WORDS = {
 
 def tell_beat(run: dict[str, Any]) -> list[str]:
     """Empty for a run of anything else."""
-    output, event = run["output"], run["event"]
+    output, event = run.get("output"), run["event"]
     if event["type"] != TYPE or not isinstance(output, dict) or output.get("result") not in WORDS:
         return []
     name = f"{output.get('heartbeat')}/{output.get('check')}"

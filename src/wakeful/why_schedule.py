@@ -47,7 +47,7 @@ async def why_schedule(reader: Source, name: str, alive: list[Shown]) -> Shown |
     except NotFound:
         message = f"several apps have a schedule {name}: ask for one of them with `wakeful why APP/{name}`"
         raise NotFound(message) from None
-    if found is None:
+    if found is None or found["origin"] == "reminder":  # of which another story is told
         return None
     present = await reader.time()
     story = [tell_what(found), *tell_changes(found)]

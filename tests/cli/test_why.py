@@ -76,6 +76,9 @@ class Fake:
         sent = [one for run in self._runs.values() for one in run["deliveries"]]
         return next((one for one in sent if one["id"] == identifier), None)
 
+    async def reminder(self, identifier, /):
+        return None
+
     async def removed_run(self, identifier, /):
         return None
 

@@ -11,9 +11,21 @@ from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.model import Decision, Event, Flow, Receipt
-from wakeful.operations import answering, cancelling, feeding, forking, keeping, pausing, redelivery, redo, scheduling
+from wakeful.operations import (
+    alarms,
+    answering,
+    cancelling,
+    feeding,
+    forking,
+    keeping,
+    pausing,
+    redelivery,
+    redo,
+    scheduling,
+)
 from wakeful.stores.base import StoredEvent
 from wakeful.stores.timing import StoredSchedule
+from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedule import Schedule
 
 Shown = dict[str, Any]
@@ -32,7 +44,14 @@ class Door(Protocol):
 
 
 class Reader(
-    redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading, answering.Reading, scheduling.Reading, Protocol
+    redo.Reading,
+    redelivery.Reading,
+    feeding.Reading,
+    pausing.Reading,
+    answering.Reading,
+    alarms.Reading,
+    scheduling.Reading,
+    Protocol,
 ):
     """What is stored, as JSON-ready objects.
 
@@ -92,6 +111,16 @@ class Reader(
         """One delivery by its id or the beginnings of its two parts, or None."""
         ...
 
+    async def reminders(
+        self, *, app: str | None = None, state: Any = None, limit: int = 50, after: str | None = None
+    ) -> Shown:
+        """`{"reminders": [...], "next": cursor or None}`, newest first."""
+        ...
+
+    async def reminder(self, identifier: str, /) -> Shown | None:
+        """One reminder by its id or the beginning of it, or None."""
+        ...
+
     async def states(self, agent: str | None = None, /) -> list[Shown]:
         """What agents keep from run to run."""
         ...
@@ -125,10 +154,6 @@ class Reader(
         """The store's own time."""
         ...
 
-    async def alarms(self, *, state: str | None = None) -> Shown:
-        """`{"alarms": [...]}`"""
-        ...
-
     async def health(self) -> Shown:
         """The parts and how they are; raises StoreUnavailable or SchemaMismatch."""
         ...
@@ -144,6 +169,7 @@ class Store(
     forking.Forking,
     pausing.Pausing,
     answering.Answering,
+    alarms.Alarming,
     Protocol,
 ):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
@@ -171,6 +197,29 @@ class Scheduling(Protocol):
     async def remove(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...
 
     async def fire(self, name: str, /, *, operator: str, note: str | None) -> Receipt: ...
+
+
+class Reminders(Protocol):
+    """Makes, moves and cancels reminders. InvalidTime, ConfigError, NotFound or TooLate say why not."""
+
+    async def make(
+        self,
+        when: str,
+        text: str,
+        *,
+        to: str | None = None,
+        unless: str | None = None,
+        where: str | None = None,
+        tz: str | None = None,
+        id: str | None = None,  # noqa: A002 the field's own name
+        operator: str,
+    ) -> Reminder: ...
+
+    async def move(
+        self, name: str, when: str, *, tz: str | None = None, operator: str, note: str | None = None
+    ) -> Reminder: ...
+
+    async def cancel(self, name: str, *, operator: str, note: str | None = None) -> Reminder: ...
 
 
 class Agents(Protocol):

@@ -30,7 +30,9 @@ def create(
         runtime.store,
         Declared(runtime.app),
         schedules=runtime.schedules,
+        reminders=runtime.reminders,
         settings=settings,
+        silent=runtime.silent_parts,
     )
 
 
@@ -66,9 +68,21 @@ def serve_app(
     reader: Any
     store: Any
     schedules: Any
-    door, reader, store, schedules = (Late(app, part) for part in ("door", "reader", "store", "schedules"))
+    reminders: Any
+    door, reader, store, schedules, reminders = (
+        Late(app, part) for part in ("door", "reader", "store", "schedules", "reminders")
+    )
     settings = ApiSettings(host=host, token=token or token_of_environment(), allowed_hosts=allowed_hosts)
-    http = create_api(door, reader, store, Declared(app), schedules=schedules, settings=settings)
+    http = create_api(
+        door,
+        reader,
+        store,
+        Declared(app),
+        schedules=schedules,
+        reminders=reminders,
+        settings=settings,
+        silent=lambda: {} if app.runtime is None else app.runtime.silent_parts(),
+    )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

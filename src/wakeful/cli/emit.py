@@ -124,6 +124,8 @@ def _show(arguments: argparse.Namespace, answer: dict[str, Any], _reason: str | 
     runs = answer["runs"]
     became = f" → run {', '.join(run[:SHOWN_OF_AN_ID] for run in runs)}" if runs else ""
     print(f"{answer['status']} {plain(answer['id'])}{became}")
+    for agent, reason in answer.get("skipped", {}).items():
+        say(f"skipped by agent {plain(agent)}: {plain(reason)}")
     if answer.get("conflict"):
         say(f"this id was used before with other content: the first one stands, see `wakeful why {answer['id']}`")
 

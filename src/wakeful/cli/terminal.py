@@ -55,6 +55,8 @@ STYLES = {
     "missed": "red",
     "coalesced": "cyan",
     "superseded": "dim",
+    "telling": "cyan",
+    "unneeded": "dim",
     "quiet": "dim",
     "told": "green",
     "unchanged": "dim",

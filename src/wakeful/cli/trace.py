@@ -31,6 +31,7 @@ from wakeful.clock import SECOND, readable
 from wakeful.errors import NotFound
 from wakeful.stores.reading import SHORTEST_PREFIX
 from wakeful.values import arguments_of
+from wakeful.why import under
 
 Shown = dict[str, Any]
 
@@ -218,6 +219,9 @@ class Drawing:
         branch = tree.add(Text.assemble(("step ", "dim"), called, "  ", state(step["state"]), (end, "dim")))
         if step["waits_for"] is not None and (words := waits_for(step["waits_for"])):
             branch.add(Text(self._fit(plain(words), 8)))
+        if (misfit := (step["waits_for"] or {}).get("misfit")) is not None:
+            told = f"could not tell of event {misfit['event']}: {misfit['reason']}"
+            branch.add(Text(self._fit(plain(told), 8), style="yellow"))
         if step["state"] == "done" and step["result"] is not None:
             branch.add(Text.assemble(("→ ", "dim"), self._value(step["result"], 10)))
         earlier = step["failures"] if step["state"] == "done" else step["failures"][:-1]
@@ -294,7 +298,7 @@ def waits_for(awaited: Shown) -> str:
     if "event" in awaited:
         event = awaited["event"]
         about = f" about {event['subject']}" if event["subject"] else ""
-        return f"for event {event['type']}{about}" + (f" where {event['where']}" if event["where"] else "")
+        return f"for event {event['type']}{about}{under(event)}"
     return ""
 
 

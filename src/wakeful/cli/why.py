@@ -1,4 +1,4 @@
-"""why: the whole story of an event, a run, a delivery or a schedule."""
+"""why: the whole story of an event, a run, a delivery, a schedule or a reminder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def declare(parser: Parser) -> None:
     parser.add_argument(
         "identifier",
         metavar="ID",
-        help="an event's id or key, a run's or delivery's id or the beginning of it, or a schedule's name",
+        help="an event's id or key, a run's, delivery's or reminder's id or the beginning of it, or a schedule's name",
     )
     add_json(parser)
     add_store(parser)
@@ -26,8 +26,8 @@ def execute(arguments: argparse.Namespace) -> int:
     answer = read(chosen_store(arguments), lambda reader: reader.why(arguments.identifier))
     if answer is None:
         message = (
-            f'there is no event, run, delivery or schedule "{plain(arguments.identifier)}": '
-            "see `wakeful events`, `wakeful runs`, `wakeful deliveries` and `wakeful schedules`"
+            f'there is no event, run, delivery, schedule or reminder "{plain(arguments.identifier)}": '
+            "see `wakeful events`, `wakeful runs`, `wakeful deliveries`, `wakeful schedules` and `wakeful reminders`"
         )
         raise NotFound(message)
     if arguments.json:

@@ -24,7 +24,7 @@ from pydantic_core import from_json
 
 from wakeful.clock import Clock, Duration, Microseconds, seconds, to_datetime
 from wakeful.errors import CancelAsked, ClaimLost, ConfigError, NotAnAction, Persistent, UnknownChannel, did_you_mean
-from wakeful.execution import occurrence, scheduling, waiting
+from wakeful.execution import occurrence, reminding, scheduling, waiting
 from wakeful.execution.actions import Action, uses
 from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
@@ -64,7 +64,10 @@ from wakeful.stores.base import (
     StateChange,
     Wait,
 )
+from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.timing import ChangeSchedule, StoredSchedule
+from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedule import Schedule
 from wakeful.values import digest_of_arguments, to_text
 
@@ -136,6 +139,7 @@ class Run:
         self.stuck_in: str | None = None
         self._under_way: list[str] = []  # steps, actions and transactions
         self.interrupted: Interruption | None = None
+        self.cut_off: Exception | None = None  # the interruption ended something that may not be done again by itself
         self.to_stop: CancelAsked | None = None
         self.asked: set[str] | None = None  # which steps, where somebody wants to know
 
@@ -304,10 +308,7 @@ class Run:
         try:
             recorded = self.recorded(key)
             if recorded is not None and recorded.result is not None:
-                stored = from_json(recorded.result)
-                return Receipt(
-                    stored["source"], stored["id"], stored["status"], stored["runs"], stored.get("conflict", False)
-                )
+                return Receipt.from_json(from_json(recorded.result))
             event = new_event(
                 type,
                 data,
@@ -518,6 +519,25 @@ class Run:
         finally:
             work.close()
 
+    async def remind(
+        self,
+        when: str | datetime,
+        text: str,
+        *,
+        to: str | None = None,
+        unless: str | None = None,
+        where: str | None = None,
+        tz: str | None = None,
+    ) -> Reminder:
+        """Have somebody reminded at a time ("in 20 minutes", "tomorrow 9am"), by a message to a channel. Made once: on resume
+        it is the same reminder. `unless`: not if an event of this type, and `where` CEL holds, has come by then.
+        """
+        self._refuse_inside("run.remind")
+        if self.to_stop is not None:
+            await self._begin_nothing_more()
+        with self.at_work():
+            return await reminding.remind(self, when, text, to=to, unless=unless, where=where, tz=tz)
+
     # waiting
 
     async def sleep(self, span: Duration) -> None:
@@ -689,6 +709,14 @@ class Run:
     def locks(self) -> tuple[HeldLock, ...]:
         """Those that it has."""
         return locks_held(self._claim)
+
+    async def make_reminder(
+        self, step: Step, change: ChangeSchedule, written: Callable[[StoredSchedule], str]
+    ) -> StoredSchedule:
+        """A reminder, together with the step that tells of it."""
+        await self.save_facts()
+        locks = locks_held(self._claim)
+        return await self._around.store.make_reminder(MakeReminder(self._claim, step, change, written, locks))
 
     async def start_child(self, event: Event, agent: str, step: Step, written: Callable[[Receipt], str]) -> Receipt:
         """An event for one agent, together with the step that waits for the end of its run."""

@@ -26,7 +26,10 @@ from wakeful.stores.base import (
     SaveSteps,
     TakeLock,
 )
+from wakeful.stores.reminders import CameSince, MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.timing import StoredSchedule
+from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedules import Schedules
 
 
@@ -58,6 +61,10 @@ class RunStore(Protocol):
     async def free_lock(self, request: FreeLock) -> None: ...
 
     async def schedule_by_run(self, request: ScheduleByRun) -> Step | None: ...
+
+    async def make_reminder(self, request: MakeReminder) -> StoredSchedule: ...
+
+    async def came_since(self, app: str, type_: str, mark: str, passed: str, /) -> list[CameSince]: ...
 
     @property
     def dialect(self) -> str: ...
@@ -121,3 +128,4 @@ class Surroundings:
     lock_news: LockNews = field(default_factory=LockNews)
     circuits: Dependencies | None = None
     schedules: Schedules | None = None
+    reminders: Reminders | None = None

@@ -134,7 +134,7 @@ def refuse_foreign(stored: StoredSchedule, verb: str, *, written_at: str | None 
         case "heartbeat":
             message = f"schedule {name} comes from a heartbeat's file: {verb} it there. `wakeful schedules pause {name}` stops it meanwhile"
         case "reminder":
-            message = f"{name} is a reminder, not a schedule of yours: `wakeful remind --help` tells how to change it"
+            message = f"{name} is a reminder, not a schedule of yours: `wakeful reminders --help` tells how to change it"
         case _:
             return
     raise ConfigError(message)

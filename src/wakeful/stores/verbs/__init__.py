@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wakeful.stores.alarms import ChangeAlarm, ResolveAlarms, TellAlarms
+from wakeful.stores.backfill import FillInstants
 from wakeful.stores.base import (
     AcceptEvents,
     AnswerApproval,
@@ -55,9 +57,12 @@ from wakeful.stores.base import (
     WorkLane,
 )
 from wakeful.stores.heartbeat import ReportHeartbeat
+from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, FireSchedule, SettleOccurrences
 from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.verbs.alarms import change_alarms, resolve_named, tell_alarms
+from wakeful.stores.verbs.backfill import fill_instants
 from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
 from wakeful.stores.verbs.change import note_changes
 from wakeful.stores.verbs.circuits import change_circuits
@@ -75,6 +80,7 @@ from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
 from wakeful.stores.verbs.redo import redo_runs
+from wakeful.stores.verbs.reminders import make_reminders
 from wakeful.stores.verbs.schedules import change_schedules, fire_schedules, settle_occurrences
 from wakeful.stores.verbs.scheduling import schedule_by_runs
 from wakeful.stores.verbs.state import change_states
@@ -113,13 +119,18 @@ VERBS: dict[type, Verb] = {
     RedoDelivery: redo_deliveries,
     WorkLane: work_lanes,
     ScheduleByRun: schedule_by_runs,
+    MakeReminder: make_reminders,
     ChangeSchedule: change_schedules,
     SettleOccurrences: settle_occurrences,
     FireSchedule: fire_schedules,
+    FillInstants: fill_instants,
     AcceptEvents: accept_events,
     AnswerApproval: answer_approvals,
     LookAgain: look_again,
     RaiseAlarm: raise_alarms,
+    ResolveAlarms: resolve_named,
+    ChangeAlarm: change_alarms,
+    TellAlarms: tell_alarms,
     ReportHeartbeat: report_heartbeats,
     RecordOperation: record_operations,
     RemoveFamilies: remove_families,

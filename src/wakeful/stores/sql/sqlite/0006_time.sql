@@ -87,7 +87,25 @@ alter table wakeful_alarm add column acknowledged_by text;
 alter table wakeful_alarm add column note text;
 alter table wakeful_alarm add column muted_until integer;
 alter table wakeful_alarm add column resolved_at integer;
+alter table wakeful_alarm add column tell_at integer; -- when somebody is to hear of it next; null: there is nothing to tell
 create index wakeful_alarm_open on wakeful_alarm (app, key) where state <> 'resolved';
+create index wakeful_alarm_tell on wakeful_alarm (app, tell_at) where tell_at is not null;
+
+-- Which alarm a dead letter raised: with the last of them it is over.
+alter table wakeful_run add column alarm text;
+alter table wakeful_delivery add column alarm text;
+create index wakeful_run_alarm on wakeful_run (alarm) where state = 'dead';
+create index wakeful_delivery_alarm on wakeful_delivery (alarm) where state = 'dead';
+
+-- Agents whose last runs ended dead, with none in between that went well. The next one that does removes the row.
+create table wakeful_failing (
+  app text not null,
+  agent text not null,
+  count integer not null,                   -- how many in a row, since it was last resumed
+  since integer not null,
+  last_at integer not null,
+  primary key (app, agent)
+);
 
 -- An event that a wait's condition could not be asked of: the last one, and why.
 alter table wakeful_wait add column misfit text; -- its id
