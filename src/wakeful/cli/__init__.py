@@ -23,7 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "events": ("listings", "list events, the newest first"),
     "runs": ("listings", "list runs, the newest first"),
     "trace": ("trace", "show a run: steps, arguments, results, attempts, errors, times"),
-    "why": ("why", "tell the story of an event, a run, a delivery, a schedule, a reminder"),
+    "why": ("why", "tell the whole story of an event, a run, a delivery, a schedule…"),
     "effects": ("effects", "list what runs did outside; settle what is held for a person"),
     "approvals": ("approvals", "list what runs ask people, and answer"),
     "release": ("release", "let a held output out, although it did not pass its checks"),
