@@ -49,6 +49,7 @@ Answer = Literal["allow", "ask", "shadow", "hold", "deny"]
 EVENT_STATES = frozenset(get_args(EventState))
 STORED_EVENT_STATES = EVENT_STATES - {"duplicate"}  # a duplicate is counted on the event that it repeats
 RUN_STATES = frozenset(get_args(RunState))
+SCHEDULE_STATES = frozenset(get_args(ScheduleState))
 FINAL_RUN_STATES: frozenset[RunState] = frozenset({"done", "dead", "denied", "cancelled"})
 CLAIMABLE_RUN_STATES: frozenset[RunState] = frozenset({"ready", "waiting"})
 

@@ -223,6 +223,7 @@ class Runtime:
         self.schedules = Schedules(
             app.name, self.store, arrive=self.door.arrive, agents=agents, changed=self.scheduler.wake
         )
+        self.surroundings.schedules = self.schedules
         self.teller = Teller(
             app.name,
             self.store,

@@ -1,4 +1,4 @@
-"""why: the whole story of an event, a run, a delivery or a reminder, in plain sentences, including "did nothing, because".
+"""why: the whole story of an event, a run, a delivery, a schedule or a reminder, in plain sentences, including "did nothing, because".
 
 Works on what a reader gives, the same objects that the HTTP API shows; so the story can never know more than they do.
 """
@@ -16,6 +16,7 @@ from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
 from wakeful.model import FINAL_RUN_STATES
 from wakeful.why_beats import tell_beat
+from wakeful.why_schedule import tell_occurrence, why_schedule
 
 Shown = dict[str, Any]
 
@@ -55,14 +56,26 @@ class Source(Protocol):
     async def alarms(self, *, state: str | None = None) -> Shown: ...
     async def expectations(self) -> list[Shown]: ...
     async def time(self) -> Microseconds: ...
+    async def schedule(self, name: str, app: str | None = None, /) -> Shown | None: ...
+    async def occurrence(self, event: Shown, /) -> Shown | None: ...
+    async def living_agents(self, app: str, /) -> set[str]: ...
 
 
 async def why(reader: Source, identifier: str) -> Shown | None:
-    """What became of an event (by its id or key), a run or a delivery (by its id or the beginning of it), and what can be done.
+    """What became of an event (by its id or key), a run or a delivery (by its id or the beginning of it) or a schedule (by its
+    name), and what can be done.
 
     `{"subject": {"kind", "id"}, "event": …, "admissions": […], "runs": […], "story": [sentences]}`, or None.
     """
     event, run = await find(reader, identifier)
+    alive = [
+        process for process in await reader.processes() if process["state"] == "alive" and process["lease_left"] > 0
+    ]
+    if event is None or (run is not None and run["id"] != identifier):
+        # A whole name goes before the beginning of an id.
+        told_schedule = await why_schedule(reader, identifier, alive)
+        if told_schedule is not None:
+            return told_schedule
     if event is None:
         from wakeful.why_reminder import why_reminder  # which tells the rest by this function
 
@@ -76,10 +89,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
         ids = [admission["run"] for admission in event["admissions"] if admission["run"] is not None]
         runs = [found for one in ids if (found := await reader.run(one)) is not None]
     present = await reader.time()
-    alive = [
-        process for process in await reader.processes() if process["state"] == "alive" and process["lease_left"] > 0
-    ]
-    story = tell_event(event)
+    story = [*tell_event(event), *await tell_occurrence(reader, event)]
     of_agent = {one["agent"]: one for one in runs}
     for admission in event["admissions"]:
         told = of_agent.get(admission["agent"])

@@ -112,6 +112,15 @@ class Fake:
     async def time(self):
         return NOON
 
+    async def schedule(self, name, app=None, /):
+        return None
+
+    async def occurrence(self, event, /):
+        return None
+
+    async def living_agents(self, app, /):
+        return set()
+
 
 async def story(one_event, *runs, identifier="e1", **more):
     found = await why(Fake(one_event, *runs, **more), identifier)

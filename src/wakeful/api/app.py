@@ -22,11 +22,12 @@ from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.pauses import pause_routes
-from wakeful.api.ports import Agents, Door, Reader, Reminders, Store
+from wakeful.api.ports import Agents, Door, Reader, Reminders, Scheduling, Store
 from wakeful.api.problem import HANDLED, answer_with_problem
 from wakeful.api.redo import redo_routes
 from wakeful.api.reminders import reminder_routes
 from wakeful.api.runs import run_routes
+from wakeful.api.schedules import schedule_routes
 from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.api.states import state_routes
 from wakeful.api.stopping import stopping_routes
@@ -38,6 +39,7 @@ def create_api(
     store: Store,
     agents: Agents,
     *,
+    schedules: Scheduling,
     reminders: Reminders | None = None,
     settings: ApiSettings | None = None,
     extra_routes: Sequence[BaseRoute] = (),
@@ -59,6 +61,7 @@ def create_api(
         *redo_routes(reader, store, agents, settings),
         *stopping_routes(reader, store, agents, settings),
         *checkin_routes(door, reader, agents, settings.body_limit),
+        *schedule_routes(reader, schedules, agents, settings),
         *([] if reminders is None else reminder_routes(reader, reminders, settings)),
         *circuit_routes(reader),
         *alarm_routes(reader, store, settings),

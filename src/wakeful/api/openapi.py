@@ -18,6 +18,7 @@ from wakeful.api.openapi_output import delivery_paths, output_schemas, state_pat
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
 from wakeful.api.openapi_reminders import reminder_paths, reminder_schemas
+from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
 from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
 from wakeful.api.problem import MEDIA_TYPE
 from wakeful.api.reply import JsonResponse
@@ -140,7 +141,7 @@ def _paths() -> Json:
         "/v1/why": {
             "get": {
                 "operationId": "why_by_query",
-                "summary": "The whole story of an event, a run or a delivery, by an id that no path can carry",
+                "summary": "The whole story of an event, a run, a delivery or a schedule, by an id that no path can carry",
                 "parameters": [
                     {
                         **query("id", {"type": "string", "minLength": 1}, "Id of an event, a run or a delivery"),
@@ -154,7 +155,7 @@ def _paths() -> Json:
             }
         },
         "/v1/why/{identifier}": one(
-            "why", "The whole story of an event, a run, a delivery or a reminder", "identifier", "Story"
+            "why", "The whole story of an event, a run, a delivery, a schedule or a reminder", "identifier", "Story"
         ),
         **effect_paths(),
         **approval_paths(),
@@ -162,6 +163,7 @@ def _paths() -> Json:
         **state_paths(),
         **pause_paths(),
         **checkin_paths(),
+        **schedule_paths(),
         **circuit_paths(),
         **redo_paths(),
         **reminder_paths(),
@@ -290,6 +292,7 @@ def _schemas() -> Json:
         **output_schemas(),
         **approval_schemas(),
         **checkin_schemas(),
+        **schedule_schemas(),
         **circuit_schemas(),
         **alarm_schemas(),
         "StoredEvent": reference,
@@ -308,7 +311,7 @@ def _responses() -> Json:
         "401": "The token is missing or wrong",
         "403": "This server has no token, and changing things needs one",
         "404": "There is nothing of that name",
-        "409": "It is not in a state for that, or another answer stands",
+        "409": "It is not in a state for that, belongs to code, or another answer stands",
         "413": "The body is over the limit; it was not read to the end",
         "415": "This Content-Type carries no event",
         "421": "The Host header names another server",

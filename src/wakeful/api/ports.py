@@ -22,9 +22,12 @@ from wakeful.operations import (
     pausing,
     redelivery,
     redo,
+    scheduling,
 )
 from wakeful.stores.base import StoredEvent
+from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.reminders import Reminder
+from wakeful.triggers.schedule import Schedule
 
 Shown = dict[str, Any]
 
@@ -49,6 +52,7 @@ class Reader(
     answering.Reading,
     alarms.Reading,
     checking_in.Reading,
+    scheduling.Reading,
     Protocol,
 ):
     """What is stored, as JSON-ready objects.
@@ -88,7 +92,7 @@ class Reader(
         ...
 
     async def why(self, identifier: str, /) -> Shown | None:
-        """The whole story of an event, a run or a delivery, or None."""
+        """The whole story of an event, a run, a delivery or a schedule, or None."""
         ...
 
     async def effects(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> Shown:
@@ -131,6 +135,27 @@ class Reader(
         """What should happen by when, and how it stands."""
         ...
 
+    async def schedules(
+        self,
+        *,
+        app: str | None = None,
+        agent: str | None = None,
+        state: str | None = None,
+        whole: bool = False,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Shown:
+        """`{"schedules": [...], "next": cursor or None}`, by app and name; `whole`: reminders and removed ones too."""
+        ...
+
+    async def schedule(self, name: str, app: str | None = None, /) -> Shown | None:
+        """One schedule with its ledger, its changes and its alarms, or None."""
+        ...
+
+    async def schedule_instants(self, name: str, app: str | None = None, count: int = 5, /) -> Shown | None:
+        """The next instants of a schedule, or None."""
+        ...
+
     async def time(self) -> Microseconds:
         """The store's own time."""
         ...
@@ -154,6 +179,30 @@ class Store(
     Protocol,
 ):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
+
+
+class Scheduling(Protocol):
+    """The schedules of the server's app. Raises ConfigError for what cannot be done."""
+
+    async def all(self) -> list[StoredSchedule]: ...
+
+    async def find(self, name: str, /) -> StoredSchedule | None: ...
+
+    async def add(
+        self, name: str, schedule: Schedule, agent: str, /, *, data: Any, operator: str, note: str | None
+    ) -> StoredSchedule: ...
+
+    async def edit(
+        self, name: str, schedule: Schedule | None, /, *, agent: str | None, data: Any, operator: str, note: str | None
+    ) -> StoredSchedule: ...
+
+    async def pause(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...
+
+    async def resume(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...
+
+    async def remove(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...
+
+    async def fire(self, name: str, /, *, operator: str, note: str | None) -> Receipt: ...
 
 
 class Reminders(Protocol):
@@ -189,6 +238,10 @@ class Agents(Protocol):
 
     def refuse_unknown(self, agent: str, /) -> None:
         """Raises NotFound for an agent that the app does not have."""
+        ...
+
+    def written_at(self, agent: str, /) -> str | None:
+        """Where in the code an agent is; None if it has none of that name."""
         ...
 
     def refuse_misfit(self, agent: str, data: Any, /) -> bool:

@@ -29,6 +29,7 @@ def create(
         runtime.reader,
         runtime.store,
         Declared(runtime.app),
+        schedules=runtime.schedules,
         reminders=runtime.reminders,
         settings=settings,
         silent=runtime.silent_parts,
@@ -66,14 +67,18 @@ def serve_app(
     door: Any
     reader: Any
     store: Any
+    schedules: Any
     reminders: Any
-    door, reader, store, reminders = (Late(app, part) for part in ("door", "reader", "store", "reminders"))
+    door, reader, store, schedules, reminders = (
+        Late(app, part) for part in ("door", "reader", "store", "schedules", "reminders")
+    )
     settings = ApiSettings(host=host, token=token or token_of_environment(), allowed_hosts=allowed_hosts)
     http = create_api(
         door,
         reader,
         store,
         Declared(app),
+        schedules=schedules,
         reminders=reminders,
         settings=settings,
         silent=lambda: {} if app.runtime is None else app.runtime.silent_parts(),

@@ -119,10 +119,19 @@ class Drawing:
         ]
         if run["finished_at"] is not None:
             parts.append(f" in {took(run['started_at'], run['finished_at'])}")
+        if run["scheduled"] is not None:
+            parts.append((f"  {self._scheduled(run['scheduled'])}", "dim"))
         counts = [f"attempt {run['attempts']}"] if run["attempts"] > 1 else []
         counts += [f"{run['crashes']} crashed"] if run["crashes"] else []
         parts += [(f"  {', '.join(counts)}", "dim")] if counts else []
         return Text.assemble(*parts)
+
+    @staticmethod
+    def _scheduled(scheduled: Shown) -> str:
+        late = "" if scheduled["late"] is None else f", started {readable(round(scheduled['late'] * SECOND))} after it"
+        many = scheduled["instants"]
+        covers = f", for {many} instants since {clock_time(scheduled['covers_from'])}" if many != 1 else ""
+        return plain(f"scheduled for {clock_time(scheduled['for'])} by {scheduled['schedule']}{late}{covers}")
 
     def _event(self, tree: Tree, event: Shown, created: str, parent: str | None) -> None:
         when = f"  {clock_time(created)}, {ago(created, self._present)}"

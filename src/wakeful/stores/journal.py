@@ -57,6 +57,7 @@ from wakeful.stores.base import (
 )
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.reminders import MakeReminder
+from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, accept_of
 from wakeful.stores.verbs import VERBS
 from wakeful.stores.verbs.keys import ENDS, lock, pass_on
@@ -542,7 +543,7 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
             agents |= {agent for _, agent in request.woken}
         if isinstance(request, FinishCancelled):
             return ""  # runs that it called may have been asked to stop
-        if isinstance(request, ChangeSchedule | MakeReminder) or (
+        if isinstance(request, ChangeSchedule | ScheduleByRun | MakeReminder) or (
             isinstance(request, SettleOccurrences) and request.waits_for
         ):
             if result is not None:

@@ -15,6 +15,7 @@ from wakeful.stores.base import Row, StoredEvent
 from wakeful.stores.migrations import missing, refuse_behind
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
+from wakeful.stores.reading_schedules import ScheduleReader, scheduled_summary
 from wakeful.stores.reminded import page_of_reminders, reminder_change, reminder_summary
 
 LONGEST_PAGE = 500
@@ -40,6 +41,7 @@ class Reader:
 
     def __init__(self, database: ReadableDatabase) -> None:
         self._database = database
+        self.of_schedules = ScheduleReader(database)
 
     async def runs(
         self,
@@ -70,13 +72,15 @@ class Reader:
         deliveries = [delivery_summary(one) for one in await self._database.fetch("list_deliveries", row[15])]
         flow = await self._database.fetch("flow_of_run", row[0])
         members = await self._database.fetch("list_members", row[0])
+        carried = from_json(envelope)
         misfits = {key: noted for key, *noted in await self._database.fetch("misfits_of_run", row[0])}
         return {
             **summary,
             "root": row[15],
+            "scheduled": scheduled_summary(summary["app"], summary["event"]["source"], carried, row[8]),
             "parent": await self._parent(row[0]),
             "children": await self._children(row[0]),
-            "event": {**summary["event"], "key": event_key, "data": from_json(envelope).get("data")},
+            "event": {**summary["event"], "key": event_key, "data": carried.get("data")},
             "events": [member_summary(one) for one in members] or [{**summary["event"], "key": event_key}],
             **flow_summary(flow[0]),
             "edited": None if data is None else {"data": from_json(data)},
@@ -437,13 +441,58 @@ class Reader:
             "same_id": len(rows) - 1,
         }
 
+    # schedules
+
+    async def schedules(
+        self,
+        *,
+        app: str | None = None,
+        agent: str | None = None,
+        state: str | None = None,
+        whole: bool = False,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> dict[str, Any]:
+        """A page of schedules, by app and name; with `whole`, reminders and removed ones too."""
+        return await self.of_schedules.page(
+            app=app, agent=agent, state=state, whole=whole, limit=limit, after=_cursor(after)
+        )
+
+    async def schedule(self, name: str, app: str | None = None) -> dict[str, Any] | None:
+        """Everything about one schedule, with the alarms that are about it."""
+        found = await self.of_schedules.one(name, app)
+        if found is None:
+            return None
+        alarms = (await self.alarms())["alarms"]
+        return {**found, "alarms": [one for one in alarms if is_about(one["key"], found["app"], name)]}
+
+    async def schedule_instants(self, name: str, app: str | None = None, count: int = 5) -> dict[str, Any] | None:
+        """The next instants of a schedule."""
+        return await self.of_schedules.instants(name, app, count, now=await self.time())
+
+    async def loaded_last(self, app: str) -> set[str]:
+        """The agents that the code of an app has now, as far as the store can know."""
+        return await self.of_schedules.loaded_last(app)
+
+    async def living_agents(self, app: str) -> set[str]:
+        """What the processes of an app that are alive have loaded."""
+        rows = await self._database.fetch("living_peers", self._database.read_clock(), app, "")
+        return {agent for row in rows for agent in from_json(row[0])}
+
+    async def occurrence(self, event: dict[str, Any]) -> dict[str, Any] | None:
+        """What the ledger says of the occurrence that an event is; None for one that no schedule made."""
+        envelope = event.get("envelope") or {"type": event["type"], "scheduledfor": event["id"]}
+        return await self.of_schedules.occurrence(event["app"], event["source"], envelope)
+
+    # stories
+
     async def removed_run(self, identifier: str) -> dict[str, Any] | None:
         """The event and the agent of a run that is not there any more, by its whole id, as long as the event is known."""
         rows = await self._database.fetch("admission_of_run", identifier.partition(".")[0])
         return {"event": rows[0][0], "agent": rows[0][1]} if rows else None
 
     async def why(self, identifier: str) -> dict[str, Any] | None:
-        """The whole story of an event, a run or a delivery, or None."""
+        """The whole story of an event, a run, a delivery or a schedule, or None."""
         from wakeful.why import why
 
         return await why(self, identifier)
@@ -572,6 +621,13 @@ class Reader:
     async def _run_of_id(self, identifier: str) -> Row | None:
         rows = await self._database.fetch("find_runs", identifier, identifier + "\x01")
         return next((row for row in rows if row[1] == identifier), None)
+
+
+def is_about(alarm: str, app: str, schedule: str) -> bool:
+    """Is this the key of an alarm about a schedule?"""
+    kind, _, rest = alarm.partition("/")
+    mine = f"{app}/{schedule}"
+    return (kind in {"missed", "schedule"} and rest == mine) or (kind == "expect" and rest.startswith(f"{mine}/"))
 
 
 def run_summary(row: Row) -> dict[str, Any]:

@@ -80,6 +80,7 @@ from wakeful.stores.migrations import Migration, missing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
+from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, StoredSchedule
 from wakeful.stores.verbs.circuits import circuit_of
 from wakeful.stores.verbs.effects import effect_of
@@ -522,6 +523,9 @@ class DatabaseStore:
 
     async def change_schedule(self, request: ChangeSchedule) -> StoredSchedule | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def schedule_by_run(self, request: ScheduleByRun) -> Step | None:
+        return await self._persist(request)  # type: ignore[no-any-return]
 
     async def fill_instants(self, request: FillInstants) -> Fired:
         return await self.journal.submit(request)  # type: ignore[no-any-return]

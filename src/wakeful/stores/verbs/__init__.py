@@ -58,6 +58,7 @@ from wakeful.stores.base import (
 )
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.reminders import MakeReminder
+from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, FireSchedule, SettleOccurrences
 from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.alarms import change_alarms, resolve_named, tell_alarms
@@ -82,6 +83,7 @@ from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, s
 from wakeful.stores.verbs.redo import redo_runs
 from wakeful.stores.verbs.reminders import make_reminders
 from wakeful.stores.verbs.schedules import change_schedules, fire_schedules, settle_occurrences
+from wakeful.stores.verbs.scheduling import schedule_by_runs
 from wakeful.stores.verbs.state import change_states
 from wakeful.stores.verbs.waits import answer_approvals, ask_people, end_waits, look_again
 from wakeful.stores.watching import KeepExpectations, SettleLook
@@ -118,6 +120,7 @@ VERBS: dict[type, Verb] = {
     FeedEvents: feed_events,
     RedoDelivery: redo_deliveries,
     WorkLane: work_lanes,
+    ScheduleByRun: schedule_by_runs,
     MakeReminder: make_reminders,
     ChangeSchedule: change_schedules,
     SettleOccurrences: settle_occurrences,
