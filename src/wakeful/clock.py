@@ -95,6 +95,20 @@ def duration(value: Duration) -> Microseconds:
     return round(total)
 
 
+def written(span: Microseconds) -> str:
+    """A span as `duration` reads it: 30s, 10m, 1h30m, 2d.
+
+    >>> written(5400 * SECOND)
+    '1h30m'
+    """
+    parts = []
+    for unit in ("d", "h", "m", "s", "ms", "us"):
+        count, span = divmod(span, _UNITS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
 def seconds(value: Microseconds) -> float:
     """Microseconds as seconds, for the standard library."""
     return value / SECOND

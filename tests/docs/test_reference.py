@@ -8,7 +8,7 @@ import re
 from dataclasses import fields
 from datetime import timedelta
 from importlib import import_module
-from typing import Any
+from typing import Any, get_args
 
 import httpx2
 import pytest
@@ -26,6 +26,7 @@ from wakeful.execution.options import AgentOptions, Backoff, StepOptions
 from wakeful.intake import cloudevents, untrusted
 from wakeful.model import FINAL_RUN_STATES, RUN_STATES
 from wakeful.stores import sqlite
+from wakeful.triggers import schedule
 from wakeful.values import RESULT_LIMIT
 
 SOURCES = sorted((ROOT / "src" / "wakeful").rglob("*.py"))
@@ -124,6 +125,18 @@ def test_every_option_of_agents_and_steps_is_documented(heading: str, kind: type
             assert same_backoff(eval(text.strip("`"), {"Backoff": Backoff}), default), name  # noqa: S307 our own page
         else:
             assert default in {None, ()}, name
+
+
+def test_every_option_of_schedules_is_documented():
+    documented = documented_options("Schedules")
+    assert set(documented) == {"tz", "active", "days", "name", *schedule.TIMING_FIELDS}
+    usual = {"grace": schedule.GRACE, "max_age": schedule.MAX_AGE}
+    for name, span in usual.items():
+        assert duration(documented[name].partition(";")[0].strip('`"')) == span, name
+    assert documented["max_count"] == str(schedule.MAX_COUNT)
+    text = page("docs/schedules.md").text
+    for choice in (*get_args(schedule.ScheduleOverlap), *get_args(schedule.CatchUp)):
+        assert f'`"{choice}"`' in text, choice
 
 
 def same_backoff(first: Backoff, second: Backoff) -> bool:

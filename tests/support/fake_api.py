@@ -185,6 +185,7 @@ MORNING = StoredSchedule(
     next_at=7 * HOUR,
     due_at=7 * HOUR,
     queued=None,
+    done_until=-17 * HOUR,
     waits_for=None,
     last_at=-17 * HOUR,
     last_run="abc",

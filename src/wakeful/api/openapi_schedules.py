@@ -9,8 +9,7 @@ from wakeful.api.schedules import COUNT_DEFAULT, COUNT_LARGEST
 from wakeful.api.schema import Json, after, answer, change, limit, object_of, one_of, page, problems, query, reference
 from wakeful.model import EVENT_STATES, SCHEDULE_STATES
 from wakeful.operations.scheduling import OPTIONS
-from wakeful.triggers.schedule import CatchUp, ScheduleOverlap
-from wakeful.triggers.schedules import NAME_LIMIT
+from wakeful.triggers.schedule import NAME_LIMIT, CatchUp, ScheduleOverlap
 
 TEXT: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
 NAME: Json = {"type": "string", "minLength": 1, "maxLength": NAME_LIMIT, "description": "Printable, without /"}

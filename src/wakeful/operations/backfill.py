@@ -118,7 +118,7 @@ def declared(app: str, agents: Mapping[str, Any], *, now: Microseconds) -> list[
     return [
         StoredSchedule(
             *(0, app, name, agent, "code", "live", 1, to_json(schedule.definition()).decode(), None, owner),
-            *(schedule.rule.next(now), None, None, None, None, None, None, now, now, "code"),
+            *(schedule.rule.next(now), None, None, now, None, None, None, None, now, now, "code"),
         )
         for name, (agent, schedule, owner) in code_schedules(agents).items()
     ]

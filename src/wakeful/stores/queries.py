@@ -39,7 +39,7 @@ _CLAIMED = """seq, id, root, agent, token, attempts, crashes, created_at, starte
 # A schedule, in the order in which `verbs/schedules.py` reads it; at the end, the state of the run that it would wait for.
 _SCHEDULE = """schedule.seq, schedule.app, schedule.name, schedule.agent, schedule.origin, schedule.state,
   schedule.revision, schedule.definition, schedule.data, schedule.owner, schedule.next_at, schedule.due_at,
-  schedule.queued_from, schedule.queued_to, schedule.queued_count, schedule.waits_for, schedule.last_at, schedule.last_run,
+  schedule.queued_from, schedule.queued_to, schedule.queued_count, schedule.queued_before, schedule.done_until, schedule.waits_for, schedule.last_at, schedule.last_run,
   schedule.fired_at, schedule.created_at, schedule.changed_at, schedule.changed_by,
   (select run.state from wakeful_run run where run.id = schedule.last_run)"""
 _SLOTS: dict[Dialect, dict[str, str]] = {

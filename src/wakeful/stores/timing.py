@@ -19,14 +19,20 @@ ChangeVerb = Literal["add", "edit", "pause", "resume", "remove", "fire", "move"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Instants that follow each other: the first, the last, and how many."""
+    """Instants that follow each other: the first, the last, and how many; and the last but one, where it is known: the rule that
+    could tell may be another one by then.
+    """
 
     first: Microseconds
     last: Microseconds
     count: int
+    before: Microseconds | None = None
 
     def and_then(self, later: Span | None) -> Span:
-        return self if later is None else Span(self.first, later.last, self.count + later.count)
+        if later is None:
+            return self
+        before = self.last if later.count == 1 else later.before
+        return Span(self.first, later.last, self.count + later.count, before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,7 @@ class StoredSchedule:
     next_at: Microseconds | None
     due_at: Microseconds | None
     queued: Span | None
+    done_until: Microseconds  # no instant up to this comes any more, wherever the clock is set
     waits_for: str | None
     last_at: Microseconds | None
     last_run: str | None
@@ -105,6 +112,11 @@ class SettleOccurrences:
         return self.next_at is None and self.queued is None
 
     @property
+    def done_until(self) -> Microseconds:
+        """The last instant that is settled with this, or waits."""
+        return reached(self.schedule.done_until, self.settled, self.queued, *(one.instant for one in self.firings))
+
+    @property
     def woken(self) -> list[tuple[str, str]]:
         return [] if self.accept is None else self.accept.woken
 
@@ -139,6 +151,7 @@ class ChangeSchedule:
     origin: Origin
     state: ScheduleState
     definition: str
+    done_until: Microseconds
     data: str | None = None
     owner: str | None = None
     note: str | None = None
@@ -154,6 +167,11 @@ class Fired:
     """What a firing brought."""
 
     receipts: list[Receipt]
+
+
+def reached(before: Microseconds, settled: list[Settled], queued: Span | None, *instants: Microseconds) -> Microseconds:
+    """Up to where instants are accounted for, with these."""
+    return max(before, *(one.span.last for one in settled), *instants, before if queued is None else queued.last)
 
 
 def missed_alarm(app: str, schedule: str) -> str:

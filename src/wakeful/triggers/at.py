@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from datetime import time as time_of_day
 from typing import Any, ClassVar
+from zoneinfo import ZoneInfo
 
 from wakeful.clock import Microseconds, from_datetime
 from wakeful.errors import ConfigError
 from wakeful.triggers.schedule import Schedule, read_timing
 from wakeful.triggers.zones import local, moment_of, zone_named
+
+# Where time begins to be counted, and where the calendar has room for every zone.
+FIRST_YEAR, LAST_YEAR = 1970, 9998
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +32,54 @@ class At:
     def previous(self, before: Microseconds) -> Microseconds | None:
         return self.moment if before > self.moment else None
 
-    def count(self, first: Microseconds, last: Microseconds, most: int) -> tuple[int, Microseconds]:  # noqa: ARG002
-        return int(first <= self.moment <= last), self.moment
+    def count(self, first: Microseconds, last: Microseconds, most: int) -> tuple[int, Microseconds]:
+        return min(int(first <= self.moment <= last), most), self.moment
 
     def describe(self) -> str:
         wall = local(self.moment, zone_named(self.zone, where="at"))
-        return f'at("{wall.replace(tzinfo=None).isoformat()}", tz="{self.zone}")'
+        # Without an offset the second showing of a time could not be told from the first.
+        shown = wall if wall.fold else wall.replace(tzinfo=None)
+        spec = "auto" if wall.second or wall.microsecond else "minutes"
+        return f'at("{shown.isoformat(timespec=spec)}", tz="{self.zone}")'
 
     def definition(self) -> dict[str, Any]:
         return {"kind": self.kind, "moment": self.moment, "zone": self.zone}
 
 
-def at(time: str | datetime, *, tz: str | None = None, **options: Any) -> Schedule:
-    """Wake once, at this time: a datetime, or a text like "2026-12-24T18:00"."""
+def at(time: str | datetime, *, tz: str | ZoneInfo | None = None, **options: Any) -> Schedule:
+    """Wake once, at this time: a datetime, or a text like "2026-12-24T18:00".
+
+    Without an offset it is read from the clock on the wall in `tz`: a time that the clock shows twice is the first of the two, one
+    that it jumps over is the moment at which it jumps. Options, as for `cron` and `every`: name, overlap, catch_up, max_age,
+    max_count, grace, jitter, expires.
+    """
     where = f"at({time!r})"
-    zone = zone_named(tz, where=where)
-    try:
-        wall = time if isinstance(time, datetime) else datetime.fromisoformat(time)
-    except (ValueError, TypeError):
-        raise ConfigError(f'{where}: no time: write "2026-12-24T18:00" or hand in a datetime') from None
-    moment = moment_of(wall, zone) if wall.tzinfo is None else from_datetime(wall)
+    wall = _read(time, where=where)
+    if not FIRST_YEAR <= wall.year <= LAST_YEAR:
+        raise ConfigError(f"{where}: the year is {wall.year}: {FIRST_YEAR} to {LAST_YEAR}")
+    # A datetime that names its zone is shown in it.
+    zone = zone_named(wall.tzinfo if tz is None and isinstance(wall.tzinfo, ZoneInfo) else tz, where=where)
+    on_the_wall = wall.tzinfo if isinstance(wall.tzinfo, ZoneInfo) else zone if wall.tzinfo is None else None
+    moment = from_datetime(wall) if on_the_wall is None else moment_of(wall, on_the_wall)
     timing, name = read_timing(options, where=where)
     return Schedule(At(moment, zone.key), timing, name)
+
+
+def _read(time: object, *, where: str) -> datetime:
+    if isinstance(time, datetime):
+        return time
+    example = 'write at("2026-12-24T18:00"), or hand in a datetime'
+    if not isinstance(time, str):
+        raise ConfigError(f"{where}: no time: {example}")
+    words = time.strip()
+    try:
+        return datetime.fromisoformat(words)
+    except ValueError:
+        pass
+    try:
+        daily = time_of_day.fromisoformat(words.removeprefix("T"))
+    except ValueError:
+        raise ConfigError(f"{where}: no time: {example}") from None
+    raise ConfigError(
+        f'{where}: a time without its day: {example}; every day at that time is cron("{daily.minute} {daily.hour} * * *")'
+    )

@@ -1,67 +1,125 @@
-"""`cron("0 8 * * 1-5", tz="Europe/London")`: the five fields of crontab, by the clock on the wall."""
+"""`cron("0 8 * * 1-5", tz="Europe/London")`: the five fields of crontab, by the clock on the wall.
+
+On days on which clocks change it does as Debian's cron does. Lines whose minute or hour begins with a star follow the clock on
+the wall: what it never shows does not happen, what it shows twice happens twice. All other lines happen once: what falls into a
+gap happens when the clock has jumped, what is shown twice happens the first time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
+from itertools import islice
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim, CronSimError
-
-from wakeful.clock import SECOND, Microseconds, from_datetime
-from wakeful.errors import ConfigError, did_you_mean
+from wakeful.clock import Microseconds
+from wakeful.errors import ConfigError
+from wakeful.triggers.fields import Fields, checked, read_fields
 from wakeful.triggers.schedule import Schedule, read_timing
-from wakeful.triggers.zones import local, zone_named
+from wakeful.triggers.zones import DAY, day_of, first_showing, showings, spans, zone_named
 
-NAMED = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
+# An expression without an instant for so long has none. The rarest are 40 years apart: the fifth Monday of a February, around 2100.
+YEARS = 50
+_EPOCH = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """Instants by the fields of crontab. On the days on which clocks change it does as Debian's cron does."""
+    """Instants by the fields of crontab."""
 
     expression: str
     zone: str
     _zone: ZoneInfo = field(init=False, repr=False, compare=False)
+    _fields: Fields = field(init=False, repr=False, compare=False)
 
     kind: ClassVar[str] = "cron"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_zone", zone_named(self.zone, where=f'cron("{self.expression}")'))
-
-    def _simulated(self, moment: Microseconds, *, reverse: bool = False) -> Iterator[Any]:
-        # Begins at the whole second: what lies behind it is decided by whoever asks.
-        start = local(moment // SECOND * SECOND, self._zone)
-        return CronSim(NAMED.get(self.expression, self.expression), start, reverse=reverse)
+        object.__setattr__(self, "_fields", read_fields(self.expression))
 
     def next(self, after: Microseconds) -> Microseconds | None:
-        for found in self._simulated(after):
-            return from_datetime(found)
+        today = day_of(after, self._zone)
+        for day in self._days(today - self._blurred(today)):
+            found = self._first(day, after)
+            if found is not None:
+                beside = self._first(day + 1, after) if self._blurred(day) else None
+                return found if beside is None else min(found, beside)
         return None
 
     def previous(self, before: Microseconds) -> Microseconds | None:
-        start = before if before % SECOND == 0 else before + SECOND
-        for found in self._simulated(start, reverse=True):
-            return from_datetime(found)
+        today = day_of(before, self._zone)
+        for day in self._days(today + self._blurred(today), step=-1):
+            found = self._last(day, before)
+            if found is not None:
+                beside = self._last(day - 1, before) if self._blurred(day) else None
+                return found if beside is None else max(found, beside)
         return None
+
+    def _blurred(self, day: int) -> bool:
+        """Whether instants of the days beside it may lie among those of a day: where a clock is set back over midnight, the day after
+        begins before this one is over.
+        """
+        return len(spans(day, self._zone)) > 1
 
     def count(self, first: Microseconds, last: Microseconds, most: int) -> tuple[int, Microseconds]:
         count, seen = 0, first
-        for found in self._simulated(first - SECOND):
-            instant = from_datetime(found)
-            if instant > last or count == most:
+        for instant in islice(self._from(first), most):
+            if instant > last:
                 break
             count, seen = count + 1, instant
         return count, seen
+
+    def _from(self, first: Microseconds) -> Iterator[Microseconds]:
+        """All instants in their order: the same that `next` finds, but many at a time."""
+        held: Sequence[Microseconds] = ()
+        for day in self._days(day_of(first, self._zone) - 1):
+            dawn = day * DAY - max(offset for _, _, offset in spans(day, self._zone))
+            yield from (instant for instant in held if first <= instant < dawn)
+            start, times = self._on(day)
+            late = {instant for instant in held if instant >= dawn}
+            held = sorted(late.union(start + time for time in times))
+        yield from (instant for instant in held if first <= instant)
+
+    def _first(self, day: int, after: Microseconds) -> Microseconds | None:
+        start, times = self._on(day)
+        place = bisect_right(times, after - start)
+        return start + times[place] if place < len(times) else None
+
+    def _last(self, day: int, before: Microseconds) -> Microseconds | None:
+        start, times = self._on(day)
+        place = bisect_left(times, before - start)
+        return start + times[place - 1] if place else None
+
+    def _on(self, day: int) -> tuple[Microseconds, Sequence[Microseconds]]:
+        """The instants of a day on the wall: its start, and their distances from it."""
+        if not self._fields.take(date.fromordinal(_EPOCH + day)):
+            return 0, ()
+        midnight = day * DAY
+        around = spans(day, self._zone)
+        if len(around) == 1:
+            return midnight - around[0][2], self._fields.times
+        walls = (midnight + time for time in self._fields.times)
+        if self._fields.wild:
+            return 0, sorted(moment for wall in walls for moment in showings(wall, self._zone))
+        return 0, sorted({first_showing(wall, self._zone) for wall in walls})
+
+    def _days(self, day: int, step: int = 1) -> Iterator[int]:
+        """The days on the wall that the fields take, from this one on, or back."""
+        current = date.fromordinal(_EPOCH + day)
+        # The calendar ends, and days beside the last one must still be in it.
+        first, last = max(current.year - YEARS, 2), min(current.year + YEARS, 9998)
+        while first <= current.year <= last:
+            if not self._fields.take_month(current):
+                current = _month_after(current) if step > 0 else current.replace(day=1) - timedelta(days=1)
+                continue
+            if self._fields.take(current):
+                yield current.toordinal() - _EPOCH
+                first, last = max(current.year - YEARS, 2), min(current.year + YEARS, 9998)
+            current += timedelta(days=step)
 
     def describe(self) -> str:
         return f'cron("{self.expression}", tz="{self.zone}")'
@@ -70,31 +128,20 @@ class Cron:
         return {"kind": self.kind, "expression": self.expression, "zone": self.zone}
 
 
-def cron(expression: str, *, tz: str | None = None, **options: Any) -> Schedule:
+def _month_after(day: date) -> date:
+    return (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+
+
+def cron(expression: str, *, tz: str | ZoneInfo | None = None, **options: Any) -> Schedule:
     """Wake at the times of a crontab line's five fields, or of `@daily` and its like, by the clock on the wall in `tz`.
 
     Options, as for `every` and `at`: name, overlap, catch_up, max_age, max_count, grace, jitter, expires, starts_within,
     ends_within.
     """
     where = f"cron({expression!r})"
-    if not isinstance(expression, str):
-        raise ConfigError(f'{where}: the fields are a text, like cron("0 8 * * 1-5")')
-    words = " ".join(expression.split())
-    if words.startswith("@") and words not in NAMED:
-        hint = " It has no moment of its own here: use on(…)" if words == "@reboot" else did_you_mean(words, NAMED)
-        raise ConfigError(f"{where}: there is no {words}.{hint}")
-    fields = NAMED.get(words, words).split()
-    if len(fields) != 5:
-        raise ConfigError(
-            f"{where}: {len(fields)} field(s), and there are five: minute, hour, day of month, month, day of week"
-        )
-    zone = zone_named(tz, where=where)
-    try:
-        CronSim(" ".join(fields), local(0, zone))
-    except CronSimError as error:
-        raise ConfigError(f"{where}: {error}") from None
-    rule = Cron(words, zone.key)
+    words = checked(expression, where=where)
+    rule = Cron(words, zone_named(tz, where=where).key)
     if rule.next(0) is None:
-        raise ConfigError(f"{where}: it never fires")
+        raise ConfigError(f"{where}: it never fires: no day within {YEARS} years fits all of its fields")
     timing, name = read_timing(options, where=where)
     return Schedule(rule, timing, name)

@@ -1,61 +1,143 @@
-"""`every("30m", active="08:00-20:00", days="mon-fri")`: at a steady interval."""
+"""`every("30m", active="08:00-20:00", days="mon-fri")`: at a steady interval.
+
+With `active` or `days` it begins anew at the start of each active day:
+
+    every("5h", active="08:00-20:00")        08:00   13:00   18:00 │ 08:00   13:00   18:00 │ 08:00 …
+
+The start and the end are read from the clock on the wall, the end itself is out; between them intervals are absolute.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
+from zoneinfo import ZoneInfo
 
-from wakeful.clock import SECOND, Duration, Microseconds, duration, readable
+from wakeful.clock import SECOND, Duration, Microseconds, duration, written
 from wakeful.errors import ConfigError
-from wakeful.triggers.schedule import Schedule, read_timing
-from wakeful.triggers.zones import zone_named
+from wakeful.triggers.hours import MINUTES, read_active, read_days, written_active, written_days
+from wakeful.triggers.schedule import LONGEST, Schedule, read_timing
+from wakeful.triggers.zones import DAY, day_of, first_showing, zone_named
+
+MINUTE: Microseconds = 60 * SECOND
+THURSDAY = 3  # which 1970 began with
+# Every day of the week comes within seven days, and a clock that jumps over a whole window does so once in months.
+REACH = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Instants at an interval, counted from 1970 UTC; inside hours, from their start on each day."""
+    """Instants at an interval, counted from 1970 UTC; inside hours or on some days only, from the start of each such day."""
 
     interval: Microseconds
     zone: str
     active: tuple[int, int] | None = None  # minutes of the day
     days: tuple[int, ...] | None = None  # 0 is Monday
+    _zone: ZoneInfo = field(init=False, repr=False, compare=False)
 
     kind: ClassVar[str] = "every"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_zone", zone_named(self.zone, where="every"))
+        # Out of JSON they come as lists.
+        object.__setattr__(self, "active", self.active and tuple(self.active))
+        object.__setattr__(self, "days", self.days and tuple(self.days))
+
     def next(self, after: Microseconds) -> Microseconds | None:
-        return (after // self.interval + 1) * self.interval
+        if self._steady:
+            return (after // self.interval + 1) * self.interval
+        for start, end in self._windows(after, step=1):
+            instant = start if after < start else start + ((after - start) // self.interval + 1) * self.interval
+            if instant < end:
+                return instant
+        return None
 
     def previous(self, before: Microseconds) -> Microseconds | None:
-        return (before - 1) // self.interval * self.interval
+        if self._steady:
+            return (before - 1) // self.interval * self.interval
+        for start, end in self._windows(before, step=-1):
+            last = min(before, end) - 1
+            if last >= start:
+                return start + (last - start) // self.interval * self.interval
+        return None
 
-    def count(self, first: Microseconds, last: Microseconds, most: int) -> tuple[int, Microseconds]:  # noqa: ARG002 nothing to save
-        count = (last - first) // self.interval + 1
-        return count, first + (count - 1) * self.interval
+    def count(self, first: Microseconds, last: Microseconds, most: int) -> tuple[int, Microseconds]:
+        if self._steady:
+            count = (last - first) // self.interval + 1
+            return count, first + (count - 1) * self.interval
+        count, seen = 0, first
+        instant: Microseconds | None = first
+        while instant is not None and instant <= last and count < most:
+            # A day at a time, however many they are.
+            end = next(end for start, end in self._windows(instant, step=1) if start <= instant < end)
+            steps = (min(last, end - 1) - instant) // self.interval + 1
+            count, seen = count + steps, instant + (steps - 1) * self.interval
+            instant = self.next(seen)
+        return count, seen
+
+    @property
+    def _steady(self) -> bool:
+        return self.active is None and self.days is None
+
+    def _windows(self, moment: Microseconds, *, step: int) -> Iterator[tuple[Microseconds, Microseconds]]:
+        """The active part of each day, from the one before a moment on, or from the one after it back."""
+        start, end = self.active or (0, MINUTES)
+        begin = day_of(moment, self._zone) - step
+        for day in range(begin, begin + step * REACH, step):
+            if self.days is None or (day + THURSDAY) % 7 in self.days:
+                midnight = day * DAY
+                # What a jump of the clock leaves out has no length, and so no instant.
+                yield (
+                    first_showing(midnight + start * MINUTE, self._zone),
+                    first_showing(midnight + end * MINUTE, self._zone),
+                )
 
     def describe(self) -> str:
-        return f'every("{readable(self.interval)}", tz="{self.zone}")'
+        hours = f', active="{written_active(self.active)}"' if self.active else ""
+        days = f', days="{written_days(self.days)}"' if self.days else ""
+        return f'every("{written(self.interval)}"{hours}{days}, tz="{self.zone}")'
 
     def definition(self) -> dict[str, Any]:
         shown: dict[str, Any] = {"kind": self.kind, "interval": self.interval, "zone": self.zone}
+        if self.active is not None:
+            shown["active"] = list(self.active)
+        if self.days is not None:
+            shown["days"] = list(self.days)
         return shown
 
 
 def every(
     interval: Duration,
     *,
-    active: str | None = None,  # noqa: ARG001
-    days: str | None = None,  # noqa: ARG001
-    tz: str | None = None,
+    active: str | None = None,
+    days: str | None = None,
+    tz: str | ZoneInfo | None = None,
     **options: Any,
 ) -> Schedule:
-    """Wake at an interval; with `active` and `days` only inside those hours, counted from their start on each day."""
+    """Wake at an interval; with `active` and `days` only inside those hours, counted from their start on each day.
+
+    Options, as for `cron` and `at`: name, overlap, catch_up, max_age, max_count, grace, jitter, expires.
+    """
     where = f"every({interval!r})"
     try:
         span = duration(interval)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise ConfigError(f"{where}: {error}") from None
     if span < SECOND:
-        raise ConfigError(f"{where}: an interval is at least a second")
-    zone = zone_named(tz, where=where)
+        raise ConfigError(f'{where}: an interval is a second or more: write every("1s")')
+    if span > LONGEST:
+        raise ConfigError(f"{where}: an interval is {written(LONGEST)} or less")
+    if span > DAY and not (active is None and days is None):
+        raise ConfigError(
+            f"{where}: with active or days it begins anew on each day, so that an interval longer than a day would be a day: "
+            'write every("1d"), or leave them out'
+        )
+    rule = Every(
+        span,
+        zone_named(tz, where=where).key,
+        None if active is None else read_active(active, where=where),
+        None if days is None else read_days(days, where=where),
+    )
     timing, name = read_timing(options, where=where)
-    return Schedule(Every(span, zone.key), timing, name)
+    return Schedule(rule, timing, name)

@@ -33,7 +33,7 @@ from wakeful.errors import (
     did_you_mean,
 )
 from wakeful.intake.cloudevents import TEXT_LIMIT
-from wakeful.stores.timing import ChangeSchedule, Settled, Span, StoredSchedule
+from wakeful.stores.timing import ChangeSchedule, Settled, Span, StoredSchedule, reached
 from wakeful.triggers.at import At
 from wakeful.triggers.schedule import Schedule, Timing
 from wakeful.triggers.spoken import in_words, read_time
@@ -186,6 +186,7 @@ class Reminders:
             "reminder",
             "live",
             _definition(moment, zone),
+            now,
             memo.model_dump_json(),
             next_at=moment,
             due_at=moment,
@@ -381,6 +382,7 @@ def _changed(
         before.origin,
         state,
         definition,
+        reached(before.done_until, settled, None),
         before.data,
         before.owner,
         note,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from wakeful.cel import Match
-from wakeful.clock import SECOND, Duration, Microseconds, duration, readable
+from wakeful.clock import SECOND, Microseconds, duration, written
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.model import Event, digest
 
@@ -30,6 +30,9 @@ GRACE: Microseconds = 3600 * SECOND
 GRACE_WITHOUT_CATCH_UP: Microseconds = 60 * SECOND
 MAX_AGE: Microseconds = 7 * 86400 * SECOND
 MAX_COUNT = 100
+NAME_LIMIT = 200
+# A century: whoever writes more means something else.
+LONGEST: Microseconds = 36_525 * 86400 * SECOND
 
 
 class Rule(Protocol):
@@ -144,40 +147,45 @@ def read_timing(options: dict[str, Any], *, where: str) -> tuple[Timing, str | N
     for option in options:
         if option not in known:
             raise ConfigError(f'{where}: unknown option "{option}".{did_you_mean(option, known)}')
-    catch_up = _choice("catch_up", options.get("catch_up", "latest"), get_args(CatchUp), where)
+    given = {option: value for option, value in options.items() if value is not None}
+    catch_up = _choice("catch_up", given.get("catch_up", "latest"), get_args(CatchUp), where)
     usual = "queue_all" if catch_up == "all" else "queue_one"
-    given = options.get("overlap")
-    overlap = _choice("overlap", usual if given is None else given, get_args(ScheduleOverlap), where)
+    overlap = _choice("overlap", given.get("overlap", usual), get_args(ScheduleOverlap), where)
     if catch_up == "all" and overlap in {"queue_one", "skip", "replace"}:
         raise ConfigError(
             f'{where}: catch_up="all" fires every instant that was missed, and overlap="{overlap}" would keep one of them: '
             'write overlap="queue_all" or "allow"'
         )
-    usual_grace = GRACE_WITHOUT_CATCH_UP if catch_up == "none" else GRACE
-    max_count = options.get("max_count", MAX_COUNT)
+    max_count = given.get("max_count", MAX_COUNT)
     if type(max_count) is not int or not 1 <= max_count <= 100_000:
         raise ConfigError(f"{where}: max_count must be a whole number from 1 to 100,000, not {max_count!r}")
     for option in ("max_age", "max_count"):
-        if option in options and catch_up != "all":
+        if option in given and catch_up != "all":
             raise ConfigError(f'{where}: {option} limits catch_up="all", and this one has catch_up="{catch_up}"')
-    expires = options.get("expires")
     timing = Timing(
         overlap,
         catch_up,
-        _duration("grace", options.get("grace"), usual_grace, where),
-        _duration("max_age", options.get("max_age"), MAX_AGE, where),
+        _duration("grace", given, GRACE_WITHOUT_CATCH_UP if catch_up == "none" else GRACE, where),
+        _duration("max_age", given, MAX_AGE, where),
         max_count,
-        _duration("jitter", options.get("jitter"), 0, where),
-        None if expires is None else _duration("expires", expires, 0, where),
-        *(
-            None if (within := options.get(option)) is None else _duration(option, within, 0, where)
-            for option in ("starts_within", "ends_within")
-        ),
+        _duration("jitter", given, 0, where),
+        _duration("expires", given, 0, where) if "expires" in given else None,
+        _duration("starts_within", given, 0, where) if "starts_within" in given else None,
+        _duration("ends_within", given, 0, where) if "ends_within" in given else None,
     )
-    name = options.get("name")
-    if name is not None and (not isinstance(name, str) or not name.strip() or len(name) > 200):
-        raise ConfigError(f"{where}: a schedule's name is a text of at most 200 characters, not {name!r}")
-    return timing, None if name is None else str.__str__(name)
+    return timing, _name(given.get("name"), where)
+
+
+def _name(name: Any, where: str) -> str | None:
+    if name is None:
+        return None
+    if not isinstance(name, str) or len(name) > NAME_LIMIT:
+        raise ConfigError(f"{where}: a schedule's name is a text of at most {NAME_LIMIT} characters, not {name!r:.60}")
+    if not name.strip() or name != name.strip() or not name.isprintable():
+        raise ConfigError(
+            f"{where}: the name {name!r} is empty, has spaces around it or characters that cannot be printed"
+        )
+    return str.__str__(name)
 
 
 def _choice(option: str, value: Any, choices: tuple[Any, ...], where: str) -> Any:
@@ -187,15 +195,17 @@ def _choice(option: str, value: Any, choices: tuple[Any, ...], where: str) -> An
     raise ConfigError(f"{where}: {option} is one of {listed}, not {value!r}.{did_you_mean(str(value), choices)}")
 
 
-def _duration(option: str, value: Duration | None, usual: Microseconds, where: str) -> Microseconds:
-    if value is None:
+def _duration(option: str, given: dict[str, Any], usual: Microseconds, where: str) -> Microseconds:
+    if option not in given:
         return usual
     try:
-        span = duration(value)
-    except (ValueError, TypeError) as error:
+        span = duration(given[option])
+    except (ValueError, TypeError, OverflowError) as error:
         raise ConfigError(f"{where}: {option}: {error}") from None
     if span < 0 or (span == 0 and option not in {"jitter", "grace"}):
-        raise ConfigError(f"{where}: {option} must be longer than nothing, not {readable(span)}")
+        raise ConfigError(f"{where}: {option} must be longer than nothing, not {given[option]!r}")
+    if span > LONGEST:
+        raise ConfigError(f"{where}: {option} must be {written(LONGEST)} or less, not {given[option]!r}")
     return span
 
 
@@ -206,6 +216,11 @@ def read_definition(definition: dict[str, Any]) -> Schedule:
     from wakeful.triggers.every import Every
 
     kinds: dict[str, Any] = {"cron": Cron, "every": Every, "at": At}
-    written = dict(definition["rule"])
-    rule = kinds[written.pop("kind")](**written)
+    stored = dict(definition["rule"])
+    kind = stored.pop("kind")
+    if kind not in kinds:
+        raise ConfigError(
+            f'a stored schedule is of the kind "{kind}", which this version does not know: bring it up to date'
+        )
+    rule = kinds[kind](**stored)
     return Schedule(rule, Timing(**{name: definition[name] for name in TIMING_FIELDS if name in definition}))

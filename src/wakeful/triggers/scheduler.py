@@ -196,7 +196,7 @@ class Scheduler(Service):
             time=to_datetime(one.instant),
             expirytime=None if expires is None else to_datetime(one.instant + expires),
             scheduledfor=to_text(one.instant),
-            coveredfrom=to_text(covered(schedule.rule, one)),
+            coveredfrom=to_text(covered(schedule.rule, one, stored.last_at)),
             coveredcount=one.span.count,
         )
         return self.admitted(self._arrive(event, stored.agent), stored.name, schedule)

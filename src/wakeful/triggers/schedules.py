@@ -19,8 +19,18 @@ from wakeful.intake.cloudevents import new_event
 from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Event, Receipt
 from wakeful.stores.base import AcceptEvents
-from wakeful.stores.timing import ChangeSchedule, ChangeVerb, Fired, FireSchedule, Origin, Settled, Span, StoredSchedule
-from wakeful.triggers.schedule import TYPE, Schedule, read_definition
+from wakeful.stores.timing import (
+    ChangeSchedule,
+    ChangeVerb,
+    Fired,
+    FireSchedule,
+    Origin,
+    Settled,
+    Span,
+    StoredSchedule,
+    reached,
+)
+from wakeful.triggers.schedule import NAME_LIMIT, TYPE, Schedule, read_definition
 from wakeful.triggers.scheduler import source_of
 from wakeful.triggers.settling import judge, put_off
 
@@ -30,7 +40,6 @@ BY_HAND = "by-hand-"
 # Somebody else changes it at the same time: not for ever.
 MOST_TRIES = 20
 AT_ONCE = 200
-NAME_LIMIT = 200
 
 
 class ChangingStore(Protocol):
@@ -185,13 +194,7 @@ class Schedules:
                 raise ConfigError(message)
             schedule = read_definition(from_json(known.definition))
             offset = schedule.offset(self._app, name)
-            settled, upcoming = [], known.next_at
-            while upcoming is not None and upcoming <= now - offset:
-                last = schedule.rule.previous(now - offset + 1) or upcoming
-                count, seen = schedule.rule.count(upcoming, last, 1_000_000)
-                span = Span(upcoming, seen, max(1, count))
-                settled.append(Settled("skipped", span, f"paused by {known.changed_by}"))
-                upcoming = schedule.rule.next(seen)
+            settled, upcoming = _skipped(known, schedule, now - offset)
             return self._request(
                 known,
                 verb="resume",
@@ -199,6 +202,7 @@ class Schedules:
                 note=note,
                 state="live" if upcoming is not None or known.queued is not None else "done",
                 definition=known.definition,
+                done_until=reached(known.done_until, settled, known.queued),
                 next_at=upcoming,
                 offset=offset,
                 settled=settled,
@@ -324,8 +328,6 @@ class Schedules:
                 before, schedule, now, agent=agent, data=None, operator=BY_CODE, note=None, verb="edit"
             )
             request.owner = owner
-            if before.state == "paused":
-                request.state = "paused"
             return request
 
         await self._change(name, change)
@@ -362,7 +364,7 @@ class Schedules:
         note: str | None,
     ) -> ChangeSchedule:
         # One that was there before has had its instants: none of them comes again, wherever the clock is now.
-        after = max(now, before.last_at or now) if before is not None else now
+        after = now if before is None else max(now, before.done_until)
         next_at = schedule.rule.next(after)
         return ChangeSchedule(
             self._app,
@@ -374,6 +376,7 @@ class Schedules:
             origin,
             "live" if next_at is not None else "done",
             _text(schedule),
+            after,
             _written(data),
             owner,
             note,
@@ -397,7 +400,10 @@ class Schedules:
         old = read_definition(from_json(known.definition))
         offset = old.offset(self._app, known.name)
         settled: list[Settled] = []
-        current, done_until = known, now
+        current = known
+        if known.state == "paused":
+            settled, upcoming = _skipped(known, old, now - offset)
+            current = replace(known, next_at=upcoming)
         while known.state == "live" and (verdict := judge(old, current, now, offset)) is not None:
             put_off(verdict)
             settled += verdict.settled
@@ -407,8 +413,7 @@ class Schedules:
             )
             if not moved or verdict.next_at is None or verdict.next_at > now - offset:
                 break
-        if known.state == "live":
-            done_until = max(now - offset, known.last_at or 0, 0 if current.queued is None else current.queued.last)
+        done_until = max(now - offset, reached(known.done_until, settled, current.queued))
         queued, waits_for = current.queued, current.waits_for
         next_at = schedule.rule.next(done_until)
         return self._request(
@@ -416,8 +421,9 @@ class Schedules:
             verb=verb,
             operator=operator,
             note=note,
-            state="live" if next_at is not None or queued is not None else "done",
+            state="done" if next_at is None and queued is None else "paused" if known.state == "paused" else "live",
             definition=_text(schedule),
+            done_until=done_until,
             next_at=next_at,
             offset=schedule.offset(self._app, known.name),
             settled=settled,
@@ -436,6 +442,7 @@ class Schedules:
         note: str | None,
         state: Any,
         definition: str,
+        done_until: Microseconds,
         next_at: Microseconds | None,
         offset: Microseconds,
         settled: list[Settled],
@@ -454,6 +461,7 @@ class Schedules:
             known.origin,
             state,
             definition,
+            done_until,
             known.data if data is ... else data,
             known.owner,
             note,
@@ -468,7 +476,11 @@ class Schedules:
         schedule = read_definition(from_json(known.definition))
         settled: list[Settled] = []
         offset = schedule.offset(self._app, known.name)
-        verdict = judge(schedule, known, now, offset) if known.state == "live" else None
+        verdict = None
+        if known.state == "paused":
+            settled, _ = _skipped(known, schedule, now - offset)
+        elif known.state == "live":
+            verdict = judge(schedule, known, now, offset)
         if verdict is not None:
             put_off(verdict)
             settled = verdict.settled
@@ -482,6 +494,7 @@ class Schedules:
             note=note,
             state="removed",
             definition=known.definition,
+            done_until=reached(known.done_until, settled, None),
             next_at=None,
             offset=0,
             settled=settled,
@@ -528,6 +541,20 @@ def refuse_name(name: Any) -> None:
     ):
         message = f"a schedule's name is printable text of at most {NAME_LIMIT} characters, without /, not {name!r:.80}"
         raise ConfigError(message)
+
+
+def _skipped(
+    known: StoredSchedule, schedule: Schedule, until: Microseconds
+) -> tuple[list[Settled], Microseconds | None]:
+    """What was due while it was paused, and the next instant."""
+    settled: list[Settled] = []
+    upcoming = known.next_at
+    while upcoming is not None and upcoming <= until:
+        last = schedule.rule.previous(until + 1) or upcoming
+        count, seen = schedule.rule.count(upcoming, last, 1_000_000)
+        settled.append(Settled("skipped", Span(upcoming, seen, max(1, count)), f"paused by {known.changed_by}"))
+        upcoming = schedule.rule.next(seen)
+    return settled, upcoming
 
 
 def _text(schedule: Schedule) -> str:

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wakeful.clock import Microseconds, readable, to_text
 from wakeful.stores.timing import Firing, Settled, Span, StoredSchedule
@@ -64,6 +64,7 @@ def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset:
         due = None
     elif due is not None and due.last < last_of_all:
         # There are more of them: these go along with the latest, which is found when the rest has been counted.
+        due = _to_keep(rule, due)
         verdict.queued = due if verdict.queued is None else verdict.queued.and_then(due)
         verdict.waits_for = stored.waits_for or ""
         return verdict
@@ -80,7 +81,7 @@ def _go(schedule: Schedule, stored: StoredSchedule, verdict: Verdict, due: Span 
     if pending is None:
         return verdict
     if stored.open_run is not None and overlap == "queue_one":
-        verdict.queued, verdict.waits_for = pending, stored.open_run
+        verdict.queued, verdict.waits_for = _to_keep(rule, pending), stored.open_run
     elif stored.open_run is not None and overlap == "skip":
         verdict.settled.append(Settled("skipped", pending, f'overlap="skip": run {stored.open_run} was not over'))
         verdict.queued = verdict.waits_for = None
@@ -94,9 +95,15 @@ def firing(rule: Rule, pending: Span) -> Firing:
     """The last of these instants, with the others coalesced into it."""
     if pending.count == 1:
         return Firing(pending.last)
-    before = rule.previous(pending.last)
-    last = pending.first if before is None or before < pending.first else before
-    return Firing(pending.last, Span(pending.first, last, pending.count - 1))
+    return Firing(pending.last, Span(pending.first, _to_keep(rule, pending).before or pending.first, pending.count - 1))
+
+
+def _to_keep(rule: Rule, span: Span) -> Span:
+    """With the last but one of its instants: when they are fired, the rule may be another one."""
+    if span.count == 1 or span.before is not None:
+        return span
+    before = rule.previous(span.last)
+    return replace(span, before=span.first if before is None or before < span.first else before)
 
 
 def _miss(verdict: Verdict, span: Span) -> None:
@@ -148,10 +155,14 @@ def put_off(verdict: Verdict) -> None:
     verdict.firings = []
 
 
-def covered(rule: Rule, one: Firing) -> Microseconds:
-    """Where the interval begins that an occurrence covers: at the instant before the first one that went into it."""
+def covered(rule: Rule, one: Firing, last_fired: Microseconds | None) -> Microseconds:
+    """Where the interval begins that an occurrence covers: at the instant before the first one that went into it, but where the
+    last one that was fired ended, if the rule was another one then.
+    """
     first = one.instant if one.coalesced is None else one.coalesced.first
     before = rule.previous(first)
+    if last_fired is not None and last_fired < first:
+        before = last_fired if before is None else max(before, last_fired)
     return first if before is None else before
 
 

@@ -1,21 +1,34 @@
-"""Zones of time, by their names, and local times in them."""
+"""Zones of time, by their names, and the clock on the wall in them.
+
+A moment is microseconds since 1970, UTC. What the clock on the wall shows is counted the same way, so that between two changes
+of the clock the two differ by one number, the offset. A day is the number of days on the wall since 1970.
+
+    moments   ───────────┬──────────────┬───────────▶       spans: from when to when which offset holds
+    offset         0     │    + 1 h     │    0
+    the wall   00:59:59 ─┘2:00   1:59:59└ 1:00              a gap is never shown; what is set back is shown twice
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from functools import cache
+from datetime import datetime, timedelta
+from functools import cache, lru_cache
+from itertools import pairwise
 from zoneinfo import ZoneInfo, available_timezones
 
 from wakeful.clock import SECOND, Microseconds, from_datetime, to_datetime
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.settings import time_zone
 
-EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 on the wall
+DAY: Microseconds = 86400 * SECOND
+# Clocks that change twice within less than this are none that people live by.
+_STEP: Microseconds = 12 * 3600 * SECOND
+
+Span = tuple[Microseconds, Microseconds, Microseconds]
 
 
-def zone_named(name: str | None, *, where: str) -> ZoneInfo:
+def zone_named(name: str | ZoneInfo | None, *, where: str) -> ZoneInfo:
     """The zone of this name; None: the one of the settings. ConfigError for one that does not exist."""
-    wanted = time_zone() if name is None else name
+    wanted = time_zone() if name is None else name.key if isinstance(name, ZoneInfo) else name
     try:
         return _zone(wanted)
     except (KeyError, ValueError, OSError, TypeError):
@@ -36,31 +49,75 @@ def local(moment: Microseconds, zone: ZoneInfo) -> datetime:
 
 
 def moment_of(wall: datetime, zone: ZoneInfo) -> Microseconds:
-    """When the clock on the wall shows this. Where it does so twice, the first time; where the clock jumps over it, the moment
-    at which it jumps.
+    """When the clock on the wall shows this. Where it does so twice, the first time, unless `fold` asks for the second; where the
+    clock jumps over it, the moment at which it jumps.
     """
-    aware = wall.replace(tzinfo=zone, fold=0)
-    back = aware.astimezone(UTC).astimezone(zone)
-    if back.replace(tzinfo=None, fold=0) == wall.replace(tzinfo=None, fold=0):
-        return from_datetime(aware)
-    # Inside a gap: what the old offset and the new one say differ, and between the two lies the jump.
-    low = from_datetime(aware.replace(fold=1))
-    high = from_datetime(aware)
-    low, high = min(low, high), max(low, high)
-    before = to_datetime(low).astimezone(zone).utcoffset()
-    while high - low > SECOND:
+    shown = from_datetime(wall.replace(tzinfo=None))
+    found = showings(shown, zone)
+    return found[-1 if wall.fold else 0] if found else jump_over(shown, zone)
+
+
+def first_showing(wall: Microseconds, zone: ZoneInfo) -> Microseconds:
+    """`moment_of`, for a wall in microseconds."""
+    found = showings(wall, zone)
+    return found[0] if found else jump_over(wall, zone)
+
+
+def showings(wall: Microseconds, zone: ZoneInfo) -> list[Microseconds]:
+    """Every moment at which the clock on the wall shows this: one, two where it is set back over it, none where it jumps over it."""
+    return [wall - offset for since, until, offset in spans(wall // DAY, zone) if since <= wall - offset < until]
+
+
+def jump_over(wall: Microseconds, zone: ZoneInfo) -> Microseconds:
+    """The moment at which the clock jumps over this."""
+    for (_, _, before), (jump, _, after) in pairwise(spans(wall // DAY, zone)):
+        if jump + before <= wall < jump + after:
+            return jump
+    message = f"the clock in {zone.key} shows {to_datetime(wall).replace(tzinfo=None)}, and does not jump over it"
+    raise ValueError(message)
+
+
+def day_of(moment: Microseconds, zone: ZoneInfo) -> int:
+    """The day on the wall."""
+    return (moment + _offset(moment, zone)) // DAY
+
+
+@lru_cache(maxsize=8192)
+def spans(day: int, zone: ZoneInfo) -> tuple[Span, ...]:
+    """The offsets that hold around a day on the wall, each with the moments from and until which: one, on most days.
+
+    They reach a day further on both sides, because no offset is longer than that: every moment of the day is among them.
+    """
+    first, last = (day - 1) * DAY // _STEP, (day + 2) * DAY // _STEP
+    since, offset = first * _STEP, _offset_at_step(first, zone)
+    found = []
+    for step in range(first + 1, last + 1):
+        if _offset_at_step(step, zone) != offset:
+            change = _change((step - 1) * _STEP, step * _STEP, zone)
+            found.append((since, change, offset))
+            since, offset = change, _offset_at_step(step, zone)
+    return (*found, (since, last * _STEP, offset))
+
+
+# Neighbouring days look at the same moments.
+@lru_cache(maxsize=32768)
+def _offset_at_step(step: int, zone: ZoneInfo) -> Microseconds:
+    return _offset(step * _STEP, zone)
+
+
+def _change(before: Microseconds, after: Microseconds, zone: ZoneInfo) -> Microseconds:
+    """The moment between these two from which another offset holds. Clocks change at whole seconds."""
+    offset = _offset(before, zone)
+    low, high = before // SECOND, after // SECOND
+    while high - low > 1:
         middle = (low + high) // 2
-        if to_datetime(middle).astimezone(zone).utcoffset() == before:
+        if _offset(middle * SECOND, zone) == offset:
             low = middle
         else:
             high = middle
-    return round_up(high)
+    return high * SECOND
 
 
-def round_up(moment: Microseconds) -> Microseconds:
-    """Zones change at whole seconds."""
-    return -(-moment // SECOND) * SECOND if moment % SECOND > SECOND // 2 else moment // SECOND * SECOND
-
-
-def day_after(day: datetime, days: int = 1) -> datetime:
-    return day + timedelta(days=days)
+def _offset(moment: Microseconds, zone: ZoneInfo) -> Microseconds:
+    offset = datetime.fromtimestamp(moment // SECOND, zone).utcoffset() or timedelta()
+    return (offset.days * 86400 + offset.seconds) * SECOND

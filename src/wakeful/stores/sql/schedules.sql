@@ -21,11 +21,11 @@ select {schedule}, {now} from wakeful_schedule schedule where app = :app and nam
 -- schedules_of_app(now, app) --
 select {schedule}, {now} from wakeful_schedule schedule where app = :app order by name
 
--- advance_schedule(seq, revision, expected_next, expected_queued, next_at, due_at, state, queued_from, queued_to, queued_count, waits_for) --
+-- advance_schedule(seq, revision, expected_next, expected_queued, next_at, due_at, state, queued_from, queued_to, queued_count, queued_before, done_until, waits_for) --
 -- Whoever finds the row as it knew it goes on; everybody else finds nothing.
 update wakeful_schedule
 set next_at = :next_at, due_at = :due_at, state = :state, queued_from = :queued_from, queued_to = :queued_to,
-    queued_count = :queued_count, waits_for = :waits_for
+    queued_count = :queued_count, queued_before = :queued_before, done_until = :done_until, waits_for = :waits_for
 where seq = :seq and revision = :revision and state = 'live'
   and coalesce(next_at, -1) = coalesce(cast(:expected_next as bigint), -1)
   and coalesce(queued_to, -1) = coalesce(cast(:expected_queued as bigint), -1)
@@ -52,19 +52,19 @@ update wakeful_occurrence set state = 'superseded', reason = :reason where run =
 -- lock_schedule(app, name) --
 select seq, revision, next_at, queued_to, state from wakeful_schedule where app = :app and name = :name {for_update}
 
--- insert_schedule(now, app, name, agent, origin, state, definition, data, owner, next_at, due_at, changed_by) --
+-- insert_schedule(now, app, name, agent, origin, state, definition, data, owner, next_at, due_at, done_until, changed_by) --
 insert into wakeful_schedule
-  (app, name, agent, origin, state, revision, definition, data, owner, next_at, due_at, created_at, changed_at, changed_by)
-values (:app, :name, :agent, :origin, :state, 1, :definition, :data, :owner, :next_at, :due_at, {now}, {now}, :changed_by)
+  (app, name, agent, origin, state, revision, definition, data, owner, next_at, due_at, done_until, created_at, changed_at, changed_by)
+values (:app, :name, :agent, :origin, :state, 1, :definition, :data, :owner, :next_at, :due_at, :done_until, {now}, {now}, :changed_by)
 on conflict (app, name) do nothing
 returning seq
 
--- change_schedule(now, seq, agent, origin, state, definition, data, owner, next_at, due_at, queued_from, queued_to, queued_count, waits_for, changed_by, again) --
+-- change_schedule(now, seq, agent, origin, state, definition, data, owner, next_at, due_at, queued_from, queued_to, queued_count, queued_before, done_until, waits_for, changed_by, again) --
 -- One that is added again after it was removed, or done, is as good as new.
 update wakeful_schedule
 set agent = :agent, origin = :origin, state = :state, definition = :definition, data = :data, owner = :owner,
     next_at = :next_at, due_at = :due_at, queued_from = :queued_from, queued_to = :queued_to, queued_count = :queued_count,
-    waits_for = :waits_for, changed_by = :changed_by, changed_at = {now}, revision = revision + 1,
+    queued_before = :queued_before, done_until = :done_until, waits_for = :waits_for, changed_by = :changed_by, changed_at = {now}, revision = revision + 1,
     created_at = case when :again = 1 then {now} else created_at end
 where seq = :seq
 

@@ -34,6 +34,7 @@ def settle_occurrences(now: int | None, requests: Sequence[SettleOccurrences]) -
                 one.due_at,
                 "done" if one.done else "live",
                 *_columns(queued),
+                one.done_until,
                 one.waits_for,
             )
         )
@@ -175,6 +176,7 @@ def _change(now: int | None, request: ChangeSchedule) -> Transaction[StoredSched
             request.owner,
             request.next_at,
             request.due_at,
+            request.done_until,
             request.operator,
         )
         made = yield "insert_schedule", [row]
@@ -202,6 +204,7 @@ def _change(now: int | None, request: ChangeSchedule) -> Transaction[StoredSched
                     request.next_at,
                     request.due_at,
                     *_columns(request.queued),
+                    request.done_until,
                     request.waits_for,
                     request.operator,
                     again,
@@ -213,8 +216,8 @@ def _change(now: int | None, request: ChangeSchedule) -> Transaction[StoredSched
     return schedule_of((yield "find_schedule", [(now, request.app, request.name)])[0])
 
 
-def _columns(span: Span | None) -> tuple[int | None, int | None, int]:
-    return (None, None, 0) if span is None else (span.first, span.last, span.count)
+def _columns(span: Span | None) -> tuple[int | None, int | None, int, int | None]:
+    return (None, None, 0, None) if span is None else (span.first, span.last, span.count, span.before)
 
 
 def schedule_of(row: Row) -> StoredSchedule:
@@ -235,6 +238,8 @@ def schedule_of(row: Row) -> StoredSchedule:
         queued_from,
         queued_to,
         queued_count,
+        queued_before,
+        done_until,
         waits_for,
         last_at,
         last_run,
@@ -258,7 +263,8 @@ def schedule_of(row: Row) -> StoredSchedule:
         owner,
         next_at,
         due_at,
-        None if queued_from is None else Span(queued_from, queued_to, queued_count),
+        None if queued_from is None else Span(queued_from, queued_to, queued_count, queued_before),
+        done_until,
         waits_for,
         last_at,
         last_run,

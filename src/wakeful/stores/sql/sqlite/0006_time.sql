@@ -13,9 +13,11 @@ create table wakeful_schedule (
   data text,                              -- JSON: what its events carry
   owner text,
   next_at integer,                        -- the next instant; null: there is none
+  done_until integer not null,         -- every instant up to this has been settled, or waits; a clock that is set back brings none again
   due_at integer,                         -- when that is fired: with its jitter
   queued_from integer,                    -- instants that were due while the run before them was not over
   queued_to integer,
+  queued_before integer,                  -- the last but one of them
   queued_count integer not null default 0,
   waits_for text,                         -- that run
   last_at integer,                        -- the last instant that was fired
