@@ -13,6 +13,7 @@ from support import apps
 from support.apps import NewApp, pass_time
 from support.stores import OpenStore, count
 from wakeful import App, ConfigError, Denied, Persistent, Run, Transient, on, step
+from wakeful.channels import log
 from wakeful.clock import VirtualClock
 from wakeful.execution.circuits import Circuit
 from wakeful.model import Decision
@@ -438,6 +439,21 @@ class TestTheWatcherItself:
             await watching.drain()
             assert await look(outside, watching) == ["down/app", "expect/app/note/not-fired"]
             assert (await watching.reader.runs())["runs"] == []
+
+    async def test_the_owner_is_told_by_whoever_watches(self, new_app: NewApp, clock: VirtualClock):
+        def declared() -> App:
+            app = new_app(channels={"platform": log()})
+            app.expect("backup", at_least_every="1h", owner="platform")
+            return app
+
+        async with working(declared()):
+            clock.move("1h")
+        async with working(declared(), watching=True) as watching:
+            await watching.watcher.look()
+            await watching.drain()
+            (told,) = (await watching.reader.deliveries())["deliveries"]
+            assert (told["channel"], told["state"]) == ("platform", "delivered")
+            assert "backup" in str(told["message"])
 
     async def test_an_app_looks_after_itself(self, app: App, clock: VirtualClock):
         app.expect(source="stripe", at_least_every="1h")

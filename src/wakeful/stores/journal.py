@@ -61,6 +61,7 @@ from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, accept_of
 from wakeful.stores.verbs import VERBS
 from wakeful.stores.verbs.keys import ENDS, lock, pass_on
+from wakeful.stores.watching import SettleLook
 
 R = TypeVar("R")
 
@@ -99,7 +100,9 @@ MAY_WAKE = frozenset(
 BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery, ChangePause, CancelRun, ForkRun, ChangeAlarm)
 # After these there may be an alarm to tell: if they carry one, or always.
 MAY_ALARM = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun, NoteChange, WorkLane, SettleOccurrences})
-ALARMING = frozenset({RaiseAlarm, ResolveAlarms, ChangeCircuit, FinishCancelled, ReportHeartbeat, *BY_PEOPLE})
+ALARMING = frozenset(
+    {RaiseAlarm, ResolveAlarms, ChangeCircuit, FinishCancelled, ReportHeartbeat, SettleLook, *BY_PEOPLE}
+)
 
 # Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
 # it. Inert unless a test hands in a probe. One with a true `plain` is content with before and after, where a batch can
