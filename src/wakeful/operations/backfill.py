@@ -118,7 +118,17 @@ def declared(app: str, agents: Mapping[str, Any], *, now: Microseconds) -> list[
     return [
         StoredSchedule(
             *(0, app, name, agent, "code", "live", 1, to_json(schedule.definition()).decode(), None, owner),
-            *(schedule.rule.next(now), None, None, now, None, None, None, None, now, now, "code"),
+            next_at=schedule.rule.next(now),
+            due_at=None,
+            queued=None,
+            done_until=now,
+            waits_for=None,
+            last_at=None,
+            last_run=None,
+            fired_at=None,
+            created_at=now,
+            changed_at=now,
+            changed_by="code",
         )
         for name, (agent, schedule, owner) in code_schedules(agents).items()
     ]
