@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wakeful.execution.actions import Operation, action
     from wakeful.execution.circuits import Circuit
     from wakeful.execution.fanout import Outcome
+    from wakeful.execution.heartbeat import Check
     from wakeful.execution.options import Backoff, step
     from wakeful.execution.run import Run
     from wakeful.model import Event, Receipt
@@ -38,6 +39,7 @@ __version__ = "0.1.0"
 __all__ = [
     "App",
     "Backoff",
+    "Check",
     "ChildFailed",
     "Circuit",
     "ConfigError",
@@ -84,6 +86,7 @@ _HOMES = {
     "wakeful.execution.actions": ("Operation", "action"),
     "wakeful.execution.circuits": ("Circuit",),
     "wakeful.execution.fanout": ("Outcome",),
+    "wakeful.execution.heartbeat": ("Check",),
     "wakeful.execution.options": ("Backoff", "step"),
     "wakeful.execution.run": ("Run",),
     "wakeful.model": ("Event", "Receipt"),

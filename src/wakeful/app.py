@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin, get_type_hints
 
 from pydantic import TypeAdapter
 
-from wakeful.clock import Clock, Duration
+from wakeful.clock import SECOND, Clock, Duration
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.circuits import Circuit, read_circuits
+from wakeful.execution.command import Command, agent_options, read_command
 from wakeful.execution.options import AgentOptions, location, name_of, read_duration, read_options
+from wakeful.execution.telling import declare_telling
 from wakeful.execution.versions import version_of
 from wakeful.intake.flow import FlowPlan, plan_flow
 from wakeful.model import Receipt
@@ -24,11 +28,16 @@ from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
 from wakeful.secrets import Env, Secret
 from wakeful.triggers.base import Trigger
+from wakeful.triggers.reminders import Reminder
+from wakeful.watch.expectations import Expectation, read_expectation
+from wakeful.watch.ping import read_ping
+from wakeful.watch.telling import declare_alarms
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from wakeful.runtime import Runtime
+    from wakeful.triggers.heartbeat import Heartbeat
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,8 +52,15 @@ APP_OPTIONS = (
     "deduplication",
     "archive",
     "encryption",
+    "ping",
+    "watch_every",
+    "alarms",
+    "alarm_repeat",
+    "alarm_after",
+    "pause_after",
 )
 DEDUPLICATION = "90d"
+ALARM_REPEAT = "4h"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
 
 
@@ -77,6 +93,7 @@ class Agent:
             "state": None if self.options.state is None else self.options.state.__name__,
             "version": version_of(self.function, self.options),
             "written_at": self.written_at,
+            **({"command": self.function.shown} if isinstance(self.function, Command) else {}),
         }
 
 
@@ -102,6 +119,12 @@ class App:
         deduplication: Duration = DEDUPLICATION,
         archive: str | Path | None = None,
         encryption: Sequence[Secret] | None = None,
+        ping: Secret | None = None,
+        watch_every: Duration = "1m",
+        alarms: str | None = None,
+        alarm_repeat: Duration | None = ALARM_REPEAT,
+        alarm_after: int | None = 3,
+        pause_after: int | None = 10,
         **unknown: Any,
     ) -> None:
         for option in unknown:
@@ -121,6 +144,8 @@ class App:
         self.circuits = read_circuits(circuits or {}, where=f"App({name!r})")
         self.agents: dict[str, Agent] = {}
         self.inner: dict[str, Agent] = {}  # of Wakeful's own
+        self.heartbeats: dict[str, Heartbeat] = {}
+        self.probes: dict[str, Callable[..., Any]] = {}
         self.channels: dict[str, Channel] = {}
         self.channel("log", Log())
         if not isinstance(cast("object", channels or {}), Mapping):
@@ -139,7 +164,24 @@ class App:
             message = f'App({name!r}): encryption must be a list of keys, like [env("DESK_KEY")]'
             raise ConfigError(message)
         self.encryption = encryption
+        self.ping = read_ping(ping, where=f"App({name!r}): ping")
+        often = read_duration("watch_every", watch_every, f"App({name!r})")
+        if often is None or often < SECOND:
+            message = f'App({name!r}): watch_every must be a second at least, like "1m"'
+            raise ConfigError(message)
+        self.watch_every = often
+        self.expectations: dict[str, Expectation] = {}
+        if not (alarms is None or (isinstance(alarms, str) and alarms)):
+            message = f'App({name!r}): alarms must be the name of a channel, like "ops", not {alarms!r}'
+            raise ConfigError(message)
+        self.alarms = alarms
+        self.alarm_repeat = read_duration("alarm_repeat", alarm_repeat, f"App({name!r})")
+        streak = {"alarm_after": alarm_after, "pause_after": pause_after}
+        read_options(AgentOptions, streak, where=f"App({name!r})")
+        self.streak = streak  # what agents that say nothing else have
+        declare_alarms(self)
         self.runtime: Runtime | None = None
+        declare_telling(self)
 
     def channel(self, name: str, channel: Any) -> None:
         """Declare where messages can go: `app.channel("ops", http("https://…"))`. `log` is always there."""
@@ -159,16 +201,27 @@ class App:
         self.channels[str.__str__(name)] = channel
 
     def unknown_channels(self) -> list[str]:
-        """What is wrong with the `deliver=` of agents, once everything is declared: channels that nobody declared."""
-        return [
-            f'agent {agent.name} ({agent.written_at}): deliver="{wanted}": app {self.name} has no such channel.'
+        """What is wrong with the `deliver=` of agents and the app's `alarms=`, once everything is declared: channels that
+        nobody declared.
+        """
+        used = [(f"agent {one.name} ({one.written_at})", one.options.deliver) for one in self.agents.values()]
+        used += [(f"heartbeat {one.name}", one.deliver) for one in self.heartbeats.values()]
+        wrong = [
+            f'{who}: deliver="{wanted}": app {self.name} has no such channel.'
             f'{did_you_mean(wanted, self.channels)} Declare it: App(…, channels={{"{wanted}": http("https://…")}})'
-            for agent in self.agents.values()
-            if (wanted := agent.options.deliver) is not None and wanted not in self.channels
+            for who, wanted in used
+            if wanted is not None and wanted not in self.channels
         ]
+        if self.alarms is not None and self.alarms not in self.channels:
+            hint = did_you_mean(self.alarms, self.channels)
+            wrong.append(
+                f'App("{self.name}", alarms="{self.alarms}"): there is no such channel.{hint} '
+                f'Declare it: App(…, channels={{"{self.alarms}": http("https://…")}})'
+            )
+        return wrong
 
     def refuse_unknown_channels(self) -> None:
-        """Every `deliver=` names a channel."""
+        """Every `deliver=`, and `alarms=`, names a channel."""
         for message in self.unknown_channels():
             raise ConfigError(message)
 
@@ -180,7 +233,7 @@ class App:
         concurrency_per_key, overlap, debounce, batch, priority, expires. The function takes the run and, if it
         wants it checked, the event's data: `async def review(run: Run, pull_request: PullRequest) -> Review`.
         """
-        return self._declare(self.agents, triggers, name, options)
+        return self._declare(self.agents, triggers, name, {**self.streak, **options})
 
     def inner_agent(self, *triggers: Trigger, name: str, **options: Any) -> Callable[[F], F]:
         """As `agent`, for what Wakeful does itself by means of an agent: kept apart from what the user declared."""
@@ -226,6 +279,118 @@ class App:
                 raise ConfigError(message)
         return declare
 
+    def expect(self, name: str | None = None, **options: Any) -> None:
+        """Declare what should happen by when; if it does not, an alarm says so, even if it never happened once.
+
+        `expect("nightly backup", by="03:00", tz=…, days=…)`, `expect(source="stripe", at_least_every="1d")`,
+        `expect(agent="digest", output_within="2h")`. It is met by a check-in of its name (`wakeful checkin`), or by what
+        event=, source= or agent= names. Options: by, tz, days, at_least_every, output_within, event, source, agent, owner.
+        """
+        expectation = read_expectation(name, options, app=self.name)
+        if expectation.name in self.expectations:
+            message = f"app {self.name}: {expectation.name!r} is expected already: give this one a name of its own"
+            raise ConfigError(message)
+        self.expectations[expectation.name] = expectation
+
+    def unknown_agents(self) -> list[str]:
+        """What is wrong with expectations, once everything is declared: agents that nobody declared."""
+        return [
+            f'app {self.name}: expect({one.name!r}): there is no agent "{one.agent}".{did_you_mean(one.agent, self.agents)}'
+            for one in self.expectations.values()
+            if one.agent is not None and one.agent not in self.everything
+        ]
+
+    def heartbeat(
+        self,
+        path: str | Path,
+        *,
+        every: Duration = "30m",
+        active: str | None = None,
+        days: str | None = None,
+        tz: str | None = None,
+        checklist: Callable[..., Any] | None = None,
+        probes: Mapping[str, Callable[..., Any]] | None = None,
+        deliver: str = "log",
+        owner: str | None = None,
+        timeout: Duration = "10m",
+        commands: bool = True,
+        name: str = "heartbeat",
+    ) -> None:
+        """Look after what stands in a Markdown file: each `##` section is a check with its own schedule and memory.
+
+        `checklist(run, check)` does a check and returns what is to be told, or None; probes say first whether there is anything
+        to do. `every`, `active`, `days` and `timeout` hold for sections that say nothing else; with commands=False a section
+        cannot name a command as its probe.
+        """
+        from wakeful.execution.heartbeat import Memories, agent_of, read_declaration
+
+        declared = read_declaration(
+            path,
+            name=name,
+            every=every,
+            active=active,
+            days=days,
+            tz=tz,
+            checklist=checklist,
+            probes=probes,
+            deliver=deliver,
+            owner=owner,
+            timeout=timeout,
+            commands=commands,
+            where=f"app {self.name}: heartbeat {name!r}",
+        )
+        options = {"state": Memories, "key": "data.session", "on_dead": "skip", "owner": owner}
+        self.inner_agent(name=name, **options)(agent_of(declared, self.probes))
+        self.heartbeats[declared.name] = declared
+
+    def probe(self, function: F) -> F:
+        """Declare a function that says whether a check has anything to do: `probe: its_name` in a heartbeat's file asks it.
+
+        What it returns is what there is to do; None, False or nothing else is nothing. It takes its check, or nothing.
+        """
+        from wakeful.execution.heartbeat import refuse_probe
+
+        name = name_of(function)
+        where = f"app {self.name}: @app.probe ({location(function)})"
+        refuse_probe(name, function, where=where)
+        if name in self.probes:
+            message = f"{where}: there is a probe {name} already ({location(self.probes[name])})"
+            raise ConfigError(message)
+        self.probes[name] = function
+        return function
+
+    def command(
+        self,
+        name: str,
+        trigger: Trigger | Sequence[Trigger],
+        command: str | Sequence[str],
+        *,
+        timeout: Duration | None = None,
+        cwd: str | Path | None = None,
+        environment: Mapping[str, Secret] | None = None,
+        repeatable: bool = False,
+        **options: Any,
+    ) -> None:
+        """Declare a program as an agent: `app.command("report", cron("0 6 * * *"), ["python", "run_agent.py"])`.
+
+        A list is started as it is, a text by the shell, as in a crontab. Its output is the exit code, stdout and stderr;
+        another exit code than 0 is a failure. `repeatable`: it may be run again by itself after a crash in the middle.
+        Further options are those of an agent; `attempts` is 1 unless told otherwise.
+        """
+        caller = sys._getframe(1)  # noqa: SLF001 a command has no function that would tell where it is written
+        handler = read_command(
+            name,
+            command,
+            written_at=f"{caller.f_code.co_filename}:{caller.f_lineno}",
+            timeout=timeout,
+            cwd=cwd,
+            environment=environment,
+            repeatable=repeatable,
+            withheld=[key.name for key in self.encryption or () if isinstance(key, Env)],
+        )
+        triggers = tuple(trigger) if isinstance(trigger, list | tuple) else (cast("Trigger", trigger),)
+        self.agent(*triggers, name=name, **agent_options(handler, options))(handler)
+
     async def emit(
         self,
         type: str,  # noqa: A002 the field's own name
@@ -257,6 +422,28 @@ class App:
         async with self.reached() as runtime:
             receipts = await runtime.door.accept([event], agent=agent)
             return receipts[0]
+
+    async def remind(
+        self,
+        when: str | datetime,
+        text: str,
+        *,
+        to: str | None = None,
+        unless: str | None = None,
+        where: str | None = None,
+        tz: str | None = None,
+        id: str | None = None,  # noqa: A002 the field's own name
+        operator: str = "code",
+    ) -> Reminder:
+        """Have somebody reminded at a time ("in 20 minutes", "tomorrow 9am"), by a message to the channel `to`.
+
+        `unless`: not if an event of this type, and `where` CEL holds, has come by then. With an `id` of your own, asking
+        again makes no second one.
+        """
+        async with self.reached() as runtime:
+            return await runtime.reminders.make(
+                when, text, to=to, unless=unless, where=where, tz=tz, id=id, operator=operator
+            )
 
     def running(self, *, worker: bool = True, **options: Any) -> AbstractAsyncContextManager[Runtime]:
         """Run the app inside this program: `async with app.running():`."""

@@ -3,7 +3,8 @@
     data.severity >= 3 && event.source.startsWith("/shop")
 
 Names are `data` and `event.*` (id, source, type, subject, time, … and extensions). `event.time` and `event.expirytime` are
-timestamps. A missing field, a wrong type or any other error while evaluating is "no match", and the reason says so.
+timestamps. A missing field, a wrong type or any other error while evaluating is "no match", and the reason says so; `misfit` tells
+it from an answer.
 An `Expression` gives a value instead of an answer (`key="data.customer"`), and says why where it has none.
 
 The library converts every value it is handed, all the way down, so the cost grows with the payload. Therefore the expression
@@ -55,6 +56,7 @@ class Match:
 
     matched: bool
     reason: str
+    misfit: bool = False  # there was no answer: a field is missing, or of another kind
 
 
 class Condition:
@@ -81,12 +83,13 @@ class Condition:
             result = self._program.eval(data=bindings)
             answer = result.value()
         except Exception as error:  # the library's own failure must not stop intake
-            return Match(matched=False, reason=f'where "{self.expression}" failed: {error}: counts as no match')
+            reason = f'where "{self.expression}" failed: {error}: counts as no match'
+            return Match(matched=False, reason=reason, misfit=True)
         if answer is True:
             return self._true
         if answer is False:
             return self._false
-        return Match(matched=False, reason=self._explain(result, event))
+        return Match(matched=False, reason=self._explain(result, event), misfit=True)
 
     def _bindings(self, event: Event) -> dict[str, Any]:
         bindings: dict[str, Any] = {}

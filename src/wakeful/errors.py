@@ -4,7 +4,9 @@ WakefulError
 ├── ConfigError            something declared is wrong: what, where, did you mean; refused before anything runs
 ├── InvalidEvent           an event that cannot be accepted; names the field, and the index in a batch
 │   └── UnsupportedContentType   (intake/cloudevents.py) a body of a kind that carries no event
+├── InvalidTime            a time in words that is past, can be read in two ways, or is none; says what was understood
 ├── IdempotencyConflict    an Idempotency-Key that was used before, for another request
+├── TooLate                a reminder that was told or cancelled cannot be changed any more
 ├── NotFound               no run, event or agent of that name
 ├── StoreError
 │   ├── StoreUnavailable   the database is gone, full or locked: nothing is known to be stored, trying again is safe
@@ -22,6 +24,7 @@ WakefulError
     │   ├── StepTimeout    a step's own time limit ran out
     │   ├── LockTimeout    a lock was not free in time
     │   ├── LockLost       a step was committed under a lock that was let go before: nothing was written
+    │   ├── CommandFailed  a program of app.command ended with another exit code than 0, too late, or not at all
     │   └── Stuck          the run made no progress for too long, and was interrupted
     ├── Persistent         will not work again: dead at once
     │   ├── InvalidData         the event's data does not fit the handler's model
@@ -35,6 +38,7 @@ WakefulError
     │   ├── TimedOut            what a run waited for did not come in time
     │   ├── ChildFailed         a run that was called with run.call did not end well
     │   ├── UnknownChannel      run.send to a channel that nobody declared
+    │   ├── CommandInterrupted  nobody knows whether a program of app.command finished
     │   ├── InvalidState        what is stored as an agent's state does not fit its model
     │   └── StepFailed          a stored error whose own class cannot be found any more
     └── Denied             policy, or the code itself, says no: no retry, recorded as a policy outcome
@@ -78,8 +82,16 @@ class InvalidEvent(WakefulError):
         self.index = index
 
 
+class InvalidTime(WakefulError):
+    """A time in words that is past, or can be read in two ways, or not at all. Says what was understood."""
+
+
 class IdempotencyConflict(WakefulError):
     """This Idempotency-Key was used before, for a request with other content."""
+
+
+class TooLate(WakefulError):
+    """What was to be changed is over."""
 
 
 class NotFound(WakefulError):
@@ -167,6 +179,10 @@ class Stuck(Transient):
     """No step, no log line and no other sign of progress for longer than `stuck_after`: the attempt was interrupted."""
 
 
+class CommandFailed(Transient):
+    """A program of `app.command` could not be started, took too long, or ended with another exit code than 0."""
+
+
 class Persistent(Failure):
     """Trying again would fail the same way."""
 
@@ -215,6 +231,10 @@ class UnknownChannel(Persistent):
     """run.send to a channel that nobody declared."""
 
 
+class CommandInterrupted(Persistent):
+    """A program of `app.command` was under way when its process died or stopped: nobody knows whether it finished."""
+
+
 class InvalidState(Persistent):
     """What is stored as the state of an agent does not fit its model."""
 
@@ -244,7 +264,7 @@ CLASSES: tuple[tuple[tuple[type[BaseException], ...], FailureClass], ...] = (
     ((Transient,), "transient"),
     ((TimeoutError, asyncio.TimeoutError, ConnectionError, socket.gaierror, InterruptedError), "transient"),
     ((PermissionError, NotImplementedError), "persistent"),
-    ((ConfigError, InvalidEvent, IdempotencyConflict, NotFound, SchemaMismatch), "persistent"),
+    ((ConfigError, InvalidEvent, InvalidTime, IdempotencyConflict, TooLate, NotFound, SchemaMismatch), "persistent"),
 )
 
 TOO_MANY_REQUESTS = 429

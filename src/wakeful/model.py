@@ -18,6 +18,7 @@ A run's life:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
@@ -38,6 +39,7 @@ ApprovalState = Literal["open", "answered", "expired", "withdrawn"]
 CircuitState = Literal["closed", "open", "probing", "recovering"]
 Overlap = Literal["queue", "skip", "replace"]
 ScheduleState = Literal["live", "paused", "done", "removed"]
+ReminderState = Literal["pending", "paused", "telling", "told", "unneeded", "failed", "cancelled", "over"]
 OccurrenceState = Literal["expected", "fired", "missed", "coalesced", "skipped", "superseded"]
 AttemptOutcome = Literal[
     "retried", "released", "crashed", "waited", "held", "parked", "dead", "denied", "cancelled", "done"
@@ -47,6 +49,7 @@ Answer = Literal["allow", "ask", "shadow", "hold", "deny"]
 EVENT_STATES = frozenset(get_args(EventState))
 STORED_EVENT_STATES = EVENT_STATES - {"duplicate"}  # a duplicate is counted on the event that it repeats
 RUN_STATES = frozenset(get_args(RunState))
+SCHEDULE_STATES = frozenset(get_args(ScheduleState))
 FINAL_RUN_STATES: frozenset[RunState] = frozenset({"done", "dead", "denied", "cancelled"})
 CLAIMABLE_RUN_STATES: frozenset[RunState] = frozenset({"ready", "waiting"})
 
@@ -240,19 +243,36 @@ class Arrival:
 
 @dataclass(slots=True)
 class Receipt:
-    """What intake answers for one event."""
+    """What intake answers for one event. `skipped` are agents that have no run of it, because an earlier one was not over, and
+    the words for it.
+    """
 
     source: str
     id: str
     status: EventState
     runs: list[str]
     conflict: bool = False
+    skipped: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         shown: dict[str, Any] = {"source": self.source, "id": self.id, "status": self.status, "runs": self.runs}
         if self.conflict:
             shown["conflict"] = True
+        if self.skipped:
+            shown["skipped"] = self.skipped
         return shown
+
+    @classmethod
+    def from_json(cls, shown: Mapping[str, Any]) -> Receipt:
+        """As `to_json` gave it."""
+        return cls(
+            shown["source"],
+            shown["id"],
+            shown["status"],
+            shown["runs"],
+            shown.get("conflict", False),
+            shown.get("skipped", {}),
+        )
 
 
 @dataclass(slots=True)

@@ -2,9 +2,11 @@
 
 store ─ journal ─┬─ door (intake)
                  ├─ worker ─ executor ─ run
-                 ├─ scheduler ─ schedules
+                 ├─ scheduler ─ schedules ─ heartbeats
                  ├─ courier ─ channels
+                 ├─ teller and resolver (alarms)
                  ├─ membership (lease), reaper and housekeeper
+                 ├─ watcher ─ facts, ping
                  └─ reader ─ HTTP API
 """
 
@@ -18,10 +20,11 @@ from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Seque
 from typing import TYPE_CHECKING, Any
 
 import structlog
+from pydantic_core import to_json
 
 from wakeful.archive import append_to_day
 from wakeful.clock import Clock, Microseconds, SystemClock
-from wakeful.errors import StoreFull, StoreUnavailable
+from wakeful.errors import ConfigError, StoreFull, StoreUnavailable
 from wakeful.execution.circuits import Circuits
 from wakeful.execution.executor import Executor
 from wakeful.execution.housekeeping import PAUSE, Housekeeper, Retention
@@ -41,7 +44,8 @@ from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
 from wakeful.secrets import Secret
-from wakeful.settings import encryption_keys, sqlite_path, store_url
+from wakeful.settings import encryption_keys, ping_url, sqlite_path, store_url
+from wakeful.stores.alarms import ResolveAlarms
 from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready
 from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
@@ -49,9 +53,17 @@ from wakeful.stores.keyring import read_keys
 from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import Database, DatabaseStore
+from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
+from wakeful.triggers.heartbeats import Heartbeats
+from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.scheduler import Scheduler
 from wakeful.triggers.schedules import Schedules
+from wakeful.watch.facts import Facts
+from wakeful.watch.ping import Ping
+from wakeful.watch.resolving import Resolver
+from wakeful.watch.telling import Teller
+from wakeful.watch.watcher import Watcher
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -59,6 +71,11 @@ if TYPE_CHECKING:
 
 FULL_AGAIN_AFTER = 60.0
 LAST_ALARMS_TAKE_AT_MOST = 2.0
+INNER = "wakeful."
+# Whoever has just started fires what is due first, and need not raise an alarm about it.
+FIRST_LOOK_AFTER = 5.0
+# Each of the parts looks every half a minute or more often: one that is so late does not look any more.
+SILENT = 60.0
 
 
 def open_database(url: str, clock: Clock, *, encryption: Sequence[Secret] | None = None) -> Database:
@@ -74,6 +91,12 @@ def open_database(url: str, clock: Clock, *, encryption: Sequence[Secret] | None
     return PostgresBackend(url, clock, ring=ring)
 
 
+def shortest_retention(app: App) -> Microseconds | None:
+    """How long what events say is certainly kept."""
+    kept = [app.retention, *(agent.options.retention for agent in app.everything.values())]
+    return min((one for one in kept if one is not None), default=None)
+
+
 class Runtime:
     """One app at work in this process."""
 
@@ -87,8 +110,14 @@ class Runtime:
         probe: Probe | None = None,
         grace: float = 10.0,
         channels: Mapping[str, Channel] | None = None,
+        watching: bool = False,
+        watch_every: Microseconds | None = None,
+        ping: Ping | None = None,
     ) -> None:
+        """`watching`: it only watches, and does what Wakeful's own agents do; it counts as nobody who works for the app."""
         app.refuse_unknown_channels()
+        for message in app.unknown_agents():
+            raise ConfigError(message)
         clock = clock or app.clock or SystemClock()
         self.app = app
         self.clock = clock
@@ -99,6 +128,8 @@ class Runtime:
         self.reader = Reader(self.database)
         self.log = structlog.get_logger("wakeful").bind(app=app.name)
         agents = self.agents = app.everything
+        # Whoever only watches does what Wakeful itself needs done, like telling people of alarms, and nothing of the app's own.
+        here = {name: one for name, one in app.inner.items() if name.startswith(INNER)} if watching else agents
         self.door = Door(
             app.name,
             # A schedule addresses its agent itself.
@@ -114,9 +145,21 @@ class Runtime:
             on_broken_rule=self._note_broken_rule,
         )
         self.membership = Membership(
-            self.store, self.database.renewer, lease=lease, on_lost=self._lost, app=app.name, limits=limits_of(agents)
+            self.store,
+            self.database.renewer,
+            lease=lease,
+            on_lost=self._lost,
+            app=None if watching else app.name,
+            limits=limits_of(here),
         )
         self.circuits = Circuits(app.name, app.circuits, self.store, time_passes=clock.for_database() is None)
+        self.reminders = Reminders(
+            app.name,
+            self.store,
+            channels=app.channels,
+            events_kept=app.deduplication,
+            data_kept=shortest_retention(app),
+        )
         self.surroundings = Surroundings(
             app.name,
             self.store,
@@ -131,6 +174,7 @@ class Runtime:
             channels=app.channels,
             sent=self._sent,
             circuits=self.circuits,
+            reminders=self.reminders,
         )
         self.settler: WaitSettler | None = None
         if self.database.dialect == "postgres":
@@ -145,10 +189,11 @@ class Runtime:
             chance=self.surroundings.chance,
             time_for_calls=self.membership.time_for_calls,
             time_passes=clock.for_database() is None,
+            owners=self.surroundings.owners,
         )
         self.worker = Worker(
             app.name,
-            agents,
+            here,
             self.store,
             Executor(self.store, self.surroundings, from_envelope),
             lambda: self.membership.process,
@@ -169,20 +214,57 @@ class Runtime:
                 app.deduplication,
             ),
             archive=None if app.archive is None else self._archive,
-            trouble=lambda text: self.alarm(f"archive/{app.name}", text),
+            trouble=self._note_archive_trouble,
             pause=PAUSE if clock.for_database() is None else 0,
         )
         self.scheduler = Scheduler(
-            app.name, self.store, self.door.arrive, agents, alarm=self.alarm, time_passes=clock.for_database() is None
+            app.name, self.store, self.door.arrive, here, alarm=self.alarm, time_passes=clock.for_database() is None
         )
         self.schedules = Schedules(
             app.name, self.store, arrive=self.door.arrive, agents=agents, changed=self.scheduler.wake
+        )
+        self.surroundings.schedules = self.schedules
+        self.teller = Teller(
+            app.name,
+            self.store,
+            self.door.arrive,
+            channels=app.channels,
+            default=app.alarms,
+            repeat=app.alarm_repeat,
+            time_passes=clock.for_database() is None,
+        )
+        self.resolver = Resolver(
+            app.name,
+            self.store,
+            self.reader,
+            agents=agents,
+            channels=app.channels,
+            has_room=self._has_room,
+            time_passes=clock.for_database() is None,
+        )
+        self.reminders.changed = self.scheduler.wake
+        self.heartbeats = Heartbeats(
+            app.name, list(app.heartbeats.values()), self.schedules, self.store, probes=app.probes
+        )
+        self.watching = watching
+        url = app.ping or ping_url()
+        if ping is None and url is not None:
+            ping = Ping(url, where=f"app {app.name}: ping")
+        self.watcher = Watcher(
+            Facts(self.database),
+            self.store,
+            None if watching else app.name,
+            every=watch_every or app.watch_every,
+            first_after=0.0 if watching else FIRST_LOOK_AFTER,
+            ping=ping,
+            time_passes=clock.for_database() is None,
         )
         self._background: set[asyncio.Task[None]] = set()
         self._pending_alarms: dict[str, Alarm] = {}
         self._storing_alarms: asyncio.Task[None] | None = None
         self._rejoining: asyncio.Task[None] | None = None
         self._full_at: float | None = None
+        self._archive_alarmed = True  # perhaps, by a process before this one
         self.store.hear_trouble(self._note_trouble)
         self._working = False
 
@@ -192,15 +274,18 @@ class Runtime:
         """Connect to the store and no more: enough to emit and to read."""
         await self.store.open(migrate=self.database.dialect == "sqlite" if migrate is None else migrate)
 
-    async def start(self) -> None:
-        """Join the others, put back what dead processes left, and begin to work."""
+    async def start(self, *, watch: bool = True) -> None:
+        """Join the others, put back what dead processes left, and begin to work; with `watch`, look after what is expected."""
         await self.courier.open()
         self.store.hear(self.worker.hint)
         self.store.hear_deliveries(self._sent)
         self.store.hear_cancels(self.worker.look_who_is_to_stop)
         await self.membership.join()
         self._working = True
-        await self.schedules.enter(self.agents)
+        if not self.watching:
+            await self.schedules.enter(self.agents)
+            await self._enter_expectations()
+            await self.heartbeats.run_once()
         await self.reaper.run_once()
         await self.circuits.run_once()
         await self.worker.start()
@@ -213,10 +298,18 @@ class Runtime:
             self.watchdog.watch_loop()
         if self.settler is not None:
             await self.settler.start()
-        await self.housekeeper.start()
+        if not self.watching:
+            await self.housekeeper.start()
         await self.scheduler.start()
+        if self.app.heartbeats and not self.watching and self.clock.for_database() is None:  # as with the watchdog
+            await self.heartbeats.start()
+        if watch and self.clock.for_database() is None:
+            await self.watcher.start()
         await self._note_agents_not_loaded()
         await self._note_channels_not_declared()
+        await self.teller.start()
+        await self.resolver.start()
+        self.store.hear_alarms(self.teller.wake)
         self._hear_others()
         if hasattr(self.database, "listen"):
             await self.database.listen()
@@ -229,7 +322,11 @@ class Runtime:
         if self._working:
             self._working = False
             self.worker.claim_nothing_more()
+            await self.watcher.stop()
+            await self.heartbeats.stop()
             await self.scheduler.stop()
+            await self.teller.stop()
+            await self.resolver.stop()
             await self.housekeeper.stop()
             await self.reaper.stop()
             await self.circuits.stop()
@@ -257,7 +354,11 @@ class Runtime:
         """
         self._working = False
         self.store.journal.die()
+        await self.watcher.stop()
+        await self.heartbeats.stop()
         await self.scheduler.stop()
+        await self.teller.stop()
+        await self.resolver.stop()
         await self.housekeeper.stop()
         await self.reaper.stop()
         await self.circuits.stop()
@@ -274,14 +375,39 @@ class Runtime:
     async def drain(self) -> None:
         """Work and deliver until nothing is due and nothing runs (`wakeful once`)."""
         while True:
+            told = self.teller.told
             await self.scheduler.tick()
             self.worker.look()
             await self.worker.settled()
             # What was delivered may have made work: a channel can lead back in. And runs that were parked may come back, or
             # one that is over may let the next occurrence go.
             delivered, back = await self.courier.drain(), await self.circuits.tick()
-            if not delivered and not back and not await self.scheduler.tick():
+            moved = await self.scheduler.tick()
+            await self.teller.tick()  # or the one that is woken by whoever raises an alarm: then that has made work too
+            if not delivered and not back and not moved and told == self.teller.told:
                 return
+
+    async def _enter_expectations(self) -> None:
+        """Store what the app expects, where that is not what is stored."""
+        declared = []
+        for one in self.app.expectations.values():
+            agent = None if one.agent is None else self.agents[one.agent]
+            owner = one.owner or (None if agent is None else agent.options.owner)
+            definition = to_json(one.definition()).decode()
+            declared.append(DeclaredExpectation(one.name, one.kind, definition, one.agent, owner))
+        rows = await self.database.fetch("expectations_of_app", self.app.name)
+        if {(one.name, one.definition, one.agent, one.owner) for one in declared} != {tuple(row[:4]) for row in rows}:
+            await self.store.keep_expectations(KeepExpectations(self.app.name, declared))
+
+    def silent_parts(self) -> dict[str, float]:
+        """Which parts of this process have not looked for long, and for how many seconds."""
+        parts = {
+            "worker": self.worker.silent_for,
+            "scheduler": self.scheduler.silent_for,
+            "teller": self.teller.silent_for,
+            "reaper": self.reaper.silent_for,
+        }
+        return {part: since for part, since in parts.items() if self._working and since > SILENT}
 
     # hearing
 
@@ -303,6 +429,7 @@ class Runtime:
             self.courier.wake()
             self.circuits.wake()
             self.scheduler.wake()
+            self.teller.wake()
             self.worker.look_who_is_to_stop()
         if ready.app == self.app.name and not ready.agents:
             self.reaper.wake()
@@ -352,6 +479,7 @@ class Runtime:
                     f"agent/{self.app.name}/{agent}",
                     f"{count} run(s) wait for agent {agent}, which app {self.app.name} does not have here: "
                     "was it renamed or removed? Give it its name back, or run a worker that has it",
+                    agent=agent,
                 )
 
     async def _note_channels_not_declared(self) -> None:
@@ -366,6 +494,10 @@ class Runtime:
                     f"--channel {channel} --state pending` lists them",
                 )
 
+    def _note_archive_trouble(self, text: str) -> None:
+        self._archive_alarmed = True
+        self.alarm(f"archive/{self.app.name}", text)
+
     def _note_trouble(self, error: StoreUnavailable) -> None:
         """A full disk needs a person. Every transaction is refused then; the alarm is raised at first and now and then."""
         now = time.monotonic()
@@ -373,10 +505,16 @@ class Runtime:
             self._full_at = now
             self.alarm(f"full/{self.app.name}", str(error))
 
-    def alarm(self, key: str, text: str) -> None:
+    def _has_room(self) -> bool:
+        """Has the disk not been full for a while?"""
+        return self._full_at is None or time.monotonic() - self._full_at > FULL_AGAIN_AFTER
+
+    def alarm(
+        self, key: str, text: str, *, agent: str | None = None, owner: str | None = None, loud: bool = False
+    ) -> None:
         """Open or refresh an alarm and say it in the log. If the store is gone it is stored once that is back."""
         self.log.error("alarm", key=key, text=text)
-        self._pending_alarms[key] = Alarm(self.app.name, key, text)
+        self._pending_alarms[key] = Alarm(self.app.name, key, text, agent, owner, loud)
         if self._storing_alarms is None or self._storing_alarms.done():
             self._storing_alarms = self._in_background(self._store_alarms())
 
@@ -398,6 +536,9 @@ class Runtime:
         runs = [run for run in found if run is not None]
         if folder is not None and runs:
             await asyncio.to_thread(append_to_day, folder, runs, await self.reader.time())
+            if self._archive_alarmed:
+                await self.store.resolve_alarms(ResolveAlarms([f"archive/{self.app.name}"]))
+                self._archive_alarmed = False
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

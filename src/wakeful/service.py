@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
@@ -30,6 +32,7 @@ class Service(ABC):
         self.log: FilteringBoundLogger = structlog.get_logger("wakeful").bind(part=self.name)
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
+        self._due: float | None = None  # when it should have looked, or looked to the end; None: it rests until woken
 
     @abstractmethod
     async def run_once(self) -> float | None:
@@ -37,6 +40,7 @@ class Service(ABC):
 
     async def start(self) -> None:
         if self._task is None:
+            self._due = time.monotonic()
             self._task = asyncio.create_task(self._loop(), name=f"wakeful {self.name}")
 
     async def stop(self) -> None:
@@ -46,6 +50,15 @@ class Service(ABC):
             await asyncio.wait([task])
             if not task.cancelled() and (error := task.exception()) is not None:
                 self.log.error("ended by itself", error=repr(error))
+
+    @property
+    def silent_for(self) -> float:
+        """How many seconds ago it should have looked and did not, or could not. Zero while it rests, or is not to work."""
+        if self._task is None:
+            return 0.0
+        if self._task.done():
+            return math.inf
+        return 0.0 if self._due is None else max(0.0, time.monotonic() - self._due)
 
     def wake(self) -> None:
         """Cut the present rest short."""
@@ -64,8 +77,11 @@ class Service(ABC):
     async def _loop(self) -> None:
         while True:
             self._woken.clear()
+            if self._due is None:
+                self._due = time.monotonic()
             try:
                 rest = await self.run_once()
+                self._due = None if rest is None else time.monotonic() + rest
             except StoreUnavailable as error:
                 self.log.warning("the store is unavailable; trying again", error=str(error), again_in=AFTER_AN_ERROR)
                 rest = AFTER_AN_ERROR

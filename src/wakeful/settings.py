@@ -23,6 +23,11 @@ def token(environment: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environment is None else environment).get("WAKEFUL_TOKEN") or None
 
 
+def ping_url(environment: Mapping[str, str] | None = None) -> str | None:
+    """The URL that hears from whoever watches, from WAKEFUL_PING."""
+    return (os.environ if environment is None else environment).get("WAKEFUL_PING") or None
+
+
 def encryption_keys(environment: Mapping[str, str] | None = None) -> str | None:
     """The keys that payloads are encrypted with, from WAKEFUL_ENCRYPTION_KEYS."""
     return (os.environ if environment is None else environment).get("WAKEFUL_ENCRYPTION_KEYS") or None

@@ -1,4 +1,4 @@
-"""why: the whole story of an event, a run or a delivery, in plain sentences, including "did nothing, because".
+"""why: the whole story of an event, a run, a delivery, a schedule or a reminder, in plain sentences, including "did nothing, because".
 
 Works on what a reader gives, the same objects that the HTTP API shows; so the story can never know more than they do.
 """
@@ -10,14 +10,19 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Protocol
 
+from pydantic_core import to_json
+
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
 from wakeful.model import FINAL_RUN_STATES
+from wakeful.why_beats import tell_beat
+from wakeful.why_schedule import tell_occurrence, why_schedule
 
 Shown = dict[str, Any]
 
 SHOWN_MESSAGE = 300
 SHOWN_MESSAGES = 3
+SHOWN_VALUE = 60
 DID = {
     "replay": "replayed it",
     "again": "had it done again",
@@ -39,6 +44,7 @@ class Source(Protocol):
     async def run(self, identifier: str, /) -> Shown | None: ...
     async def event(self, identifier: str, /) -> Shown | None: ...
     async def delivery(self, identifier: str, /) -> Shown | None: ...
+    async def reminder(self, identifier: str, /) -> Shown | None: ...
     async def removed_run(self, identifier: str, /) -> Shown | None: ...
     async def later_runs(self, root: str, /) -> list[Shown]: ...
     async def states(self, agent: str | None = None, /) -> list[Shown]: ...
@@ -48,33 +54,49 @@ class Source(Protocol):
     async def pauses(self) -> list[Shown]: ...
     async def limits(self, app: str, agent: str, /) -> Shown: ...
     async def alarms(self, *, state: str | None = None) -> Shown: ...
+    async def expectations(self) -> list[Shown]: ...
     async def time(self) -> Microseconds: ...
+    async def schedule(self, name: str, app: str | None = None, /) -> Shown | None: ...
+    async def occurrence(self, event: Shown, /) -> Shown | None: ...
+    async def living_agents(self, app: str, /) -> set[str]: ...
 
 
 async def why(reader: Source, identifier: str) -> Shown | None:
-    """What became of an event (by its id or key), a run or a delivery (by its id or the beginning of it), and what can be done.
+    """What became of an event (by its id or key), a run or a delivery (by its id or the beginning of it) or a schedule (by its
+    name), and what can be done.
 
     `{"subject": {"kind", "id"}, "event": …, "admissions": […], "runs": […], "story": [sentences]}`, or None.
     """
     event, run = await find(reader, identifier)
+    alive = [
+        process for process in await reader.processes() if process["state"] == "alive" and process["lease_left"] > 0
+    ]
+    if event is None or (run is not None and run["id"] != identifier):
+        # A whole name goes before the beginning of an id.
+        told_schedule = await why_schedule(reader, identifier, alive)
+        if told_schedule is not None:
+            return told_schedule
     if event is None:
-        return await why_delivery(reader, identifier) or await why_removed(reader, identifier)
+        from wakeful.why_reminder import why_reminder  # which tells the rest by this function
+
+        for tell in (why_delivery, why_reminder, why_removed, why_expected):
+            if (told := await tell(reader, identifier)) is not None:
+                return told
+        return None
     if run is not None:
         runs = [run]
     else:
         ids = [admission["run"] for admission in event["admissions"] if admission["run"] is not None]
         runs = [found for one in ids if (found := await reader.run(one)) is not None]
     present = await reader.time()
-    alive = [
-        process for process in await reader.processes() if process["state"] == "alive" and process["lease_left"] > 0
-    ]
-    story = tell_event(event)
+    story = [*tell_event(event), *await tell_occurrence(reader, event)]
     of_agent = {one["agent"]: one for one in runs}
     for admission in event["admissions"]:
         told = of_agent.get(admission["agent"])
         if told is not None:
             turn = await whose_turn(reader, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
+            story += tell_telling(told)
             story += await tell_limits(reader, told, present)
             story += tell_expired(told, present)
             story += await tell_stuck(reader, told)
@@ -113,6 +135,32 @@ async def why_removed(reader: Source, identifier: str) -> Shown | None:
     admissions = [one for one in event["admissions"] if one["agent"] == known["agent"]]
     subject = {"kind": "run", "id": identifier}
     return {"subject": subject, "event": event, "admissions": admissions, "runs": [], "story": story}
+
+
+async def why_expected(reader: Source, name: str) -> Shown | None:
+    """What is expected under this name, and how it stands."""
+    found = [one for one in await reader.expectations() if one["name"] == name]
+    if not found:
+        return None
+    story = [sentence for one in found for sentence in tell_expected(one)]
+    subject = {"kind": "expectation", "id": name}
+    return {"subject": subject, "event": None, "admissions": [], "runs": [], "story": story}
+
+
+def tell_expected(one: Shown) -> list[str]:
+    what = "Schedule" if one["kind"] == "schedule" else "Expectation"
+    told = [f"{what} {one['name']} of app {one['app']}: {one['what']}."]
+    match one["state"]:
+        case "absent":
+            told.append(f"It is not met: {one['reason']}.")
+        case "excused":
+            told.append(f"Nothing is expected of it now: {one['reason']}.")
+        case state:
+            told.append(f"It is {state}: {one['reason']}.")
+    told.append("It was never met." if one["met_at"] is None else f"It was last met at {at(one['met_at'])}.")
+    if one["due_at"] is not None:
+        told.append(f"Somebody hears of it if that is not so by {at(one['due_at'])}.")
+    return told
 
 
 def tell_removed(run: str, agent: str) -> str:
@@ -185,6 +233,16 @@ async def tell_circuit(reader: Source, run: Shown) -> list[str]:
         case _:
             back = f"{number(circuit['parked'], 'parked run')} come back a few at a time"
             return [f"Circuit {name} recovers since {since}: {back}, the next ones at {at(circuit['next_at'])}."]
+
+
+def tell_telling(run: Shown) -> list[str]:
+    """What a run of Wakeful's own made of a reminder."""
+    if run["agent"] != "wakeful.remind":
+        return []
+    name, output = run["event"]["source"].rpartition("/")[2], run["output"]
+    if isinstance(output, dict) and output.get("told") is False:
+        return [f"It told nobody, because reminder {name} was not needed any more: {output['because']}."]
+    return [f"It is there to tell reminder {name}: `wakeful reminders show {name}` has all of its story."]
 
 
 async def whose_turn(reader: Source, run: Shown) -> str | None:
@@ -529,6 +587,7 @@ def tell_output(run: Shown) -> list[str]:
         verb = "waits" if len(staged) == 1 else "wait"
         until = "for its release" if run["state"] == "held" else "to be done"
         told.append(f"{number(len(staged), 'staged effect')} of it {verb} {until}: {listed(staged)}.")
+    told += tell_beat(run)
     told += tell_messages(own(run, "deliveries"))
     if (run["outcome"] or {}).get("silent_by_choice"):
         told.append("It returned nothing, so there was nothing to deliver: it is silent by choice.")
@@ -699,7 +758,8 @@ def tell_stopping(run: Shown, present: Microseconds, alive: list[Shown]) -> list
 
 def tell_waits(run: Shown, present: Microseconds) -> list[str]:
     """What it waits for: since when, until when, and who can bring it."""
-    return [tell_wait(step, run["children"], present) for step in run["steps"] if step["state"] == "waiting"]
+    waits = [step for step in run["steps"] if step["state"] == "waiting"]
+    return [sentence for step in waits for sentence in (tell_wait(step, run["children"], present), *tell_misfit(step))]
 
 
 def tell_wait(step: Shown, children: list[Shown], present: Microseconds) -> str:
@@ -709,7 +769,7 @@ def tell_wait(step: Shown, children: list[Shown], present: Microseconds) -> str:
     if "event" in awaited:
         event = awaited["event"]
         about = f" about {event['subject']}" if event["subject"] else ""
-        where = f" where {event['where']}" if event["where"] else ""
+        where = under(event)
         option = f" --subject {event['subject']}" if event["subject"] else ""
         return (
             f"{since} waits for an event {event['type']}{about}{where}, until {at(step['due_at'])} at the latest, {left}; "
@@ -729,6 +789,28 @@ def tell_wait(step: Shown, children: list[Shown], present: Microseconds) -> str:
             "shows what is expected."
         )
     return f"{since} sleeps, until {at(step['due_at'])}, {left}. It goes on by itself then."
+
+
+def tell_misfit(step: Shown) -> list[str]:
+    """An event that may have been the one."""
+    misfit = step["waits_for"].get("misfit")
+    if misfit is None:
+        return []
+    came = f"Event {misfit['event']} came, but it could not be told whether that is the one, which counts as no: "
+    ask = "let the condition ask first whether a field is there: has(data.field) && …"
+    return [f"{came}{misfit['reason']}. If it was meant, emit it as it should be, under a new id; if not, {ask}"]
+
+
+def under(event: Shown) -> str:
+    """The condition under which an event is waited for, and what it names besides the event."""
+    values = ", ".join(f"{name} = {in_short(value)}" for name, value in (event.get("values") or {}).items())
+    where = f" where {event['where']}" if event["where"] else ""
+    return where + (f" ({values})" if values else "")
+
+
+def in_short(value: Any) -> str:
+    text = to_json(value).decode()
+    return text if len(text) <= SHOWN_VALUE else text[:SHOWN_VALUE] + "…"
 
 
 def tell_turn(run: Shown, turn: str) -> str:

@@ -192,6 +192,8 @@ async def second(context: Run) -> None:
         await context.sleep("1s")
         await context.sleep("1h")
         await context.ask("sure?")
+    await context.wait_for("paid", timeot="1h")
+    await context.emit("paid", tenant="x")
 """
 LINES = {
     17: "agent first: run.call('secnd'): there is no such agent. Did you mean \"second\"?",
@@ -204,6 +206,7 @@ LINES = {
     28: "agent first: run.now inside run.transaction",
     38: "agent second: run.sleep inside run.lock: a run that waits is put away",
     39: "agent second: run.ask inside run.lock",
+    40: 'agent second: run.wait_for: unknown option "timeot". Did you mean "timeout"?',
     35: "agent second: run.call('first') goes round in a circle: first → second → first.",
 }
 
@@ -250,6 +253,8 @@ async def first(run: Run, data: dict) -> None:
     await run.sleep(90)
     await run.wait_for("paid", where="data.amount >= values.least", values={"least": 3}, timeout=None)
     await run.wait_for(data["type"], where=data["where"])
+    await run.wait_for("paid", **data)
+    await run.step(sleep, timeot=1)
     await other(data, run=run)
     other(*data, run)
 

@@ -8,6 +8,16 @@ from types import SimpleNamespace
 import apsw
 import pytest
 
+SKIPPING = """
+from wakeful import App, Run, on
+
+app = App("desk")
+
+
+@app.agent(on("go"), overlap="skip")
+async def nightly(run: Run) -> None: ...
+"""
+
 
 def operations(folder):
     connection = apsw.Connection(str(folder / "wakeful.db"))
@@ -41,6 +51,19 @@ def test_an_event_for_nobody(wakeful, tickets):
     result = wakeful("emit", "app.py", "ticket.craeted", "--id", "1")
     assert result.out == "unmatched 1\n"
     assert 'Did you mean "ticket.created"?' in result.err
+
+
+def test_an_event_that_came_too_soon(wakeful, folder):
+    """An earlier run is not over, and the agent wants no second one."""
+    (folder / "app.py").write_text(SKIPPING)
+    first = wakeful("emit", "app.py", "go", "--id", "1", "--json").json["events"][0]
+    assert "skipped" not in first
+    result = wakeful("emit", "app.py", "go", "--id", "2")
+    assert result.out == "accepted 2\n"
+    words = f'overlap="skip": run {first["runs"][0]} was not over'
+    assert result.err == f"wakeful: skipped by agent nightly: {words}\n"
+    (event,) = wakeful("emit", "app.py", "go", "--id", "3", "--json").json["events"]
+    assert event["skipped"] == {"nightly": words}
 
 
 def test_all_attributes(wakeful, tickets):

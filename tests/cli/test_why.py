@@ -76,6 +76,9 @@ class Fake:
         sent = [one for run in self._runs.values() for one in run["deliveries"]]
         return next((one for one in sent if one["id"] == identifier), None)
 
+    async def reminder(self, identifier, /):
+        return None
+
     async def removed_run(self, identifier, /):
         return None
 
@@ -87,6 +90,9 @@ class Fake:
 
     async def locks_of(self, run, /):
         return {"held": [], "waited_for": []}
+
+    async def expectations(self):
+        return []
 
     async def circuits(self):
         return []
@@ -105,6 +111,15 @@ class Fake:
 
     async def time(self):
         return NOON
+
+    async def schedule(self, name, app=None, /):
+        return None
+
+    async def occurrence(self, event, /):
+        return None
+
+    async def living_agents(self, app, /):
+        return set()
 
 
 async def story(one_event, *runs, identifier="e1", **more):

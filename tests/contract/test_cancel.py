@@ -116,6 +116,29 @@ class TestAfterACancel:
         with pytest.raises(ClaimLost):
             await member.finish(claim)
 
+    async def test_one_attempt_is_meant_and_another_is_left_alone(self, member: Member, store_url: str):
+        first = await claimed(member)
+        await member.leave(first)
+        second = await member.claim_one()
+        with pytest.raises(ClaimLost):
+            await member.store.cancel(CancelRun(first.id, "on_stuck", claim=first))
+        assert (await state_of(member.store, first.id))["cancel"] is None
+        assert await count(store_url, "wakeful_remedy") == 0
+        cancelled = await member.store.cancel(CancelRun(second.id, "on_stuck", claim=second))
+        assert cancelled is not None
+        assert cancelled.now == "running"
+        again = await member.store.cancel(CancelRun(second.id, "on_stuck", claim=second))
+        assert again is not None, "as after a COMMIT whose answer was lost"
+
+    async def test_an_attempt_whose_process_is_buried_cancels_nothing(
+        self, member: Member, stores: OpenStore, store_url: str
+    ):
+        claim = await claimed(member)
+        await (await join(await stores(store_url))).bury(member)
+        with pytest.raises(ClaimLost):
+            await member.store.cancel(CancelRun(claim.id, "on_stuck", claim=claim))
+        assert (await state_of(member.store, claim.id))["cancel"] is None
+
     async def test_its_process_is_told_which_runs_are_to_stop(self, member: Member):
         await accept(member.store, an_arrival("a"), an_arrival("b"))
         first, _ = await member.claim()

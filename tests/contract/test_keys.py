@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
 import pytest
 
-from support.locks import waiting_for_a_lock
+from support.locks import held_open, waiting_for_a_lock
 from support.stores import APP, Member, OpenStore, accept, an_arrival, count, join, query, state_of
 from wakeful.clock import SECOND
 from wakeful.model import WENT_WELL, Arrival, Flow, Outcome, run_id
 from wakeful.stores.base import AcceptEvents, CancelRun, FinishCancelled, FinishRun
-from wakeful.stores.journal import whole
 from wakeful.stores.store import DatabaseStore
 
 ORDERED = Flow("k")
@@ -31,18 +28,6 @@ def arrival(identifier: str, flow: Flow = ORDERED) -> Arrival:
 
 def run_of(identifier: str) -> str:
     return run_id(APP, "agent", "/test", identifier)
-
-
-@asynccontextmanager
-async def held_open(store: DatabaseStore, url: str, *requests: Any) -> AsyncIterator[list[Any]]:
-    """These requests, carried out and not committed until the block ends."""
-    database: Any = store.database
-    connection = await asyncpg.connect(url)
-    try:
-        async with connection.transaction():
-            yield await database.drive(connection, lambda now: whole(now, list(requests), notifies=False))
-    finally:
-        await connection.close()
 
 
 async def due(store: DatabaseStore, url: str) -> list[str]:

@@ -18,6 +18,7 @@ from crash.children.plan import Plan
 from wakeful.settings import sqlite_path
 from wakeful.testing import children
 from wakeful.testing.children import KILLED, Child, a_few_at_once
+from wakeful.testing.places import emptying
 
 TESTS = Path(__file__).parents[1]
 WAITING_FOR_A_LOCK = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
@@ -109,9 +110,12 @@ class Place:
             return query_sqlite(Path(copies) / path.name, sql)
 
     async def _query_postgres(self, sql: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in await (await self._connected()).fetch(sql)]
+
+    async def _connected(self) -> asyncpg.Connection[Any]:
         if self._connection is None or self._connection.is_closed():
             self._connection = await asyncpg.connect(self.url)
-        return [tuple(row) for row in await self._connection.fetch(sql)]
+        return self._connection
 
     @contextlib.asynccontextmanager
     async def no_steps_can_be_stored(self) -> AsyncIterator[None]:
@@ -137,9 +141,8 @@ class Place:
     async def leave(self) -> None:
         """A case is over, and went well: its database may be used for another one."""
         if self.dialect == "postgres":
-            tables = await self.query("select tablename from pg_tables where schemaname = 'public'")
-            names = ", ".join(name for (name,) in tables if name != "wakeful_migration")
-            await self.query(f"truncate {names} restart identity")
+            connection = await self._connected()
+            await connection.execute(await emptying(connection))
             await self.disconnect()
         self._on_leave()
 

@@ -181,7 +181,7 @@ class TestMisbehaviour:
             assert (await go(runtime))["state"] == "denied"
 
     async def test_the_runs_of_a_failing_agent_do_not_disturb_another(self, app: App):
-        @app.agent(on("bad"), attempts=1)
+        @app.agent(on("bad"), attempts=1, pause_after=None)
         async def bad(run: Run) -> None:
             raise RuntimeError("always")
 

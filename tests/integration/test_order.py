@@ -285,6 +285,7 @@ async def test_while_one_is_not_over_others_are_skipped(app: App):
         second = await app.emit("go", id="2")
         assert second.status == "accepted"
         assert second.runs == []
+        assert second.skipped == {"one": f'overlap="skip": run {first.runs[0]} was not over'}
         story = " ".join((await runtime.reader.why("2") or {})["story"])
         assert f'overlap="skip": run {first.runs[0]} was not over' in story
         opened.set()

@@ -235,7 +235,7 @@ class TestPersistent:
         assert run["reason"] == "will fail the same way again"
 
     async def test_it_is_alarmed_once_per_kind_of_failure(self, app: App):
-        @app.agent(on("go"))
+        @app.agent(on("go"), alarm_after=None)
         async def agent(run: Run) -> None:
             number = run.event.data
             raise Persistent(f"order {number} has no address" if number < 5 else f"order {number} was paid twice")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic_core import to_json
 from starlette.testclient import TestClient
 
 from wakeful.api.app import create_api
 from wakeful.api.security import ApiSettings
 from wakeful.app import App
+from wakeful.clock import VirtualClock, to_datetime
+from wakeful.errors import TooLate
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
+from wakeful.stores.alarms import AlarmChanged, ChangeAlarm
 from wakeful.stores.base import (
     AnswerApproval,
     Answered,
@@ -31,7 +36,13 @@ from wakeful.stores.base import (
     SettleEffect,
     StoredEvent,
 )
+from wakeful.stores.reading_schedules import change_summary, moment_summary, occurrence_summary, schedule_summary
+from wakeful.stores.timing import StoredSchedule
+from wakeful.triggers.cron import cron
 from wakeful.triggers.on import on
+from wakeful.triggers.reminders import Reminder, read_when, refuse_condition
+from wakeful.triggers.schedule import Schedule
+from wakeful.triggers.zones import zone_named
 
 RUN = {
     "id": "abc",
@@ -138,6 +149,19 @@ APPROVAL = {
     "due_at": "1970-01-01T01:00:01Z",
     "answered_at": None,
 }
+EXPECTATION = {
+    "app": "shop",
+    "name": "nightly backup",
+    "kind": "by",
+    "what": 'check-in "nightly backup" by 03:00 UTC',
+    "agent": None,
+    "owner": None,
+    "state": "absent",
+    "absence": "not-fired",
+    "reason": "no check-in by 1970-01-01T03:00:00Z, and there never was one",
+    "met_at": None,
+    "due_at": None,
+}
 CIRCUIT = {
     "app": "shop",
     "name": "stripe",
@@ -152,6 +176,40 @@ CIRCUIT = {
     "parked": 7,
 }
 CURSOR = "page-2"
+HOUR = 3_600_000_000
+MORNING = StoredSchedule(
+    *(1, "shop", "morning", "review", "runtime", "live", 2),
+    definition=to_json(cron("0 8 * * *", tz="Europe/London").definition()).decode(),
+    data="7",
+    owner=None,
+    next_at=7 * HOUR,
+    due_at=7 * HOUR,
+    queued=None,
+    done_until=-17 * HOUR,
+    waits_for=None,
+    last_at=-17 * HOUR,
+    last_run="abc",
+    fired_at=-17 * HOUR + 1_000_000,
+    created_at=0,
+    changed_at=0,
+    changed_by="ada",
+)
+LEDGER = [(1, "fired", None, -17 * HOUR, -17 * HOUR, 1, 2, "abc", -17 * HOUR + 1_000_000, 0, "done")]
+
+
+def a_schedule(name: str = "morning") -> dict[str, Any]:
+    """As the reader shows it."""
+    return schedule_summary(replace(MORNING, name=name), "done", LEDGER)
+
+
+def schedule_detail(name: str) -> dict[str, Any]:
+    change = (2, "edit", "ada", None, MORNING.definition, 0)
+    return a_schedule(name) | {
+        "data": 7,
+        "occurrences": [occurrence_summary(row) for row in LEDGER],
+        "changes": [change_summary(change)],
+        "alarms": [],
+    }
 
 
 class FakeDoor:
@@ -168,6 +226,49 @@ class FakeDoor:
         self.events += events
         self.idempotency = idempotency
         return [Receipt(event.source, event.id, "accepted", [f"run-{event.id}"]) for event in events]
+
+
+ALARM: dict[str, Any] = {
+    "key": "dead/desk/review/3f2a91",
+    "app": "desk",
+    "state": "open",
+    "text": "a dead letter",
+    "count": 1,
+    "opened_at": "2026-01-01T00:00:00Z",
+    "last_at": "2026-01-01T00:00:00Z",
+    "agent": "review",
+    "owner": "platform",
+    "incident": 1,
+    "loud": False,
+    "told": 1,
+    "told_at": "2026-01-01T00:00:00Z",
+    "tell_at": None,
+    "acknowledged_at": None,
+    "acknowledged_by": None,
+    "note": None,
+    "muted_until": None,
+    "resolved_at": None,
+}
+
+REMINDER = {
+    "id": "r-abcdef",
+    "app": "shop",
+    "state": "pending",
+    "text": "call the bank",
+    "to": "log",
+    "unless": None,
+    "where": None,
+    "due_at": "2026-01-01T09:00:00Z",
+    "zone": "UTC",
+    "made_at": "2026-01-01T00:00:00Z",
+    "made_by": "ada",
+    "changed_at": "2026-01-01T00:00:00Z",
+    "changed_by": "ada",
+    "told_at": None,
+    "late": None,
+    "run": None,
+    "reason": None,
+}
 
 
 class FakeReader:
@@ -223,6 +324,14 @@ class FakeReader:
         self._ask(identifier=identifier)
         return APPROVAL if identifier == "app" else None
 
+    async def reminders(self, *, app=None, state=None, limit=50, after=None) -> dict[str, Any]:
+        self._ask(app=app, state=state, limit=limit, after=after)
+        return {"reminders": [REMINDER], "next": CURSOR}
+
+    async def reminder(self, identifier: str) -> dict[str, Any] | None:
+        self._ask(identifier=identifier)
+        return {**REMINDER, "history": []} if identifier == "r-abcdef" else None
+
     async def dead(self, *, agent=None) -> list[dict[str, Any]]:
         self._ask(agent=agent)
         return self.letters if agent in (None, "review") else []
@@ -251,8 +360,32 @@ class FakeReader:
         both = [STATE, {**STATE, "app": "desk"}]
         return both if agent in (None, "counter") else []
 
+    async def expectations(self) -> list[dict[str, Any]]:
+        return [EXPECTATION, {**EXPECTATION, "app": "desk"}]
+
+    async def checkins_expected(self) -> list[tuple[str, str]]:
+        return [("shop", "nightly backup"), ("desk", "other")]
+
     async def circuits(self) -> list[dict[str, Any]]:
         return [CIRCUIT, {**CIRCUIT, "app": "desk"}]
+
+    async def schedules(self, *, app=None, agent=None, state=None, whole=False, limit=50, after=None) -> dict[str, Any]:
+        self._ask(app=app, agent=agent, state=state, whole=whole, limit=limit, after=after)
+        return {"schedules": [a_schedule()], "next": CURSOR}
+
+    async def schedule(self, name: str, app=None, /) -> dict[str, Any] | None:
+        """All but one that is called so."""
+        self._ask(name=name, app=app)
+        return None if name == "nothing" else schedule_detail(name)
+
+    async def schedule_instants(self, name: str, app=None, count: int = 5, /) -> dict[str, Any] | None:
+        self._ask(name=name, app=app, count=count)
+        shown = {one: a_schedule(name)[one] for one in ("app", "name", "state", "rule", "zone")}
+        instant = moment_summary(7 * HOUR, "Europe/London") | {"due_at": "1970-01-01T07:00:00Z"}
+        return None if name == "nothing" else {**shown, "next": [instant]}
+
+    async def loaded_last(self, app: str, /) -> set[str]:
+        return {"review", "counter"}
 
     async def events_to_feed(self, agent, prefix, /, *, app, since, until, after, most, whole) -> list[StoredEvent]:
         envelope = '{"source": "/shop", "id": "1", "type": "order.created"}' if whole else None
@@ -266,6 +399,10 @@ class FakeReader:
     async def alarms(self, *, state=None) -> dict[str, Any]:
         self._ask(state=state)
         return {"alarms": []}
+
+    async def alarm(self, key: str) -> dict[str, Any] | None:
+        self._ask(key=key)
+        return {**ALARM, "key": key, "changes": []} if key == ALARM["key"] else None
 
     async def health(self) -> dict[str, Any]:
         self._ask()
@@ -285,6 +422,7 @@ class FakeStore:
         self.changed: list[ChangeState] = []
         self.answered: list[AnswerApproval] = []
         self.paused: list[ChangePause] = []
+        self.alarmed: list[ChangeAlarm] = []
         self.cancelled: list[CancelRun] = []
         self.forked: list[ForkRun] = []
 
@@ -343,8 +481,53 @@ class FakeStore:
         by = self.answered[0].operator
         return Answered(request.id, "abc", first=len(self.answered) == 1, state="answered", answered_by=by)
 
+    async def change_alarm(self, request: ChangeAlarm) -> AlarmChanged | None:
+        self.alarmed.append(request)
+        return AlarmChanged("desk", "open", "acknowledged") if request.key == ALARM["key"] else None
+
     async def record_operation(self, request: RecordOperation) -> None:
         self.operations.append(request)
+
+
+class FakeSchedules:
+    """Knows one that was made at run time, one of code and a reminder, and keeps what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, dict[str, Any]]] = []
+        self.error: Exception | None = None
+        code = replace(MORNING, name="nightly", origin="code")
+        self.stored = {"morning": MORNING, "nightly": code, "r-1": replace(MORNING, name="r-1", origin="reminder")}
+
+    async def all(self) -> list[StoredSchedule]:
+        return list(self.stored.values())
+
+    async def find(self, name: str, /) -> StoredSchedule | None:
+        return self.stored.get(name)
+
+    async def _changed(self, verb: str, name: str, **given: Any) -> StoredSchedule:
+        if self.error is not None:
+            raise self.error
+        self.asked.append((verb, name, given))
+        return MORNING
+
+    async def add(self, name: str, schedule: Schedule, agent: str, /, **given: Any) -> StoredSchedule:
+        return await self._changed("add", name, schedule=schedule, agent=agent, **given)
+
+    async def edit(self, name: str, schedule: Schedule | None, /, **given: Any) -> StoredSchedule:
+        return await self._changed("edit", name, schedule=schedule, **given)
+
+    async def pause(self, name: str, /, **given: Any) -> StoredSchedule:
+        return await self._changed("pause", name, **given)
+
+    async def resume(self, name: str, /, **given: Any) -> StoredSchedule:
+        return await self._changed("resume", name, **given)
+
+    async def remove(self, name: str, /, **given: Any) -> StoredSchedule:
+        return await self._changed("remove", name, **given)
+
+    async def fire(self, name: str, /, **given: Any) -> Receipt:
+        await self._changed("fire", name, **given)
+        return Receipt("/shop/schedules/morning", "by-hand-1970-01-01T00:00:00Z", "accepted", ["run-1"])
 
 
 class Count(BaseModel):
@@ -367,6 +550,35 @@ def a_shop() -> App:
     return app
 
 
+class FakeReminders:
+    """Reads times and refuses what cannot be meant as the real ones do; all of its reminders are one."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+
+    async def make(self, when, text, *, to=None, unless=None, where=None, tz=None, id=None, operator) -> Reminder:  # noqa: A002
+        refuse_condition(unless, where)
+        self.asked.append(("make", when, text, to, unless, where, tz, id, operator))
+        return self._reminder(when, tz, text=text)
+
+    async def move(self, name, when, *, tz=None, operator, note=None) -> Reminder:
+        self.asked.append(("move", name, when, tz, operator, note))
+        return self._reminder(when, tz)
+
+    async def cancel(self, name, *, operator, note=None) -> Reminder:
+        self.asked.append(("cancel", name, operator, note))
+        if len(self.asked) > 1 and self.asked[-2][0] == "cancel":
+            message = f"reminder {name} cannot be cancelled: ada cancelled it"
+            raise TooLate(message)
+        return self._reminder("in 1 hour", None)
+
+    @staticmethod
+    def _reminder(when: str, tz: str | None, text: str = "call the bank") -> Reminder:
+        zone = zone_named(tz, where="reminder")
+        moment = read_when(when, now=VirtualClock().now(), zone=zone)
+        return Reminder("r-abcdef", "shop", text, "log", to_datetime(moment).astimezone(zone))
+
+
 class Api:
     """The API over the fakes, with a client."""
 
@@ -374,7 +586,20 @@ class Api:
         self.door = FakeDoor()
         self.reader = FakeReader()
         self.store = FakeStore()
-        self.app = create_api(self.door, self.reader, self.store, Declared(a_shop()), settings=settings, **options)
+        self.schedules = FakeSchedules()
+        self.silent: dict[str, float] = {}
+        options.setdefault("silent", lambda: self.silent)
+        self.reminders = FakeReminders()
+        self.app = create_api(
+            self.door,
+            self.reader,
+            self.store,
+            Declared(a_shop()),
+            schedules=self.schedules,
+            reminders=self.reminders,
+            settings=settings,
+            **options,
+        )
         self.client = TestClient(self.app, base_url="http://localhost:8400", raise_server_exceptions=False)
 
 

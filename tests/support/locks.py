@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import asyncpg
+
+from wakeful.stores.journal import whole
+from wakeful.stores.store import DatabaseStore
 
 PATIENCE = 20.0
 WAITING = """
@@ -20,5 +26,17 @@ async def waiting_for_a_lock(url: str, *, like: str = "%", sessions: int = 1) ->
         async with asyncio.timeout(PATIENCE):
             while await connection.fetchval(WAITING, like) < sessions:
                 pass
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def held_open(store: DatabaseStore, url: str, *requests: Any) -> AsyncIterator[list[Any]]:
+    """These requests, carried out and not committed until the block ends."""
+    database: Any = store.database
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction():
+            yield await database.drive(connection, lambda now: whole(now, list(requests), notifies=False))
     finally:
         await connection.close()

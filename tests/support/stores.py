@@ -20,6 +20,7 @@ import apsw
 import asyncpg
 import pytest
 
+from support.databases import Databases
 from wakeful.clock import Clock, Duration, VirtualClock, duration, from_datetime
 from wakeful.intake.cloudevents import content_digest, to_envelope
 from wakeful.model import (
@@ -52,7 +53,6 @@ from wakeful.stores.base import (
     SaveSteps,
 )
 from wakeful.stores.journal import Probe
-from wakeful.stores.postgres import PostgresBackend
 from wakeful.stores.reading import Reader
 from wakeful.stores.store import DatabaseStore
 from wakeful.testing.postgres_server import PostgresServer
@@ -65,19 +65,8 @@ OpenStore = Callable[..., Awaitable[DatabaseStore]]
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres_server: PostgresServer) -> str:
-    """A database with the schema and nothing else, to be copied."""
-
-    async def make() -> str:
-        name = await postgres_server.create_database()
-        backend = PostgresBackend(postgres_server.dsn(name), VirtualClock())
-        try:
-            await backend.migrate()
-        finally:
-            await backend.close()
-        return name
-
-    return asyncio.run(make())
+def databases(postgres_server: PostgresServer) -> Databases:
+    return Databases(postgres_server)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
@@ -93,11 +82,11 @@ def store_url(dialect: str, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def postgres_url(postgres_server: PostgresServer, postgres_template: str) -> Iterator[str]:
+def postgres_url(postgres_server: PostgresServer, databases: Databases) -> Iterator[str]:
     """For tests of what only PostgreSQL has."""
-    database = asyncio.run(postgres_server.create_database(template=postgres_template))
+    database = asyncio.run(databases.take())
     yield postgres_server.dsn(database)
-    asyncio.run(postgres_server.drop_database(database))
+    asyncio.run(databases.give_back(database))
 
 
 @pytest.fixture
@@ -318,7 +307,8 @@ async def count(url: str, table: str) -> int:
 
 
 def emptied(url: str, tables: Sequence[str]) -> str:
-    """One statement, or one transaction, that empties tables: each commit by itself would wait for the disk."""
+    """One transaction that empties tables: each commit by itself would wait for the disk, and TRUNCATE for many files."""
+    deletes = [f"delete from wakeful_{table}" for table in tables]
     if sqlite_path(url) is None:
-        return "truncate " + ", ".join(f"wakeful_{table}" for table in tables)
-    return "; ".join(["begin", *(f"delete from wakeful_{table}" for table in tables), "commit"])
+        return f"do $$ begin {'; '.join(deletes)}; end $$"
+    return "; ".join(["begin", *deletes, "commit"])

@@ -85,7 +85,7 @@ def test_false_is_no_match_with_the_expression_as_the_reason():
     ],
 )
 def test_a_missing_field_is_no_match_and_is_named(expression, data, reason):
-    assert match(expression, data) == Match(matched=False, reason=reason)
+    assert match(expression, data) == Match(matched=False, reason=reason, misfit=True)
 
 
 @pytest.mark.parametrize(

@@ -14,17 +14,20 @@ from starlette.routing import BaseRoute
 
 from wakeful.api.alarms import alarm_routes
 from wakeful.api.approvals import approval_routes
+from wakeful.api.checkins import checkin_routes
 from wakeful.api.circuits import circuit_routes
 from wakeful.api.deliveries import delivery_routes
 from wakeful.api.effects import effect_routes
 from wakeful.api.events import event_routes
-from wakeful.api.health import health_routes
+from wakeful.api.health import Silent, health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.pauses import pause_routes
-from wakeful.api.ports import Agents, Door, Reader, Store
+from wakeful.api.ports import Agents, Door, Reader, Reminders, Scheduling, Store
 from wakeful.api.problem import HANDLED, answer_with_problem
 from wakeful.api.redo import redo_routes
+from wakeful.api.reminders import reminder_routes
 from wakeful.api.runs import run_routes
+from wakeful.api.schedules import schedule_routes
 from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.api.states import state_routes
 from wakeful.api.stopping import stopping_routes
@@ -36,10 +39,15 @@ def create_api(
     store: Store,
     agents: Agents,
     *,
+    schedules: Scheduling,
+    reminders: Reminders | None = None,
     settings: ApiSettings | None = None,
     extra_routes: Sequence[BaseRoute] = (),
+    silent: Silent = dict,
 ) -> Starlette:
-    """The API over a door, a reader and a store. `extra_routes` (webhooks, metrics, the console) come after its own."""
+    """The API over a door, a reader and a store; `reminders` makes and changes those. `extra_routes` (webhooks, metrics, the
+    console) come after its own; `silent` says which parts of the process have not looked for long.
+    """
     settings = settings or ApiSettings()
     refuse_open_binding(settings)
     routes: list[BaseRoute] = [
@@ -52,10 +60,13 @@ def create_api(
         *pause_routes(reader, store, agents, settings),
         *redo_routes(reader, store, agents, settings),
         *stopping_routes(reader, store, agents, settings),
+        *checkin_routes(door, reader, agents, settings.body_limit),
+        *schedule_routes(reader, schedules, agents, settings),
+        *([] if reminders is None else reminder_routes(reader, reminders, settings)),
         *circuit_routes(reader),
-        *alarm_routes(reader),
+        *alarm_routes(reader, store, settings),
         *openapi_routes(),
-        *health_routes(reader),
+        *health_routes(reader, silent=silent),
         *extra_routes,
     ]
     app = Starlette(

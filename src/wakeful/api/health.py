@@ -1,12 +1,15 @@
 """Is it alive, and is it ready?
 
-/healthz answers as long as the process can: whoever restarts processes asks here. /readyz asks the store and its schema:
-whoever sends traffic asks here. A server whose database is gone is alive and not ready; restarting it would not help.
+/healthz answers as long as the process can: whoever restarts processes asks here. /readyz asks the store and its schema, and
+whether what runs in the background still looks: whoever sends traffic asks here, and whoever must hear that nobody works. A
+server whose database is gone is alive and not ready; restarting it would not help.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -20,7 +23,11 @@ from wakeful.errors import SchemaMismatch, StoreUnavailable
 READY_WITHIN = 5.0
 
 
-def health_routes(reader: Reader, ready_within: float = READY_WITHIN) -> list[Route]:
+# Parts of the process that have not looked for long, and for how many seconds.
+Silent = Callable[[], Mapping[str, float]]
+
+
+def health_routes(reader: Reader, ready_within: float = READY_WITHIN, silent: Silent = dict) -> list[Route]:
     async def alive(_: Request) -> Response:
         return JsonResponse({"status": "alive"})
 
@@ -33,9 +40,17 @@ def health_routes(reader: Reader, ready_within: float = READY_WITHIN) -> list[Ro
         except (StoreUnavailable, TimeoutError):
             # Asked without a token, so the reason, which may name the database, goes to the log only.
             return _not_ready({"store": {"ok": False, "detail": "the store does not answer"}})
+        if quiet := silent():
+            return _not_ready(
+                {**parts, **{part: {"ok": False, "detail": silence(since)} for part, since in quiet.items()}}
+            )
         return JsonResponse({"status": "ready", "parts": parts})
 
     return [Route("/healthz", alive, name="healthz"), Route("/readyz", ready, name="readyz")]
+
+
+def silence(since: float) -> str:
+    return "has ended" if math.isinf(since) else f"has not looked for {since:.0f} seconds"
 
 
 def _not_ready(parts: dict[str, Any]) -> Response:

@@ -9,13 +9,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.alarms import ALARM_STATES
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
+from wakeful.api.openapi_alarms import alarm_paths, alarm_schemas
 from wakeful.api.openapi_approvals import approval_paths, approval_schemas
+from wakeful.api.openapi_checkins import checkin_paths, checkin_schemas
 from wakeful.api.openapi_circuits import circuit_paths, circuit_schemas
 from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
+from wakeful.api.openapi_reminders import reminder_paths, reminder_schemas
+from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
 from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
 from wakeful.api.problem import MEDIA_TYPE
 from wakeful.api.reply import JsonResponse
@@ -138,7 +141,7 @@ def _paths() -> Json:
         "/v1/why": {
             "get": {
                 "operationId": "why_by_query",
-                "summary": "The whole story of an event, a run or a delivery, by an id that no path can carry",
+                "summary": "The whole story of an event, a run, a delivery or a schedule, by an id that no path can carry",
                 "parameters": [
                     {
                         **query("id", {"type": "string", "minLength": 1}, "Id of an event, a run or a delivery"),
@@ -151,26 +154,21 @@ def _paths() -> Json:
                 },
             }
         },
-        "/v1/why/{identifier}": one("why", "The whole story of an event, a run or a delivery", "identifier", "Story"),
+        "/v1/why/{identifier}": one(
+            "why", "The whole story of an event, a run, a delivery, a schedule or a reminder", "identifier", "Story"
+        ),
         **effect_paths(),
         **approval_paths(),
         **delivery_paths(),
         **state_paths(),
         **pause_paths(),
+        **checkin_paths(),
+        **schedule_paths(),
         **circuit_paths(),
         **redo_paths(),
+        **reminder_paths(),
         **stopping_paths(),
-        "/v1/alarms": {
-            "get": {
-                "operationId": "list_alarms",
-                "summary": "List alarms",
-                "parameters": [query("state", one_of(ALARM_STATES), "Only alarms in this state")],
-                "responses": {
-                    "200": answer("The alarms", listing("alarms", {"type": "object"})),
-                    **problems("400", "401", "421", "503"),
-                },
-            }
-        },
+        **alarm_paths(),
         "/v1/openapi.json": {
             "get": {
                 "operationId": "openapi",
@@ -269,6 +267,11 @@ def _schemas() -> Json:
         "status": one_of(EVENT_STATES),
         "runs": {"type": "array", "items": {"type": "string"}},
         "conflict": {"const": True, "description": "There when the same event was seen before with other content"},
+        "skipped": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "Agents without a run of it, because an earlier one was not over, and why",
+        },
     }
     problem: Json = {
         "type": {"type": "string"},
@@ -284,10 +287,14 @@ def _schemas() -> Json:
         "Receipts": listing("events", object_of(receipt, "source", "id", "status", "runs")),
         **redo_schemas(),
         **pause_schemas(),
+        **reminder_schemas(),
         **stopping_schemas(),
         **output_schemas(),
         **approval_schemas(),
+        **checkin_schemas(),
+        **schedule_schemas(),
         **circuit_schemas(),
+        **alarm_schemas(),
         "StoredEvent": reference,
         "Run": object_of(run, *run),
         "RunDetail": object_of(run | detail, *run, *detail),
@@ -304,7 +311,7 @@ def _responses() -> Json:
         "401": "The token is missing or wrong",
         "403": "This server has no token, and changing things needs one",
         "404": "There is nothing of that name",
-        "409": "It is not in a state for that, or another answer stands",
+        "409": "It is not in a state for that, belongs to code, or another answer stands",
         "413": "The body is over the limit; it was not read to the end",
         "415": "This Content-Type carries no event",
         "421": "The Host header names another server",

@@ -20,11 +20,11 @@ def read_parameters(query: QueryParams, known: Iterable[str]) -> Mapping[str, st
     given: dict[str, str] = {}
     for name, value in query.multi_items():
         if name not in names:
-            raise _refusal(f'there is no parameter "{_shown(name)}".{did_you_mean(name, names)}', _shown(name))
+            raise bad_parameter(f'there is no parameter "{_shown(name)}".{did_you_mean(name, names)}', _shown(name))
         if name in given:
-            raise _refusal(f"{name} is given twice: give it once", name)
+            raise bad_parameter(f"{name} is given twice: give it once", name)
         if not is_plain(value):
-            raise _refusal(f"{name} holds a NUL character or is longer than {TEXT_LIMIT:,} characters", name)
+            raise bad_parameter(f"{name} holds a NUL character or is longer than {TEXT_LIMIT:,} characters", name)
         if value:
             given[name] = value
     return given
@@ -35,7 +35,7 @@ def read_limit(given: Mapping[str, str]) -> int:
     if text is None:
         return LIMIT_DEFAULT
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= LIMIT_LARGEST):
-        raise _refusal(f'limit is "{_shown(text)}": give a number from 1 to {LIMIT_LARGEST}', "limit")
+        raise bad_parameter(f'limit is "{_shown(text)}": give a number from 1 to {LIMIT_LARGEST}', "limit")
     return int(text)
 
 
@@ -43,12 +43,12 @@ def read_state(given: Mapping[str, str], states: Iterable[str]) -> str | None:
     state = given.get("state")
     names = tuple(states)
     if state is not None and state not in names:
-        raise _refusal(f'there is no state "{_shown(state)}".{did_you_mean(state, names)}', "state")
+        raise bad_parameter(f'there is no state "{_shown(state)}".{did_you_mean(state, names)}', "state")
     return state
 
 
 def bad_cursor() -> Problem:
-    return _refusal('after is not a cursor of this listing: give the "next" of an earlier answer', "after")
+    return bad_parameter('after is not a cursor of this listing: give the "next" of an earlier answer', "after")
 
 
 def is_plain(text: str) -> bool:
@@ -60,5 +60,5 @@ def _shown(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text[:80])
 
 
-def _refusal(detail: str, field: str) -> Problem:
+def bad_parameter(detail: str, field: str) -> Problem:
     return Problem(400, detail, kind="bad-parameter", title="A parameter is wrong", field=field)

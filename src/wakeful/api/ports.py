@@ -11,8 +11,23 @@ from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.model import Decision, Event, Flow, Receipt
-from wakeful.operations import answering, cancelling, feeding, forking, keeping, pausing, redelivery, redo
+from wakeful.operations import (
+    alarms,
+    answering,
+    cancelling,
+    checking_in,
+    feeding,
+    forking,
+    keeping,
+    pausing,
+    redelivery,
+    redo,
+    scheduling,
+)
 from wakeful.stores.base import StoredEvent
+from wakeful.stores.timing import StoredSchedule
+from wakeful.triggers.reminders import Reminder
+from wakeful.triggers.schedule import Schedule
 
 Shown = dict[str, Any]
 
@@ -29,7 +44,17 @@ class Door(Protocol):
         ...
 
 
-class Reader(redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading, answering.Reading, Protocol):
+class Reader(
+    redo.Reading,
+    redelivery.Reading,
+    feeding.Reading,
+    pausing.Reading,
+    answering.Reading,
+    alarms.Reading,
+    checking_in.Reading,
+    scheduling.Reading,
+    Protocol,
+):
     """What is stored, as JSON-ready objects.
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
@@ -67,7 +92,7 @@ class Reader(redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading,
         ...
 
     async def why(self, identifier: str, /) -> Shown | None:
-        """The whole story of an event, a run or a delivery, or None."""
+        """The whole story of an event, a run, a delivery or a schedule, or None."""
         ...
 
     async def effects(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> Shown:
@@ -88,6 +113,16 @@ class Reader(redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading,
         """One delivery by its id or the beginnings of its two parts, or None."""
         ...
 
+    async def reminders(
+        self, *, app: str | None = None, state: Any = None, limit: int = 50, after: str | None = None
+    ) -> Shown:
+        """`{"reminders": [...], "next": cursor or None}`, newest first."""
+        ...
+
+    async def reminder(self, identifier: str, /) -> Shown | None:
+        """One reminder by its id or the beginning of it, or None."""
+        ...
+
     async def states(self, agent: str | None = None, /) -> list[Shown]:
         """What agents keep from run to run."""
         ...
@@ -96,12 +131,33 @@ class Reader(redo.Reading, redelivery.Reading, feeding.Reading, pausing.Reading,
         """Dependencies that are, or were, down."""
         ...
 
-    async def time(self) -> Microseconds:
-        """The store's own time."""
+    async def expectations(self) -> list[Shown]:
+        """What should happen by when, and how it stands."""
         ...
 
-    async def alarms(self, *, state: str | None = None) -> Shown:
-        """`{"alarms": [...]}`"""
+    async def schedules(
+        self,
+        *,
+        app: str | None = None,
+        agent: str | None = None,
+        state: str | None = None,
+        whole: bool = False,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Shown:
+        """`{"schedules": [...], "next": cursor or None}`, by app and name; `whole`: reminders and removed ones too."""
+        ...
+
+    async def schedule(self, name: str, app: str | None = None, /) -> Shown | None:
+        """One schedule with its ledger, its changes and its alarms, or None."""
+        ...
+
+    async def schedule_instants(self, name: str, app: str | None = None, count: int = 5, /) -> Shown | None:
+        """The next instants of a schedule, or None."""
+        ...
+
+    async def time(self) -> Microseconds:
+        """The store's own time."""
         ...
 
     async def health(self) -> Shown:
@@ -119,9 +175,57 @@ class Store(
     forking.Forking,
     pausing.Pausing,
     answering.Answering,
+    alarms.Alarming,
     Protocol,
 ):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
+
+
+class Scheduling(Protocol):
+    """The schedules of the server's app. Raises ConfigError for what cannot be done."""
+
+    async def all(self) -> list[StoredSchedule]: ...
+
+    async def find(self, name: str, /) -> StoredSchedule | None: ...
+
+    async def add(
+        self, name: str, schedule: Schedule, agent: str, /, *, data: Any, operator: str, note: str | None
+    ) -> StoredSchedule: ...
+
+    async def edit(
+        self, name: str, schedule: Schedule | None, /, *, agent: str | None, data: Any, operator: str, note: str | None
+    ) -> StoredSchedule: ...
+
+    async def pause(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...
+
+    async def resume(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...
+
+    async def remove(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...
+
+    async def fire(self, name: str, /, *, operator: str, note: str | None) -> Receipt: ...
+
+
+class Reminders(Protocol):
+    """Makes, moves and cancels reminders. InvalidTime, ConfigError, NotFound or TooLate say why not."""
+
+    async def make(
+        self,
+        when: str,
+        text: str,
+        *,
+        to: str | None = None,
+        unless: str | None = None,
+        where: str | None = None,
+        tz: str | None = None,
+        id: str | None = None,  # noqa: A002 the field's own name
+        operator: str,
+    ) -> Reminder: ...
+
+    async def move(
+        self, name: str, when: str, *, tz: str | None = None, operator: str, note: str | None = None
+    ) -> Reminder: ...
+
+    async def cancel(self, name: str, *, operator: str, note: str | None = None) -> Reminder: ...
 
 
 class Agents(Protocol):
@@ -134,6 +238,10 @@ class Agents(Protocol):
 
     def refuse_unknown(self, agent: str, /) -> None:
         """Raises NotFound for an agent that the app does not have."""
+        ...
+
+    def written_at(self, agent: str, /) -> str | None:
+        """Where in the code an agent is; None if it has none of that name."""
         ...
 
     def refuse_misfit(self, agent: str, data: Any, /) -> bool:

@@ -34,7 +34,7 @@ def run_routes(reader: Reader) -> list[Route]:
 
     async def why(request: Request) -> Response:
         identifier = request.path_params["identifier"]
-        return found(await reader.why(identifier) if is_plain(identifier) else None, "event, run or delivery")
+        return found(await reader.why(identifier) if is_plain(identifier) else None, "event, run, delivery or reminder")
 
     async def why_by_query(request: Request) -> Response:
         identifier = read_parameters(request.query_params, ("id",)).get("id")
@@ -42,7 +42,7 @@ def run_routes(reader: Reader) -> list[Route]:
             raise Problem(
                 400, "id is missing: give the id of an event, a run or a delivery", kind="bad-parameter", field="id"
             )
-        return found(await reader.why(identifier), "event, run or delivery")
+        return found(await reader.why(identifier), "event, run, delivery or reminder")
 
     return [
         Route("/v1/runs", listing, name="runs"),

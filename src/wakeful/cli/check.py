@@ -35,9 +35,16 @@ def execute(arguments: argparse.Namespace) -> int:
         app = load_app(arguments.app)
     except ConfigError as error:
         problems.append(str(error))
-    problems += [] if app is None else [*app.unknown_channels(), *handler_problems(app)]
+    problems += (
+        []
+        if app is None
+        else [*app.unknown_channels(), *app.unknown_agents(), *handler_problems(app), *schedule_problems(app)]
+    )
+    heartbeats, unreadable = ([], []) if app is None else read_heartbeats(app)
+    problems += unreadable
     problems += [problem for problem in (store_problem(arguments, app), host_problem(arguments.host)) if problem]
-    found = report(arguments, app, problems)
+    found = {**report(arguments, app, problems), "heartbeats": heartbeats}
+    found["notes"] += [f"{one['file']} has no checks: it does nothing" for one in heartbeats if not one["checks"]]
     if arguments.json:
         print_json(found)
     else:
@@ -53,10 +60,70 @@ def report(arguments: argparse.Namespace, app: App | None, problems: list[str]) 
         "app": None if app is None else app.name,
         "store": shown_store(chosen_store(arguments, app)),
         "agents": [] if app is None else [agent.describe() for agent in app.agents.values()],
+        "schedules": [] if app is None else schedules_of(app),
         "channels": [] if app is None else [{"name": name, **one.describe()} for name, one in app.channels.items()],
         "problems": problems,
         "notes": [] if app is None else notes(app),
     }
+
+
+def schedules_of(app: App) -> list[dict[str, Any]]:
+    """What wakes agents by time, with the next instant, by this machine's clock."""
+    from wakeful.clock import SystemClock
+    from wakeful.stores.reading_schedules import moment_summary, zone_of
+    from wakeful.triggers.schedules import code_schedules
+
+    try:
+        declared = code_schedules(app.everything)
+    except ConfigError:
+        return []  # told as a problem
+    present = SystemClock().now()
+    shown = []
+    for name, (agent, schedule, _) in declared.items():
+        instant = schedule.rule.next(present)
+        upcoming = None if instant is None else moment_summary(instant, zone_of(schedule))
+        rule = schedule.describe()
+        shown.append({"name": name, "agent": agent, "rule": rule, "zone": zone_of(schedule), "next": upcoming})
+    return shown
+
+
+def schedule_problems(app: App) -> list[str]:
+    """Two of one name."""
+    from wakeful.triggers.schedules import code_schedules
+
+    try:
+        code_schedules(app.everything)
+    except ConfigError as error:
+        return [str(error)]
+    return []
+
+
+def in_the_past(app: App) -> list[str]:
+    return [
+        f"schedule {one['name']} of agent {one['agent']}: {one['rule']} lies in the past: it fires no more"
+        for one in schedules_of(app)
+        if one["next"] is None
+    ]
+
+
+def read_heartbeats(app: App) -> tuple[list[dict[str, Any]], list[str]]:
+    """What stands in the files of heartbeats, and what is wrong with them."""
+    found, problems = [], []
+    for one in app.heartbeats.values():
+        try:
+            file = one.understood(one.path.read_bytes(), app.probes)
+        except OSError as error:
+            problems.append(f"heartbeat {one.name}: {one.path} cannot be read: {error.strerror}")
+            continue
+        except ConfigError as error:
+            problems.append(f"heartbeat {one.name}: {error}")
+            continue
+        checks = [
+            {"name": f"{one.name}/{section.name}", "every": section.schedule.describe(), "session": section.session}
+            for section in file.sections
+        ]
+        found.append({"name": one.name, "file": str(one.path), "deliver": one.deliver, "checks": checks})
+    return found, problems
 
 
 def handler_problems(app: App) -> list[str]:
@@ -101,7 +168,7 @@ def notes(app: App) -> list[str]:
     """What is allowed, and still may not be meant. Secrets are among it: those of where it runs need not be here."""
     if not app.agents:
         return [f'app {app.name} has no agents: declare one with @app.agent(on("type"))', *missing(app)]
-    return [*missing(app), *without_trigger(app)]
+    return [*missing(app), *without_trigger(app), *in_the_past(app)]
 
 
 def missing(app: App) -> list[str]:
@@ -139,13 +206,38 @@ def show(found: dict[str, Any]) -> None:
             print_table(
                 out, ("agent", "wakes on", "owner", "attempts", "version", "written at"), rows, flexible="wakes on"
             )
+        show_schedules(out, found)
         show_output(out, found)
+        rows = [
+            [plain(check["name"]), plain(check["every"]), plain(check["session"]), plain(one["deliver"])]
+            for one in found["heartbeats"]
+            for check in one["checks"]
+        ]
+        if rows:
+            print_table(out, ("check", "runs", "session", "delivers to"), rows, flexible="runs")
         for note in found["notes"]:
             out.print(Text(f"note: {note}", style="yellow"))
         if not found["problems"]:
             out.print(Text("no problems", style="green"))
     for problem in found["problems"]:
         say(plain(problem))
+
+
+def show_schedules(out: Console, found: dict[str, Any]) -> None:
+    """What wakes when, and by whose clock."""
+    from wakeful.cli.schedule_views import wall
+
+    rows: list[list[Cell]] = [
+        [
+            plain(one["name"]),
+            plain(one["agent"]),
+            plain(one["rule"]),
+            "never" if one["next"] is None else f"{wall(one['next'])} ({one['next']['at']})",
+        ]
+        for one in found["schedules"]
+    ]
+    if rows:
+        print_table(out, ("schedule", "agent", "rule", "next"), rows, flexible="rule")
 
 
 def show_output(out: Console, found: dict[str, Any]) -> None:

@@ -31,6 +31,7 @@ Verdict = Literal["good", "look", "broken"]
 MARKS: dict[Verdict, tuple[str, str]] = {"good": ("✓", "green"), "look": ("!", "yellow"), "broken": ("✗", "red")}
 
 TOLERATED_SKEW = 1 * SECOND
+LATE_TO_FIRE = 60 * SECOND
 LEAST_FREE = 100 * 1024 * 1024
 MANY = 100  # questions that are counted
 LITTLE_FREE = 1024 * 1024 * 1024
@@ -185,6 +186,7 @@ async def store(url: str) -> list[Finding]:
             findings += await server(url)
         findings.append(await clock(reader, local=database.dialect == "sqlite"))
         findings += await processes(reader)
+        findings += await schedules(reader)
         findings += await outbox(reader)
         findings += await people(reader)
     except EncryptionKeyMissing as error:
@@ -262,6 +264,32 @@ async def processes(reader: Reader) -> list[Finding]:
     if late:
         text = f"{len(late)} ended without a word; their runs wait to be taken back"
         found.append(Finding("leases", "look", text, "any worker that starts takes them back"))
+    return found
+
+
+async def schedules(reader: Reader) -> list[Finding]:
+    """What wakes by time, and whether somebody is there to fire it."""
+    found = []
+    present = await reader.time()
+    for one in await reader.of_schedules.live():
+        behind = one["next"] is not None and present - one["next"] > LATE_TO_FIRE
+        when = "none is due any more"
+        if one["next"] is not None:
+            when = (
+                f"the first has been due for {readable(present - one['next'])}"
+                if behind
+                else f"the next in {readable(one['next'] - present)}"
+                if one["next"] > present
+                else "the next is due now"
+            )
+        found.append(
+            Finding(
+                "schedules",
+                "look" if behind else "good",
+                f"{number(one['count'], 'schedule')} of app {one['app']}, {when}",
+                "is a worker alive that has its agent? `wakeful schedules` lists them" if behind else None,
+            )
+        )
     return found
 
 

@@ -124,6 +124,8 @@ def _show(arguments: argparse.Namespace, answer: dict[str, Any], _reason: str | 
     runs = answer["runs"]
     became = f" → run {', '.join(run[:SHOWN_OF_AN_ID] for run in runs)}" if runs else ""
     print(f"{answer['status']} {plain(answer['id'])}{became}")
+    for agent, reason in answer.get("skipped", {}).items():
+        say(f"skipped by agent {plain(agent)}: {plain(reason)}")
     if answer.get("conflict"):
         say(f"this id was used before with other content: the first one stands, see `wakeful why {answer['id']}`")
 
@@ -153,12 +155,12 @@ def _post(arguments: argparse.Namespace) -> int:
         message = f"cannot reach {address} ({error}): does `wakeful serve` run there? Sending it again with --id {event.id} is safe"
         raise StoreUnavailable(message) from None
     if response.status_code != 202:
-        raise WakefulError(_refusal(address, response.status_code, response.text))
+        raise WakefulError(refusal(address, response.status_code, response.text))
     _show(arguments, response.json()["events"][0])
     return 0
 
 
-def _refusal(address: str, status: int, body: str) -> str:
+def refusal(address: str, status: int, body: str) -> str:
     from pydantic_core import from_json
 
     try:

@@ -1,9 +1,9 @@
-"""Listings: runs, events, alarms. `--json` prints the objects of the HTTP API."""
+"""Listings: runs, events. `--json` prints the objects of the HTTP API."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any, get_args
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -11,7 +11,7 @@ from rich.text import Text
 from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_limit, add_store, one_of
 from wakeful.cli.opening import chosen_store, read
 from wakeful.cli.terminal import Cell, ago, is_piped, now, plain, print_json, print_table, short, state, terminal, took
-from wakeful.model import RUN_STATES, STORED_EVENT_STATES, AlarmState
+from wakeful.model import RUN_STATES, STORED_EVENT_STATES
 from wakeful.stores.reading import LONGEST_PAGE, Reader
 from wakeful.values import arguments_of
 
@@ -186,42 +186,6 @@ def show_events(arguments: argparse.Namespace) -> int:
 
 
 events_command = Command(declare_events, show_events, "wakeful why EVENT tells what became of one of them.")
-
-
-# alarms
-
-
-def declare_alarms(parser: Parser) -> None:
-    known = get_args(AlarmState)
-    parser.add_argument("--state", metavar="STATE", type=one_of(known, what="state"), help=", ".join(known))
-    add_limit(parser)
-    add_json(parser)
-    add_store(parser)
-
-
-def show_alarms(arguments: argparse.Namespace) -> int:
-    answer = read(chosen_store(arguments), lambda reader: reader.alarms(state=arguments.state))
-    answer["alarms"] = answer["alarms"][: arguments.limit]
-    if arguments.json:
-        print_json(answer)
-        return 0
-    if not answer["alarms"]:
-        print("no alarms" + (f" in state {arguments.state}" if arguments.state else ""))
-        return 0
-    out, present = terminal(), now()
-    for alarm in answer["alarms"]:
-        head = Text.assemble(
-            state(alarm["state"]),
-            "  ",
-            (plain(alarm["key"]), "bold"),
-            f"  {alarm['count']}×, last {ago(alarm['last_at'], present)}, first {ago(alarm['opened_at'], present)}",
-        )
-        out.print(head)
-        out.print(Text(f"  {plain(alarm['text'])}"), soft_wrap=is_piped(out))
-    return 0
-
-
-alarms_command = Command(declare_alarms, show_alarms)
 
 
 # what they share

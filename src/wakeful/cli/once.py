@@ -35,8 +35,9 @@ async def _once(app: App, arguments: argparse.Namespace, stopping: Stopping) -> 
     try:
         await runtime.open()
         before, sent_before = await runtime.reader.counts(), await runtime.reader.delivery_counts()
-        await runtime.start()
+        await runtime.start(watch=False)
         await first_of(runtime.drain(), stopping.asked.wait())
+        await runtime.watcher.once()
         await stop_politely(runtime, stopping, arguments.grace)
         after, sent_after = await runtime.reader.counts(), await runtime.reader.delivery_counts()
     finally:

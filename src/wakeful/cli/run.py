@@ -103,7 +103,7 @@ async def _wait(
 ) -> int:
     here = arguments.here or not workers
     if here:
-        await runtime.start()
+        await runtime.start(watch=False)
     elif not arguments.json:
         say(
             f"waiting for run {identifier[:SHOWN_OF_AN_ID]} (workers alive: {workers}; --here would run it in this process)"

@@ -48,6 +48,18 @@ STYLES = {
     "recovering": "yellow",
     "acknowledged": "yellow",
     "resolved": "green",
+    "live": "green",
+    "paused": "yellow",
+    "removed": "dim",
+    "fired": "green",
+    "missed": "red",
+    "coalesced": "cyan",
+    "superseded": "dim",
+    "telling": "cyan",
+    "unneeded": "dim",
+    "quiet": "dim",
+    "told": "green",
+    "unchanged": "dim",
 }
 
 

@@ -31,6 +31,7 @@ from wakeful.clock import SECOND, readable
 from wakeful.errors import NotFound
 from wakeful.stores.reading import SHORTEST_PREFIX
 from wakeful.values import arguments_of
+from wakeful.why import under
 
 Shown = dict[str, Any]
 
@@ -118,10 +119,19 @@ class Drawing:
         ]
         if run["finished_at"] is not None:
             parts.append(f" in {took(run['started_at'], run['finished_at'])}")
+        if run["scheduled"] is not None:
+            parts.append((f"  {self._scheduled(run['scheduled'])}", "dim"))
         counts = [f"attempt {run['attempts']}"] if run["attempts"] > 1 else []
         counts += [f"{run['crashes']} crashed"] if run["crashes"] else []
         parts += [(f"  {', '.join(counts)}", "dim")] if counts else []
         return Text.assemble(*parts)
+
+    @staticmethod
+    def _scheduled(scheduled: Shown) -> str:
+        late = "" if scheduled["late"] is None else f", started {readable(round(scheduled['late'] * SECOND))} after it"
+        many = scheduled["instants"]
+        covers = f", for {many} instants since {clock_time(scheduled['covers_from'])}" if many != 1 else ""
+        return plain(f"scheduled for {clock_time(scheduled['for'])} by {scheduled['schedule']}{late}{covers}")
 
     def _event(self, tree: Tree, event: Shown, created: str, parent: str | None) -> None:
         when = f"  {clock_time(created)}, {ago(created, self._present)}"
@@ -209,6 +219,9 @@ class Drawing:
         branch = tree.add(Text.assemble(("step ", "dim"), called, "  ", state(step["state"]), (end, "dim")))
         if step["waits_for"] is not None and (words := waits_for(step["waits_for"])):
             branch.add(Text(self._fit(plain(words), 8)))
+        if (misfit := (step["waits_for"] or {}).get("misfit")) is not None:
+            told = f"could not tell of event {misfit['event']}: {misfit['reason']}"
+            branch.add(Text(self._fit(plain(told), 8), style="yellow"))
         if step["state"] == "done" and step["result"] is not None:
             branch.add(Text.assemble(("→ ", "dim"), self._value(step["result"], 10)))
         earlier = step["failures"] if step["state"] == "done" else step["failures"][:-1]
@@ -285,7 +298,7 @@ def waits_for(awaited: Shown) -> str:
     if "event" in awaited:
         event = awaited["event"]
         about = f" about {event['subject']}" if event["subject"] else ""
-        return f"for event {event['type']}{about}" + (f" where {event['where']}" if event["where"] else "")
+        return f"for event {event['type']}{about}{under(event)}"
     return ""
 
 

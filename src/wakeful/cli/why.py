@@ -1,4 +1,4 @@
-"""why: the whole story of an event, a run or a delivery."""
+"""why: the whole story of an event, a run, a delivery, a schedule or a reminder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from wakeful.errors import NotFound
 
 def declare(parser: Parser) -> None:
     parser.add_argument(
-        "identifier", metavar="ID", help="an event's id or key, or a run's or delivery's id or the beginning of it"
+        "identifier",
+        metavar="ID",
+        help="an event's id or key, a run's, delivery's or reminder's id or the beginning of it, a schedule's name, or what is expected",
     )
     add_json(parser)
     add_store(parser)
@@ -24,8 +26,9 @@ def execute(arguments: argparse.Namespace) -> int:
     answer = read(chosen_store(arguments), lambda reader: reader.why(arguments.identifier))
     if answer is None:
         message = (
-            f'there is no event, run or delivery "{plain(arguments.identifier)}": '
-            "see `wakeful events`, `wakeful runs` and `wakeful deliveries`"
+            f'there is no event, run, delivery, schedule, reminder or expectation "{plain(arguments.identifier)}": see '
+            "`wakeful events`, `wakeful runs`, `wakeful deliveries`, `wakeful schedules`, `wakeful reminders` and "
+            "`wakeful expectations`"
         )
         raise NotFound(message)
     if arguments.json:

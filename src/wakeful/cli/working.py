@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from wakeful.cli.arguments import Parser, add_app, add_logs, add_store, seconds, whole_number
+from wakeful.cli.carrying import number
 from wakeful.cli.life import Stopping
 from wakeful.cli.terminal import SHOWN_OF_AN_ID, say
 from wakeful.errors import StoreUnavailable
 from wakeful.settings import shown_store
+from wakeful.triggers.schedules import code_schedules
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -72,9 +74,10 @@ def make_runtime(app: App, arguments: argparse.Namespace) -> Runtime:
 
 
 def describe(runtime: Runtime) -> str:
-    """(sqlite:///wakeful.db, 3 agents)"""
-    count = len(runtime.app.agents)
-    return f"({shown_store(runtime.url)}, {count} agent{'' if count == 1 else 's'})"
+    """(sqlite:///wakeful.db, 3 agents, 2 schedules)"""
+    count, times = len(runtime.app.agents), len(code_schedules(runtime.agents))
+    schedules = f", {number(times, 'schedule')}" if times else ""
+    return f"({shown_store(runtime.url)}, {number(count, 'agent')}{schedules})"
 
 
 async def is_open(runtime: Runtime) -> bool:

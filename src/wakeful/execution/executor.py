@@ -58,6 +58,7 @@ from wakeful.stores.base import (
     FinishRun,
     LeaveRun,
     NoteChange,
+    Streak,
     held_alarm,
 )
 from wakeful.values import to_text
@@ -116,6 +117,7 @@ class Executor:
         self._store = store
         self._around = surroundings
         self._read_event = read_event
+        self.failing: set[str] = set()  # agents whose last runs ended dead: the next that goes well is good news
         self._log = structlog.get_logger("wakeful").bind(part="executor")
 
     async def execute(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
@@ -225,7 +227,8 @@ class Executor:
             f"Its code changed meanwhile, version {change.was} to {change.now}"
         )
         self._log.warning("its code changed: some recorded steps were never asked for", steps=shown, was=change.was)
-        alarm = Alarm(self._around.app, f"change/{self._around.app}/{claim.agent}", text)
+        key = f"change/{self._around.app}/{claim.agent}"
+        alarm = Alarm(self._around.app, key, text, claim.agent, self._around.owners.get(claim.agent))
         fact = change.unasked(names, self._around.clock.now())
         await self._store.note_change(NoteChange(claim, fact, alarm=alarm))
 
@@ -241,14 +244,18 @@ class Executor:
                 if change is not None:
                     await self._report(run, claim, change)
                 if isinstance(ending, FinishRun):
+                    ending.well_again = self._is_well_again(claim, done=ending.state == "done")
                     await self._store.finish(ending)
                     return Ended()
+                ending.well_again = self._is_well_again(claim, done=ending.then == "done")
                 await self._commit(ending)
                 if ending.then != "running":
                     return Ended()
                 claim.committed, claim.output = ending.outcome, ending.output
             await run.release()
-            await self._store.close_run(CloseRun(claim, replace(claim.committed, execution="ok"), claim.output))
+            outcome = replace(claim.committed, execution="ok")
+            well_again = self._is_well_again(claim, done=True)
+            await self._store.close_run(CloseRun(claim, outcome, claim.output, well_again=well_again))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             while task is not None and task.cancelling():
@@ -377,7 +384,9 @@ class Executor:
             outgoing.deliveries,
             outgoing.effects,
             change,
+            alarm=outgoing.alarm,
             dropped=dropped,
+            resolves=outgoing.resolves,
         )
 
     @staticmethod
@@ -399,7 +408,8 @@ class Executor:
 
     def _held_alarm(self, claim: Claim, reason: str) -> Alarm:
         text = f"agent {claim.agent}: run {claim.id} is held for a person: {reason}"
-        return Alarm(self._around.app, held_alarm(self._around.app, claim.agent, claim.id), text)
+        key = held_alarm(self._around.app, claim.agent, claim.id)
+        return Alarm(self._around.app, key, text, claim.agent, self._around.owners.get(claim.agent))
 
     def _start_deadline(self, run: Run, claim: Claim, agent: Handler) -> Cancellable | None:
         """The deadline counts from the run's first start, over all its attempts."""
@@ -464,8 +474,10 @@ class Executor:
                     return await self._settle_failure(claim, agent, stuck, run.pending_steps)
                 self._log.warning("cancelled: it was stuck", reason=words_of(stuck))
                 asked = CancelAsked(claim.id, 'on_stuck="cancel"', words_of(stuck))
-                await self._store.cancel(CancelRun(claim.id, asked.by, asked.note))
+                await self._store.cancel(CancelRun(claim.id, asked.by, asked.note, claim))
                 raise asked
+            case "released" if run.cut_off is not None:
+                return await self._settle_failure(claim, agent, run.cut_off, run.pending_steps)
             case "released":
                 steps = run.pending_steps
                 await self._store.leave(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))
@@ -536,6 +548,8 @@ class Executor:
             error=f"{described['type']}: {described['message']}",
             reason=reason,
         )
+        self.failing.add(claim.agent)
+        options, key = agent.options, f"dead/{self._around.app}/{claim.agent}/{digest(kind, size=5)}"
         return FinishRun(
             claim,
             "dead",
@@ -543,8 +557,16 @@ class Executor:
             reason=reason,
             outcome=replace(claim.committed or Outcome(), execution="failed"),
             failed=failed,
-            alarm=Alarm(self._around.app, f"dead/{self._around.app}/{claim.agent}/{digest(kind, size=5)}", text),
+            alarm=Alarm(self._around.app, key, text, claim.agent, options.owner),
+            streak=Streak(options.alarm_after, options.pause_after, kind, options.owner),
         )
+
+    def _is_well_again(self, claim: Claim, *, done: bool) -> bool:
+        """Is this the good news about its agent? Said once, as long as nothing of it dies again."""
+        if not done or claim.agent not in self.failing:
+            return False
+        self.failing.discard(claim.agent)
+        return True
 
 
 def refuse_without_key(claim: Claim, event: Event, agent: Handler) -> None:

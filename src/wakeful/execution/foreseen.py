@@ -19,6 +19,7 @@ from typing import Any
 from wakeful.clock import duration, readable
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.retry import WAITS_IN_PLACE
+from wakeful.execution.run import Run
 from wakeful.execution.waiting import LONGEST
 from wakeful.intake.matching import condition_of
 
@@ -118,6 +119,7 @@ class _Handler:
     def _check(self, call: ast.Call, method: str, node: Function, run: str, local: set[str]) -> None:
         options = {one.arg: _plain(one.value) for one in call.keywords}
         first = _plain(call.args[0]) if call.args else UNKNOWN
+        self._check_options(call, method, [name for name in options if name is not None])
         match method:
             case "sleep":
                 self._check_span(call, "run.sleep", first)
@@ -129,6 +131,19 @@ class _Handler:
                 self._check_transaction(call, node, run, local)
         if method in WAITS and options.get("timeout") is not None:
             self._check_span(call, f"run.{method}: timeout", options.get("timeout", UNKNOWN))
+
+    def _check_options(self, at: ast.AST, method: str, given: list[str]) -> None:
+        """Does it take these? What takes any hands them on, to a step or an action."""
+        function = getattr(Run, method, None)
+        if not inspect.isfunction(function):
+            return
+        parameters = inspect.signature(function).parameters.values()
+        if any(one.kind is one.VAR_KEYWORD for one in parameters):
+            return
+        names = [one.name for one in parameters if one.kind is not one.POSITIONAL_ONLY and one.name != "self"]
+        for name in given:
+            if name not in names:
+                self._tell(at, f'run.{method}: unknown option "{name}".{did_you_mean(name, names)}')
 
     def _check_span(self, at: ast.AST, what: str, span: Any) -> None:
         if span is UNKNOWN:

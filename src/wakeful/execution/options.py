@@ -104,6 +104,9 @@ class AgentOptions:
     version: str | None = None
     on_change: Literal["continue", "restart", "hold"] = "continue"
     retention: Microseconds | None = None
+    # what becomes of an agent whose runs end dead one after the other
+    alarm_after: int | None = 3
+    pause_after: int | None = 10
 
 
 DEFAULT_STEP = StepOptions()
@@ -176,8 +179,8 @@ def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> A
         return read_duration(name, value, where)
     if name in {"rate", "debounce", "batch", "priority"} or name in CHOICES:
         return _read_flow(name, value, where)
-    if name in {"attempts", "concurrency", "max_crashes", "most", "concurrency_per_key"}:
-        optional = name in {"concurrency", "concurrency_per_key"}
+    if name in {"attempts", "concurrency", "max_crashes", "most", "concurrency_per_key", "alarm_after", "pause_after"}:
+        optional = name in {"concurrency", "concurrency_per_key", "alarm_after", "pause_after"}
         if not (
             (optional and value is None) or (isinstance(value, int) and not isinstance(value, bool) and value >= 1)
         ):
@@ -288,6 +291,8 @@ def read_duration(name: str, value: Any, where: str) -> Microseconds | None:
 
 def location(function: Callable[..., Any]) -> str:
     """Where a function was written, for error messages: file:line."""
+    if isinstance(told := getattr(function, "written_at", None), str):
+        return told
     inner: Any = inspect.unwrap(function)
     while hasattr(inner, "func"):  # functools.partial
         inner = inspect.unwrap(inner.func)

@@ -10,6 +10,7 @@ from typing import Any
 
 from wakeful.execution.actions import Action
 from wakeful.model import Delivery, Effect
+from wakeful.stores.base import Alarm
 
 
 @dataclass(slots=True)
@@ -20,6 +21,8 @@ class Outgoing:
     effects: list[Effect] = field(default_factory=list)
     objections: list[str] = field(default_factory=list)
     actions: dict[str, Action[..., Any]] = field(default_factory=dict)  # of the effects, by operation
+    alarm: Alarm | None = None
+    resolves: str | None = None  # the key of an alarm that is over with this
 
     def __bool__(self) -> bool:
-        return bool(self.deliveries or self.effects or self.objections)
+        return bool(self.deliveries or self.effects or self.objections or self.alarm or self.resolves)

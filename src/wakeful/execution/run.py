@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import contextvars
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Literal, ParamSpec, TypeVar, overload
@@ -24,7 +24,7 @@ from pydantic_core import from_json
 
 from wakeful.clock import Clock, Duration, Microseconds, seconds, to_datetime
 from wakeful.errors import CancelAsked, ClaimLost, ConfigError, NotAnAction, Persistent, UnknownChannel, did_you_mean
-from wakeful.execution import occurrence, waiting
+from wakeful.execution import occurrence, reminding, scheduling, waiting
 from wakeful.execution.actions import Action, uses
 from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
@@ -53,7 +53,22 @@ from wakeful.execution.surroundings import Surroundings
 from wakeful.intake.cloudevents import new_event
 from wakeful.model import Claim, Decision, Delivery, Effect, Event, Receipt, Step, StepState, digest
 from wakeful.policy.decide import ALLOWED, EffectFacts
-from wakeful.stores.base import Approval, AskPerson, EndWait, OpenEffect, SaveEffect, SaveSteps, StateChange, Wait
+from wakeful.stores.base import (
+    Approval,
+    AskPerson,
+    EndWait,
+    HeldLock,
+    OpenEffect,
+    SaveEffect,
+    SaveSteps,
+    StateChange,
+    Wait,
+)
+from wakeful.stores.reminders import MakeReminder
+from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.timing import ChangeSchedule, StoredSchedule
+from wakeful.triggers.reminders import Reminder
+from wakeful.triggers.schedule import Schedule
 from wakeful.values import digest_of_arguments, to_text
 
 P = ParamSpec("P")
@@ -124,6 +139,7 @@ class Run:
         self.stuck_in: str | None = None
         self._under_way: list[str] = []  # steps, actions and transactions
         self.interrupted: Interruption | None = None
+        self.cut_off: Exception | None = None  # the interruption ended something that may not be done again by itself
         self.to_stop: CancelAsked | None = None
         self.asked: set[str] | None = None  # which steps, where somebody wants to know
 
@@ -292,10 +308,7 @@ class Run:
         try:
             recorded = self.recorded(key)
             if recorded is not None and recorded.result is not None:
-                stored = from_json(recorded.result)
-                return Receipt(
-                    stored["source"], stored["id"], stored["status"], stored["runs"], stored.get("conflict", False)
-                )
+                return Receipt.from_json(from_json(recorded.result))
             event = new_event(
                 type,
                 data,
@@ -481,6 +494,50 @@ class Run:
         finally:
             self._exit()
 
+    # schedules
+
+    async def schedule(self, name: str, schedule: Schedule, *, agent: Any = None, data: Any = None) -> datetime | None:
+        """Have an agent woken by a rule of time: itself, or another one (its name, or its function) if policy lets it. One of
+        that name that was made at run time gets this rule, and one that is so already stays. Its next instant.
+        """
+        return await self._scheduling("run.schedule", scheduling.schedule(self, name, schedule, agent=agent, data=data))
+
+    async def unschedule(self, name: str) -> bool:
+        """Remove a schedule that was made at run time; whether there was one."""
+        return await self._scheduling("run.unschedule", scheduling.unschedule(self, name))
+
+    async def _scheduling(self, call: str, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            self._refuse_inside(call)
+            if self.to_stop is not None:
+                await self._begin_nothing_more()
+            with self.at_work():
+                return await work
+        except CancelAsked as asked:
+            self.stop(asked)
+            raise asyncio.CancelledError from None
+        finally:
+            work.close()
+
+    async def remind(
+        self,
+        when: str | datetime,
+        text: str,
+        *,
+        to: str | None = None,
+        unless: str | None = None,
+        where: str | None = None,
+        tz: str | None = None,
+    ) -> Reminder:
+        """Have somebody reminded at a time ("in 20 minutes", "tomorrow 9am"), by a message to a channel. Made once: on resume
+        it is the same reminder. `unless`: not if an event of this type, and `where` CEL holds, has come by then.
+        """
+        self._refuse_inside("run.remind")
+        if self.to_stop is not None:
+            await self._begin_nothing_more()
+        with self.at_work():
+            return await reminding.remind(self, when, text, to=to, unless=unless, where=where, tz=tz)
+
     # waiting
 
     async def sleep(self, span: Duration) -> None:
@@ -635,6 +692,31 @@ class Run:
         if again is None:
             self._claim.steps = [*self._claim.steps, step]  # to be withdrawn with the run, however this attempt ends
         await self._around.store.ask(AskPerson(self._claim, self._around.app, step, approval, again))
+
+    async def change_schedule(self, request: ScheduleByRun) -> Step | None:
+        """Store a change of a schedule together with the step that tells of it; None: somebody else was first."""
+        await self.save_facts()
+        stored = await self._around.store.schedule_by_run(request)
+        if stored is not None and self._around.schedules is not None:
+            self._around.schedules.tell_changed()
+        return stored
+
+    @property
+    def claim(self) -> Claim:
+        return self._claim
+
+    @property
+    def locks(self) -> tuple[HeldLock, ...]:
+        """Those that it has."""
+        return locks_held(self._claim)
+
+    async def make_reminder(
+        self, step: Step, change: ChangeSchedule, written: Callable[[StoredSchedule], str]
+    ) -> StoredSchedule:
+        """A reminder, together with the step that tells of it."""
+        await self.save_facts()
+        locks = locks_held(self._claim)
+        return await self._around.store.make_reminder(MakeReminder(self._claim, step, change, written, locks))
 
     async def start_child(self, event: Event, agent: str, step: Step, written: Callable[[Receipt], str]) -> Receipt:
         """An event for one agent, together with the step that waits for the end of its run."""

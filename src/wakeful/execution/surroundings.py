@@ -13,7 +13,7 @@ from wakeful.clock import Clock
 from wakeful.execution.circuits import Shut
 from wakeful.execution.lock_news import LockNews
 from wakeful.model import Claim, Decision, Effect, Event, Receipt, Step
-from wakeful.policy.decide import EffectFacts, decide
+from wakeful.policy.decide import Facts, decide
 from wakeful.stores.base import (
     AskPerson,
     EndWait,
@@ -26,6 +26,11 @@ from wakeful.stores.base import (
     SaveSteps,
     TakeLock,
 )
+from wakeful.stores.reminders import CameSince, MakeReminder
+from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.timing import StoredSchedule
+from wakeful.triggers.reminders import Reminders
+from wakeful.triggers.schedules import Schedules
 
 
 class RunStore(Protocol):
@@ -54,6 +59,12 @@ class RunStore(Protocol):
     async def take_lock(self, request: TakeLock) -> HeldLock | LockHolder: ...
 
     async def free_lock(self, request: FreeLock) -> None: ...
+
+    async def schedule_by_run(self, request: ScheduleByRun) -> Step | None: ...
+
+    async def make_reminder(self, request: MakeReminder) -> StoredSchedule: ...
+
+    async def came_since(self, app: str, type_: str, mark: str, passed: str, /) -> list[CameSince]: ...
 
     @property
     def dialect(self) -> str: ...
@@ -106,7 +117,7 @@ class Surroundings:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     later: Callable[[float, Callable[[], None]], Cancellable] = after_seconds
     time_for_calls: Callable[[], float] = lambda: math.inf
-    judge: Callable[[EffectFacts], Decision] = decide
+    judge: Callable[[Facts], Decision] = decide
     owners: Mapping[str, str | None] = field(default_factory=dict)
     agents: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # those of the app, and their functions
     matches: Matches | None = None
@@ -116,3 +127,5 @@ class Surroundings:
     stand_in: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
     lock_news: LockNews = field(default_factory=LockNews)
     circuits: Dependencies | None = None
+    schedules: Schedules | None = None
+    reminders: Reminders | None = None

@@ -100,6 +100,8 @@ async def wait_for(
         variables = None if values is None else to_text(dict(values), what=f"{what}: values", passed=True)
         key, shown, text = _identity(run, f"wait_for {type_}", (subject, where, values, timeout))
         awaited: dict[str, Any] = {"type": type_, "subject": subject, "where": where}
+        if variables is not None:
+            awaited["values"] = from_json(variables)
         step, _ = _begin(run, key, shown, text, {"event": awaited}, limit)
         wait = Wait(key, type_, subject or "", where, variables)
         ended = await _reach(run, step, f"{what}: no such event came", wait=wait)

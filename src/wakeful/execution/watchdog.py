@@ -180,7 +180,8 @@ class Watchdog:
             text += ". It is interrupted, and " + (
                 "ends as cancelled" if handling == "cancel" else "goes again as after a failure"
             )
-        self._write("raise_alarm", key, self._app, text)
+        owner = self._agents[run.agent].options.owner
+        self._write("raise_alarm", key, self._app, text, run.agent, owner, 0)
         self._told[key] = found.since
         self._log.error("alarm", key=key, text=text, **({} if stack is None else {"stack": stack}))
         if stack is None and handling != "alarm" and self._loop is not None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
@@ -109,6 +111,7 @@ class Worker:
         self._next_look: asyncio.TimerHandle | None = None
         self._anyway: asyncio.TimerHandle | None = None
         self._looked = asyncio.Event()
+        self._looked_at = 0.0
         self._idle = asyncio.Event()
         self._idle.set()
         self._log = structlog.get_logger("wakeful").bind(part="worker")
@@ -120,6 +123,7 @@ class Worker:
     async def start(self) -> None:
         if self._loop_task is None:
             self._stopping = False
+            self._looked_at = time.monotonic()
             self._versions = {name: version_of(one.function, one.options) for name, one in self._agents.items()}
             self._loop_task = asyncio.create_task(self._loop(), name="wakeful worker")
             self._look_anyway()
@@ -186,6 +190,15 @@ class Worker:
     def in_flight(self) -> list[Run]:
         """What runs now."""
         return list(self._runs.values())
+
+    @property
+    def silent_for(self) -> float:
+        """How many seconds ago it last claimed, or could have. Zero while there is no room, or it is not to work."""
+        if self._loop_task is None or self._stopping:
+            return 0.0
+        if self._loop_task.done():
+            return math.inf
+        return time.monotonic() - self._looked_at if self._wants() else 0.0
 
     async def idle(self) -> None:
         """Wait until nothing runs."""
@@ -374,6 +387,9 @@ class Worker:
         return not self._tasks
 
     def _take(self, claimed: Claimed) -> None:
+        if claimed.failing:
+            self._executor.failing |= claimed.failing
+        self._looked_at = time.monotonic()
         self._solo_waiting = claimed.solo_waiting
         if not claimed.solo_waiting:
             self._solo_since = None
@@ -420,6 +436,7 @@ class Worker:
         self._to_stop.pop(claim.id, None)
         self._running[claim.agent] -= 1
         self.finished += 1
+        self._looked_at = time.monotonic()  # there is room from now on
         self.on_finished()
         if not self._tasks:
             self._alone = False

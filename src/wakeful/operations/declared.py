@@ -34,6 +34,11 @@ class Declared:
             message = f'app {self._app.name} has no agent "{agent}".{did_you_mean(agent, self._app.agents)}'
             raise NotFound(message)
 
+    def written_at(self, agent: str) -> str | None:
+        """Where in the code it is; None if there is none of that name."""
+        declared = self._app.agents.get(agent)
+        return None if declared is None else declared.written_at
+
     def refuse_misfit(self, agent: str, data: Any) -> bool:
         """Raises InvalidData for edited data that the agent cannot take; False if there is no such agent to ask."""
         declared = self._app.agents.get(agent)

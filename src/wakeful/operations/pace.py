@@ -37,7 +37,10 @@ class Pace:
         now = asyncio.get_running_loop().time()
         if self._began is None:
             self._began = now
-        wait = 0.0 if self._rate is None else self._began + done / self._rate - now
+        return await self.rest(0.0 if self._rate is None else self._began + done / self._rate - now)
+
+    async def rest(self, wait: float) -> bool:
+        """Wait so long; False once it shall stop."""
         if wait > 0:
             try:
                 await asyncio.wait_for(self._stop.wait(), wait)

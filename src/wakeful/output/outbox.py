@@ -60,6 +60,7 @@ class ChannelLane(Service):
         chance: Random,
         time_for_calls: Callable[[], float],
         time_passes: bool = True,
+        owners: Mapping[str, str | None] | None = None,
     ) -> None:
         self.name = f"outbox {name}"
         super().__init__()
@@ -72,6 +73,7 @@ class ChannelLane(Service):
         self._chance = chance
         self._time_for_calls = time_for_calls
         self._time_passes = time_passes  # under a virtual clock it does not: whoever moves that says when to look
+        self._owners = owners or {}
         self._one_at_a_time = asyncio.Lock()
         self._token: int | None = None
         self._unsaved: list[Delivered] = []
@@ -206,7 +208,7 @@ class ChannelLane(Service):
         kind = signature(type(error).__name__, words_of(error))
         text = f"channel {self._channel_name}: delivery {delivery.id} is a dead letter ({kind}); {decision.reason}"
         key = f"delivery/{self._app}/{self._channel_name}/{digest(kind, size=5)}"
-        alarm = Alarm(self._app, key, text)
+        alarm = Alarm(self._app, key, text, delivery.agent, self._owners.get(delivery.agent))
         over = self._no_longer_late(delivery)
         return Delivered(
             delivery.seq, "dead", tries, error=described, reason=decision.reason, alarm=alarm, resolves=over
@@ -221,7 +223,8 @@ class ChannelLane(Service):
             f"through ({words[:200]}); the next try is in {readable(delay)}, and those behind it wait. `wakeful deliveries "
             f"replay {delivery.id}` tries it now, `wakeful deliveries discard {delivery.id}` lets the next one go"
         )
-        return Alarm(self._app, late_alarm(self._app, self._channel_name), text)
+        owner = self._owners.get(delivery.agent)
+        return Alarm(self._app, late_alarm(self._app, self._channel_name), text, delivery.agent, owner)
 
 
 class Courier:
@@ -238,6 +241,7 @@ class Courier:
         chance: Random,
         time_for_calls: Callable[[], float],
         time_passes: bool = True,
+        owners: Mapping[str, str | None] | None = None,
     ) -> None:
         self._around = around
         self._lanes = {
@@ -250,6 +254,7 @@ class Courier:
                 chance=chance,
                 time_for_calls=time_for_calls,
                 time_passes=time_passes,
+                owners=owners,
             )
             for name, channel in channels.items()
         }

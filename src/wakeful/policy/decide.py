@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from wakeful.clock import Microseconds
 from wakeful.errors import words_of
@@ -40,18 +40,41 @@ class EffectFacts:
     arguments: str
 
 
-Facts = AdmissionFacts | EffectFacts
+@dataclass(frozen=True, slots=True)
+class ScheduleFacts:
+    """What is known when an agent is about to make, change or remove a schedule: who, because of what, and which."""
+
+    app: str
+    agent: str
+    owner: str | None
+    event: Event
+    now: Microseconds
+    schedule: str
+    target: str  # the agent that it wakes
+    was: str | None  # and that it woke until now; None for a new one
+    rule: str  # when, as code would write it
+    verb: Literal["add", "edit", "remove"]
+
+
+Facts = AdmissionFacts | EffectFacts | ScheduleFacts
 Rule = Callable[[Any], Decision | None]
 
 
-def admit_everything(facts: Facts) -> Decision | None:  # noqa: ARG001 a rule's shape
+def schedule_itself(facts: Facts) -> Decision | None:
+    """An agent may wake itself when it likes. Others only if another rule lets it."""
+    if isinstance(facts, ScheduleFacts) and facts.target == facts.agent and facts.was in {None, facts.agent}:
+        return Decision("allow", rule="schedule_itself", reason="it wakes itself")
+    return None
+
+
+def admit_everything(facts: Facts) -> Decision | None:
     """The last rule: whoever subscribed to an event may handle it."""
-    return ALLOWED
+    return None if isinstance(facts, ScheduleFacts) else ALLOWED
 
 
 ALLOWED = Decision("allow", rule="admit_everything", reason="the agent subscribed to it")
 # In this order. Rules about loops, budgets and quiet hours come before the last one.
-DEFAULT_RULES: tuple[Rule, ...] = (admit_everything,)
+DEFAULT_RULES: tuple[Rule, ...] = (schedule_itself, admit_everything)
 
 
 def answer_of(rule: Callable[[Any], object], facts: Facts) -> Decision | None:
@@ -78,4 +101,12 @@ def decide(facts: Facts, rules: Sequence[Rule] = DEFAULT_RULES) -> Decision:
         if decision.answer == "deny":
             return decision
         first = first or decision
-    return first or Decision("deny", rule="none", reason="no rule allowed it")
+    return first or Decision("deny", rule="none", reason=unallowed(facts))
+
+
+def unallowed(facts: Facts) -> str:
+    """Why nothing is allowed that no rule has allowed."""
+    if not isinstance(facts, ScheduleFacts):
+        return "no rule allowed it"
+    whose = facts.target if facts.was in {None, facts.target, facts.agent} else facts.was
+    return f"no rule lets agent {facts.agent} {facts.verb} schedules of agent {whose}: without one, an agent schedules only itself"

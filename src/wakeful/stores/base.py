@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
+from wakeful.cel import Match
 from wakeful.clock import Microseconds
 from wakeful.model import (
     AdmissionState,
@@ -30,12 +31,16 @@ from wakeful.model import (
 )
 from wakeful.rate import Rate
 
+if TYPE_CHECKING:
+    from wakeful.stores.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
+
 Row = Sequence[Any]
 R = TypeVar("R")
 
 
 # Does an event fit a condition with its variables? (CEL, JSON or None, the event's envelope)
-Matches = Callable[[str, str | None, str], bool]
+Matches = Callable[[str, str | None, str], Match]
+DATA_OF_MISFIT = "; its data is "  # in the reason why it cannot be told: what follows is the beginning of the data
 
 
 @dataclass(slots=True)
@@ -65,6 +70,19 @@ class Alarm:
     app: str
     key: str
     text: str
+    agent: str | None = None  # which it is about
+    owner: str | None = None  # who hears of it
+    loud: bool = False  # it cannot be muted
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """What becomes of an agent whose runs end dead one after the other (None: nothing), and what this one died of."""
+
+    alarm_after: int | None
+    pause_after: int | None
+    words: str
+    owner: str | None = None
 
 
 def held_alarm(app: str, agent: str, run: str) -> str:
@@ -163,6 +181,7 @@ class Claimed:
     solo_waiting: bool
     alone: bool = False  # it looked only for a run that must go alone
     left: frozenset[str] = frozenset()  # agents of which some were left to other processes
+    failing: frozenset[str] = frozenset()  # agents whose last runs ended dead
 
 
 @dataclass(slots=True)
@@ -193,6 +212,8 @@ class FinishRun:
     alarm: Alarm | None = None
     decision: Decision | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
+    streak: Streak | None = None  # of a dead one
+    well_again: bool = False  # of one that is done: its agent was known to fail
 
     @property
     def process(self) -> str:
@@ -229,7 +250,9 @@ class CommitRun:
     reason: str | None = None
     alarm: Alarm | None = None
     dropped: list[str] = field(default_factory=list)  # staged by an earlier commit of this run, and not asked for again
+    resolves: str | None = None  # the key of an alarm that is over with this
     woken: list[tuple[str, str]] = field(default_factory=list)
+    well_again: bool = False  # as in FinishRun
 
     @property
     def process(self) -> str:
@@ -244,6 +267,7 @@ class CloseRun:
     outcome: Outcome
     output: str | None = None  # for whoever called it
     woken: list[tuple[str, str]] = field(default_factory=list)
+    well_again: bool = False  # as in FinishRun
 
     @property
     def process(self) -> str:
@@ -636,11 +660,18 @@ class Redone:
 class CancelRun:
     """A person, or the run that called it, wants a run to stop. One that never did anything outside is over at once; of any
     other a worker undoes what it did. The runs that it called and that are not over are cancelled with it.
+
+    With `claim` only this attempt of it is meant, by whoever has it: ClaimLost if that is over.
     """
 
     id: str
     operator: str
     note: str | None = None
+    claim: Claim | None = None
+
+    @property
+    def process(self) -> str | None:
+        return None if self.claim is None else self.claim.process
 
 
 @dataclass(slots=True)
@@ -1089,6 +1120,26 @@ class Store(Protocol):
     # people
     async def raise_alarm(self, request: RaiseAlarm) -> None:
         """Open an alarm, or refresh the open one of that key."""
+        ...
+
+    async def resolve_alarms(self, request: ResolveAlarms) -> None:
+        """What alarms were raised for is over."""
+        ...
+
+    async def change_alarm(self, request: ChangeAlarm) -> AlarmChanged | None:
+        """A person acknowledges, mutes or resolves an alarm; None when there is no such alarm."""
+        ...
+
+    async def tell_alarms(self, request: TellAlarms) -> list[StoredAlarm]:
+        """Mark the alarms that are to be told, and accept their events, in one transition. Two who ask get different ones."""
+        ...
+
+    async def first_to_tell(self, app: str) -> Microseconds | None:
+        """How long until there is an alarm to tell; None when there is none. A read, and nothing more."""
+        ...
+
+    async def open_alarms(self, app: str) -> list[tuple[str, Microseconds]]:
+        """The keys of those that are not resolved, and when each was last raised. A read, and nothing more."""
         ...
 
     async def record_operation(self, request: RecordOperation) -> None:

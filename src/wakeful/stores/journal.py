@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from wakeful.errors import ClaimLost, StoreUnavailable
+from wakeful.stores.alarms import ChangeAlarm, ResolveAlarms, TellAlarms
+from wakeful.stores.backfill import FillInstants
 from wakeful.stores.base import (
     AcceptEvents,
     AnswerApproval,
@@ -39,6 +41,7 @@ from wakeful.stores.base import (
     LookAgain,
     NoteChange,
     OpenEffect,
+    RaiseAlarm,
     Ready,
     RedoDelivery,
     RedoRun,
@@ -52,9 +55,13 @@ from wakeful.stores.base import (
     Transaction,
     WorkLane,
 )
+from wakeful.stores.heartbeat import ReportHeartbeat
+from wakeful.stores.reminders import MakeReminder
+from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, accept_of
 from wakeful.stores.verbs import VERBS
 from wakeful.stores.verbs.keys import ENDS, lock, pass_on
+from wakeful.stores.watching import SettleLook
 
 R = TypeVar("R")
 
@@ -75,10 +82,27 @@ ENDS_A_RUN = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun, FinishCancelle
 WORTH_STORING = frozenset({SaveSteps, SaveEffect})
 # What may bring a run what it waited for: who it was is only known afterwards.
 MAY_WAKE = frozenset(
-    {AcceptEvents, FinishRun, CommitRun, CloseRun, LeaveRun, AnswerApproval, LookAgain, SettleOccurrences, FireSchedule}
+    {
+        AcceptEvents,
+        FinishRun,
+        CommitRun,
+        CloseRun,
+        LeaveRun,
+        AnswerApproval,
+        LookAgain,
+        SettleOccurrences,
+        FireSchedule,
+        TellAlarms,
+        FillInstants,
+    }
 )
 # What a person did, from wherever that was: anybody may have work now.
-BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery, ChangePause, CancelRun, ForkRun)
+BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery, ChangePause, CancelRun, ForkRun, ChangeAlarm)
+# After these there may be an alarm to tell: if they carry one, or always.
+MAY_ALARM = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun, NoteChange, WorkLane, SettleOccurrences})
+ALARMING = frozenset(
+    {RaiseAlarm, ResolveAlarms, ChangeCircuit, FinishCancelled, ReportHeartbeat, SettleLook, *BY_PEOPLE}
+)
 
 # Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
 # it. Inert unless a test hands in a probe. One with a true `plain` is content with before and after, where a batch can
@@ -132,6 +156,7 @@ class Journal:
         self._draining: asyncio.Task[None] | None = None
         self.on_ready: Callable[[Ready], None] = lambda _: None
         self.on_unavailable: Callable[[StoreUnavailable], None] = lambda _: None
+        self.on_alarm: Callable[[], None] = lambda: None
         self.awaited: frozenset[str] = frozenset()  # runs whose end somebody here waits for
         self.on_awaited: Callable[[], None] = lambda: None
         self.transactions = 0
@@ -268,10 +293,17 @@ class Journal:
 
     def _tell_woken(self, batch: list[Waiting]) -> None:
         agents: dict[str, set[str]] = {}
+        alarmed = False
         for waiting in batch:
-            if type(waiting.request) in MAY_WAKE and waiting.request.woken:
-                for app, agent in waiting.request.woken:
+            request = waiting.request
+            kind = type(request)
+            if kind in MAY_WAKE and request.woken:
+                for app, agent in request.woken:
                     agents.setdefault(app, set()).add(agent)
+            if kind in ALARMING or (kind in MAY_ALARM and carries_alarm(request)):
+                alarmed = True
+        if alarmed:
+            self.on_alarm()
         for app, names in agents.items():
             self.on_ready(Ready(app, frozenset(names)))
         if agents:
@@ -364,6 +396,14 @@ def settle(waiting: Waiting, result: Any) -> None:
         waiting.future.set_result(result)
 
 
+def carries_alarm(request: Any) -> bool:
+    """Does it raise or resolve one?"""
+    if type(request) is WorkLane:
+        return any(one.alarm is not None or one.resolves is not None for one in request.results)
+    kind = type(request)
+    return (kind is not CloseRun and request.alarm is not None) or (kind in ENDS and request.well_again)
+
+
 def makes_ready(request: Any) -> Ready | None:
     """Which agents may have something to do once this request is committed."""
     if (accept := accept_of(request)) is not None:
@@ -381,6 +421,8 @@ def makes_ready(request: Any) -> Ready | None:
         return Ready(None, frozenset({request.claim.agent}))
     if isinstance(request, FeedEvents):
         return Ready(request.app, frozenset({request.agent})) if request.runs else None
+    if isinstance(request, TellAlarms):
+        return Ready(request.app, frozenset({request.agent}))
     if isinstance(request, (BuryProcess, FinishCancelled, ForgetRuns, ChangeCircuit, *BY_PEOPLE)):
         return Ready()
     return None
@@ -504,7 +546,9 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
             agents |= {agent for _, agent in request.woken}
         if isinstance(request, FinishCancelled):
             return ""  # runs that it called may have been asked to stop
-        if isinstance(request, ChangeSchedule) or (isinstance(request, SettleOccurrences) and request.waits_for):
+        if isinstance(request, ChangeSchedule | ScheduleByRun | MakeReminder) or (
+            isinstance(request, SettleOccurrences) and request.waits_for
+        ):
             if result is not None:
                 return ""  # somebody else may be the one who has it due next, or the run that it waits for
         elif (accept := accept_of(request)) is not None:
@@ -516,6 +560,9 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
                     }
                     agents |= left
                     apps |= {accept.app} if left else set()
+        elif isinstance(request, TellAlarms):
+            agents |= {request.agent} if result else set()
+            apps |= {request.app} if result else set()
         elif isinstance(request, LeaveRun):
             if request.delay == 0 and request.state != "held" and request.claim.id not in taken:
                 return ""

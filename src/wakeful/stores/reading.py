@@ -9,16 +9,20 @@ from pydantic_core import from_json
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound
+from wakeful.model import ReminderState
 from wakeful.rate import Rate
 from wakeful.stores.base import Row, StoredEvent
 from wakeful.stores.migrations import missing, refuse_behind
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
+from wakeful.stores.reading_schedules import ScheduleReader, scheduled_summary
+from wakeful.stores.reminded import page_of_reminders, reminder_change, reminder_summary
 
 LONGEST_PAGE = 500
 LONGEST_CURSOR = 18
 LAST_CHARACTER = "\U0010ffff"
 SHORTEST_PREFIX = 6
+SHORTEST_REMINDER = 4  # r- and two more
 
 
 class ReadableDatabase(Protocol):
@@ -37,6 +41,7 @@ class Reader:
 
     def __init__(self, database: ReadableDatabase) -> None:
         self._database = database
+        self.of_schedules = ScheduleReader(database)
 
     async def runs(
         self,
@@ -67,12 +72,15 @@ class Reader:
         deliveries = [delivery_summary(one) for one in await self._database.fetch("list_deliveries", row[15])]
         flow = await self._database.fetch("flow_of_run", row[0])
         members = await self._database.fetch("list_members", row[0])
+        carried = from_json(envelope)
+        misfits = {key: noted for key, *noted in await self._database.fetch("misfits_of_run", row[0])}
         return {
             **summary,
             "root": row[15],
+            "scheduled": scheduled_summary(summary["app"], summary["event"]["source"], carried, row[8]),
             "parent": await self._parent(row[0]),
             "children": await self._children(row[0]),
-            "event": {**summary["event"], "key": event_key, "data": from_json(envelope).get("data")},
+            "event": {**summary["event"], "key": event_key, "data": carried.get("data")},
             "events": [member_summary(one) for one in members] or [{**summary["event"], "key": event_key}],
             **flow_summary(flow[0]),
             "edited": None if data is None else {"data": from_json(data)},
@@ -85,7 +93,7 @@ class Reader:
             if cancel_at is None
             else {"by": cancel_by, "note": cancel_note, "asked_at": to_text(cancel_at)},
             "change": change_summary(steps),
-            "steps": [step_summary(step) for step in steps if step[1] != "fact"],
+            "steps": [step_summary(step, misfits.get(step[9])) for step in steps if step[1] != "fact"],
             "history": [attempt_summary(attempt) for attempt in attempts],
             "remedies": [remedy_summary(one) for one in remedies],
             "effects": [effect_summary(one) for one in await self._database.fetch("list_effects", row[15])],
@@ -275,6 +283,29 @@ class Reader:
         found = exact or (rows[0] if rows else None)
         return None if found is None else approval_summary(found[1:])
 
+    async def reminders(
+        self, *, app: str | None = None, state: ReminderState | None = None, limit: int = 50, after: str | None = None
+    ) -> dict[str, Any]:
+        """A page of reminders, newest first."""
+        found, last = await page_of_reminders(
+            self._database.fetch, app=app, state=state, most=min(limit, LONGEST_PAGE), before=_cursor(after)
+        )
+        return {"reminders": found, "next": None if last is None else str(last)}
+
+    async def reminder(self, identifier: str) -> dict[str, Any] | None:
+        """One reminder, by its id or the beginning of it."""
+        upper = identifier + (LAST_CHARACTER if len(identifier) >= SHORTEST_REMINDER else "\x01")
+        rows = await self._database.fetch("find_reminders", identifier, upper)
+        exact = next((row for row in rows if row[2] == identifier), None)
+        if exact is None and len(rows) > 1:
+            message = f"{identifier} is the beginning of more than one reminder's id: give more of it"
+            raise NotFound(message)
+        found = exact or (rows[0] if rows else None)
+        if found is None:
+            return None
+        changes = await self._database.fetch("changes_of_schedule", found[0], LONGEST_PAGE)
+        return {**reminder_summary(found), "history": [reminder_change(one) for one in reversed(changes)]}
+
     async def later_runs(self, root: str) -> list[dict[str, Any]]:
         """The others of a run's family: it was done again, or forked."""
         rows = await self._database.fetch("later_runs", root)
@@ -299,6 +330,25 @@ class Reader:
                 "run": run,
             }
             for app, name, key, value, version, by, at, note, run in rows
+        ]
+
+    async def checks(self) -> list[dict[str, Any]]:
+        """The checks of heartbeats, as they were read last."""
+        return [
+            {
+                "app": app,
+                "heartbeat": agent,
+                "name": name,
+                "state": state,
+                "definition": from_json(definition),
+                "section": _json(data) or {},
+                "owner": owner,
+                "next_at": to_text(next_at),
+                "read_at": to_text(changed_at),
+            }
+            for app, name, agent, state, definition, data, owner, next_at, changed_at in (
+                await self._database.fetch("list_checks")
+            )
         ]
 
     async def locks(self) -> list[dict[str, Any]]:
@@ -391,13 +441,58 @@ class Reader:
             "same_id": len(rows) - 1,
         }
 
+    # schedules
+
+    async def schedules(
+        self,
+        *,
+        app: str | None = None,
+        agent: str | None = None,
+        state: str | None = None,
+        whole: bool = False,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> dict[str, Any]:
+        """A page of schedules, by app and name; with `whole`, reminders and removed ones too."""
+        return await self.of_schedules.page(
+            app=app, agent=agent, state=state, whole=whole, limit=limit, after=_cursor(after)
+        )
+
+    async def schedule(self, name: str, app: str | None = None) -> dict[str, Any] | None:
+        """Everything about one schedule, with the alarms that are about it."""
+        found = await self.of_schedules.one(name, app)
+        if found is None:
+            return None
+        alarms = (await self.alarms())["alarms"]
+        return {**found, "alarms": [one for one in alarms if is_about(one["key"], found["app"], name)]}
+
+    async def schedule_instants(self, name: str, app: str | None = None, count: int = 5) -> dict[str, Any] | None:
+        """The next instants of a schedule."""
+        return await self.of_schedules.instants(name, app, count, now=await self.time())
+
+    async def loaded_last(self, app: str) -> set[str]:
+        """The agents that the code of an app has now, as far as the store can know."""
+        return await self.of_schedules.loaded_last(app)
+
+    async def living_agents(self, app: str) -> set[str]:
+        """What the processes of an app that are alive have loaded."""
+        rows = await self._database.fetch("living_peers", self._database.read_clock(), app, "")
+        return {agent for row in rows for agent in from_json(row[0])}
+
+    async def occurrence(self, event: dict[str, Any]) -> dict[str, Any] | None:
+        """What the ledger says of the occurrence that an event is; None for one that no schedule made."""
+        envelope = event.get("envelope") or {"type": event["type"], "scheduledfor": event["id"]}
+        return await self.of_schedules.occurrence(event["app"], event["source"], envelope)
+
+    # stories
+
     async def removed_run(self, identifier: str) -> dict[str, Any] | None:
         """The event and the agent of a run that is not there any more, by its whole id, as long as the event is known."""
         rows = await self._database.fetch("admission_of_run", identifier.partition(".")[0])
         return {"event": rows[0][0], "agent": rows[0][1]} if rows else None
 
     async def why(self, identifier: str) -> dict[str, Any] | None:
-        """The whole story of an event, a run or a delivery, or None."""
+        """The whole story of an event, a run, a delivery or a schedule, or None."""
         from wakeful.why import why
 
         return await why(self, identifier)
@@ -405,20 +500,30 @@ class Reader:
     async def alarms(self, *, state: str | None = None) -> dict[str, Any]:
         """Alarms, the latest first."""
         rows = await self._database.fetch("list_alarms", state, LONGEST_PAGE)
-        return {
-            "alarms": [
-                {
-                    "key": key,
-                    "app": app,
-                    "state": alarm_state,
-                    "text": text,
-                    "count": count,
-                    "opened_at": to_text(opened),
-                    "last_at": to_text(last),
-                }
-                for key, app, alarm_state, text, count, opened, last in rows
-            ]
-        }
+        return {"alarms": [alarm_summary(row) for row in rows]}
+
+    async def alarm(self, key: str) -> dict[str, Any] | None:
+        """One alarm with what people did about it, or None."""
+        rows = await self._database.fetch("find_alarm", key)
+        if not rows:
+            return None
+        done = await self._database.fetch("operations_on_alarm", key)
+        changes = [
+            {"verb": verb.removeprefix("alarm "), "by": operator, "note": detail, "at": to_text(at)}
+            for verb, operator, detail, at in done
+        ]
+        return {**alarm_summary(rows[0]), "changes": changes}
+
+    async def expectations(self) -> list[dict[str, Any]]:
+        """What should happen by when, and how it stands."""
+        from wakeful.watch.listing import listed
+
+        return await listed(self._database)
+
+    async def checkins_expected(self) -> list[tuple[str, str]]:
+        """Which apps expect which check-ins."""
+        rows = [(app, from_json(definition)) for app, definition in await self._database.fetch("list_expectations")]
+        return [(app, one["subject"]) for app, one in rows if one.get("subject") is not None]
 
     async def counts(self) -> dict[str, int]:
         """How many runs are in which state."""
@@ -518,6 +623,13 @@ class Reader:
         return next((row for row in rows if row[1] == identifier), None)
 
 
+def is_about(alarm: str, app: str, schedule: str) -> bool:
+    """Is this the key of an alarm about a schedule?"""
+    kind, _, rest = alarm.partition("/")
+    mine = f"{app}/{schedule}"
+    return (kind in {"missed", "schedule"} and rest == mine) or (kind == "expect" and rest.startswith(f"{mine}/"))
+
+
 def run_summary(row: Row) -> dict[str, Any]:
     """A run as every listing shows it."""
     state, failures = row[3], row[4]
@@ -572,7 +684,8 @@ def change_summary(steps: list[Row]) -> dict[str, Any] | None:
     }
 
 
-def step_summary(row: Row) -> dict[str, Any]:
+def step_summary(row: Row, misfit: Row | None = None) -> dict[str, Any]:
+    """A step. `misfit` is an event that its condition could not be asked of, if it waits for one: its id, and why."""
     name, state, tries, attempt, arguments, result, error, started, finished, key = row
     return {
         "name": name,
@@ -587,9 +700,17 @@ def step_summary(row: Row) -> dict[str, Any]:
         "finished_at": to_text(finished),
         "duration": (finished - started) / 1_000_000,
         "due_at": to_text(_until(state, result)),
-        "waits_for": _json(result) if state == "waiting" else None,
+        "waits_for": awaited(result, misfit) if state == "waiting" else None,
         "key": key,
     }
+
+
+def awaited(result: str | None, misfit: Row | None) -> Any:
+    """What a step waits for, as it was stored with it."""
+    told = _json(result)
+    if misfit is not None:
+        told["misfit"] = {"event": misfit[0], "reason": misfit[1]}
+    return told
 
 
 def _until(state: str, result: str | None) -> int | None:
@@ -640,6 +761,32 @@ def delivery_summary(row: Row) -> dict[str, Any]:
         "settled_at": to_text(settled),
         "run": run,
         "agent": agent,
+    }
+
+
+def alarm_summary(row: Row) -> dict[str, Any]:
+    key, app, state, text, count, opened, last, agent, owner, incident, loud, told, told_at = row[:13]
+    acknowledged_at, acknowledged_by, note, muted_until, resolved_at, tell_at = row[13:]
+    return {
+        "key": key,
+        "app": app,
+        "state": state,
+        "text": text,
+        "count": count,
+        "opened_at": to_text(opened),
+        "last_at": to_text(last),
+        "agent": agent,
+        "owner": owner,
+        "incident": incident,
+        "loud": bool(loud),
+        "told": told,
+        "told_at": to_text(told_at),
+        "tell_at": to_text(tell_at),
+        "acknowledged_at": to_text(acknowledged_at),
+        "acknowledged_by": acknowledged_by,
+        "note": note,
+        "muted_until": to_text(muted_until),
+        "resolved_at": to_text(resolved_at),
     }
 
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import structlog
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ConfigError, EncryptionKeyMissing, StoreUnavailable
 from wakeful.model import Claim, Decision, Effect, Receipt, Step
+from wakeful.stores.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
+from wakeful.stores.backfill import FillInstants, LedgerRow
 from wakeful.stores.base import (
     AcceptEvents,
     AnswerApproval,
@@ -72,16 +74,22 @@ from wakeful.stores.base import (
     WorkLane,
 )
 from wakeful.stores.guard import GuardedPostgres
+from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Migration, missing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
+from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
+from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, StoredSchedule
 from wakeful.stores.verbs.circuits import circuit_of
 from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.schedules import schedule_of
+from wakeful.stores.watching import KeepExpectations, SettleLook
 
 R = TypeVar("R")
+
+LEDGER_PAGE = 5_000
 
 FIRST_WAIT = 0.05
 LONGEST_WAIT = 2.0
@@ -187,6 +195,10 @@ class DatabaseStore:
     def hear_cancels(self, to_stop: Callable[[CancelAsked | None], None]) -> None:
         """Call this whenever runs may have been asked to stop; with the one of which that is known."""
         self._to_stop = to_stop
+
+    def hear_alarms(self, raised: Callable[[], None]) -> None:
+        """Call this whenever there may be an alarm to tell."""
+        self.journal.on_alarm = raised
 
     def hear_trouble(self, unavailable: Callable[[StoreUnavailable], None]) -> None:
         """Call this whenever a transaction could not be stored."""
@@ -453,6 +465,25 @@ class DatabaseStore:
     async def raise_alarm(self, request: RaiseAlarm) -> None:
         await self.journal.submit(request)
 
+    async def resolve_alarms(self, request: ResolveAlarms) -> None:
+        await self.journal.submit(request)
+
+    async def change_alarm(self, request: ChangeAlarm) -> AlarmChanged | None:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def tell_alarms(self, request: TellAlarms) -> list[StoredAlarm]:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def first_to_tell(self, app: str) -> Microseconds | None:
+        rows = await self.database.fetch("first_to_tell", self.database.read_clock(), app)
+        return rows[0][0] if rows else None
+
+    async def open_alarms(self, app: str) -> list[tuple[str, Microseconds]]:
+        return [(row[0], row[1]) for row in await self.database.fetch("open_alarms_of_app", app)]
+
+    async def report_heartbeat(self, request: ReportHeartbeat) -> None:
+        await self.journal.submit(request)
+
     async def record_operation(self, request: RecordOperation) -> None:
         await self.journal.submit(request)
 
@@ -493,8 +524,51 @@ class DatabaseStore:
     async def change_schedule(self, request: ChangeSchedule) -> StoredSchedule | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
 
+    async def schedule_by_run(self, request: ScheduleByRun) -> Step | None:
+        return await self._persist(request)  # type: ignore[no-any-return]
+
+    async def fill_instants(self, request: FillInstants) -> Fired:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def ledger_between(
+        self, schedule: int, first: Microseconds, last: Microseconds
+    ) -> AsyncIterator[list[LedgerRow]]:
+        after = (-1, -1)
+        while True:
+            rows = await self.database.fetch("ledger_between", schedule, first, last, *after, LEDGER_PAGE)
+            page = [LedgerRow(*row) for row in rows]
+            yield page
+            if len(page) < LEDGER_PAGE:
+                return
+            after = (page[-1].last, page[-1].seq)
+
+    async def known_events(self, keys: list[str]) -> set[str]:
+        return {row[0] for row in await self.database.fetch("known_events", to_json(keys).decode())}
+
+    async def not_begun(self, ids: list[str]) -> list[str]:
+        return [row[0] for row in await self.database.fetch("not_begun", to_json(ids).decode())]
+
+    async def make_reminder(self, request: MakeReminder) -> StoredSchedule:
+        return await self._persist(request)  # type: ignore[no-any-return]
+
+    async def what_came(self) -> str:
+        """A mark of all events that have come until now."""
+        return str((await self.database.fetch("what_came"))[0][0])
+
+    async def came_since(self, app: str, type_: str, mark: str, passed: str = BEFORE_ALL) -> list[CameSince]:
+        """Events of a type that the mark does not know, oldest first, a page of those after a place."""
+        return [CameSince(*row) for row in await self.database.fetch("came_since", app, type_, mark, passed)]
+
     def await_end(self, runs: frozenset[str], then: Callable[[], None]) -> None:
         self.journal.awaited, self.journal.on_awaited = runs, then
+
+    # expectations
+
+    async def keep_expectations(self, request: KeepExpectations) -> None:
+        await self.journal.submit(request)
+
+    async def settle_look(self, request: SettleLook) -> None:
+        await self.journal.submit(request)
 
     # waking
 

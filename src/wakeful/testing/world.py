@@ -252,8 +252,15 @@ class World:
 
     async def _next_due(self, *, schedules: bool) -> Microseconds | None:
         stored = await self.runtime.reader.next_wake(self.app.name)
-        _, instant = await self.runtime.store.next_schedule(self.app.name) if schedules else (0, None)
+        instant = await self._next_instant() if schedules else None
         return min((due for due in (stored, self._time.next_due(), instant) if due is not None), default=None)
+
+    async def _next_instant(self) -> Microseconds | None:
+        """When the next occurrence is due, or an alarm is told again: what has no end."""
+        _, instant = await self.runtime.store.next_schedule(self.app.name)
+        wait = await self.runtime.store.first_to_tell(self.app.name)
+        told = None if wait is None else self.clock.now() + max(0, wait)
+        return min((due for due in (instant, told) if due is not None), default=None)
 
     # what a person says
 
@@ -451,6 +458,10 @@ class World:
     async def events(self) -> list[dict[str, Any]]:
         """All events, in the order in which they came."""
         return await read_events(self.runtime.reader)
+
+    async def look(self) -> None:
+        """Look whether what is expected has happened, as the watcher does."""
+        await self.runtime.watcher.look()
 
     async def alarms(self) -> list[dict[str, Any]]:
         """All alarms."""

@@ -135,7 +135,8 @@ def _month_after(day: date) -> date:
 def cron(expression: str, *, tz: str | ZoneInfo | None = None, **options: Any) -> Schedule:
     """Wake at the times of a crontab line's five fields, or of `@daily` and its like, by the clock on the wall in `tz`.
 
-    Options, as for `every` and `at`: name, overlap, catch_up, max_age, max_count, grace, jitter, expires.
+    Options, as for `every` and `at`: name, overlap, catch_up, max_age, max_count, grace, jitter, expires, starts_within,
+    ends_within.
     """
     where = f"cron({expression!r})"
     words = checked(expression, where=where)

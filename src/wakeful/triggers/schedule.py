@@ -93,12 +93,24 @@ class Timing:
     max_count: int = MAX_COUNT
     jitter: Microseconds = 0
     expires: Microseconds | None = None
+    starts_within: Microseconds | None = None  # later than that, somebody hears of it
+    ends_within: Microseconds | None = None
 
     def definition(self) -> dict[str, Any]:
         return {name: value for name in TIMING_FIELDS if (value := getattr(self, name)) is not None}
 
 
-TIMING_FIELDS = ("overlap", "catch_up", "grace", "max_age", "max_count", "jitter", "expires")
+TIMING_FIELDS = (
+    "overlap",
+    "catch_up",
+    "grace",
+    "max_age",
+    "max_count",
+    "jitter",
+    "expires",
+    "starts_within",
+    "ends_within",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +170,8 @@ def read_timing(options: dict[str, Any], *, where: str) -> tuple[Timing, str | N
         max_count,
         _duration("jitter", given, 0, where),
         _duration("expires", given, 0, where) if "expires" in given else None,
+        _duration("starts_within", given, 0, where) if "starts_within" in given else None,
+        _duration("ends_within", given, 0, where) if "ends_within" in given else None,
     )
     return timing, _name(given.get("name"), where)
 

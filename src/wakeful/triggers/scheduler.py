@@ -181,7 +181,7 @@ class Scheduler(Service):
             verdict.waits_for,
             None
             if verdict.missed is None
-            else Alarm(self._app, key, missed_text(stored.name, verdict.missed, now=now)),
+            else Alarm(self._app, key, missed_text(stored.name, verdict.missed, now=now), stored.agent, stored.owner),
             key if verdict.on_time else None,
         )
 

@@ -30,11 +30,13 @@ from wakeful.stores.timing import (
     StoredSchedule,
     reached,
 )
-from wakeful.triggers.schedule import TYPE, Schedule, read_definition
+from wakeful.triggers.schedule import NAME_LIMIT, TYPE, Schedule, read_definition
 from wakeful.triggers.scheduler import source_of
 from wakeful.triggers.settling import judge, put_off
 
 BY_CODE = "code"
+# How the ids of events begin that somebody fired: no instant is written like this.
+BY_HAND = "by-hand-"
 # Somebody else changes it at the same time: not for ever.
 MOST_TRIES = 20
 AT_ONCE = 200
@@ -135,17 +137,20 @@ class Schedules:
         *,
         agent: str | None = None,
         data: Any = ...,
+        owner: Any = ...,
         operator: str,
         note: str | None = None,
         verb: ChangeVerb = "edit",
     ) -> StoredSchedule:
-        """Give it another definition, other data or another agent. What is due by the old one comes first."""
+        """Give it another definition, other data, another agent or owner. What is due by the old one comes first. One that is
+        paused stays so.
+        """
         if agent is not None:
             self._refuse_unknown(agent)
 
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
             known = self._known(before, name)
-            return self._edited(
+            request = self._edited(
                 known,
                 schedule or read_definition(from_json(known.definition)),
                 now,
@@ -155,6 +160,10 @@ class Schedules:
                 note=note,
                 verb=verb,
             )
+            request.owner = known.owner if owner is ... else owner
+            if known.state == "paused":
+                request.state = "paused"
+            return request
 
         return await self._change(name, change)
 
@@ -207,33 +216,54 @@ class Schedules:
         """It fires no more. Its history stays."""
 
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
-            known = self._known(before, name)
-            schedule = read_definition(from_json(known.definition))
-            settled: list[Settled] = []
-            queued = known.queued
-            offset = schedule.offset(self._app, name)
-            if known.state == "paused":
-                settled, after = _skipped(known, schedule, now - offset)
-                queued = after.queued
-            elif known.state == "live" and (verdict := judge(schedule, known, now, offset)) is not None:
-                put_off(verdict)
-                settled, queued = verdict.settled, verdict.queued
-            if queued is not None:
-                settled.append(Settled("skipped", queued, f"removed by {operator}"))
-            return self._request(
-                known,
-                verb="remove",
-                operator=operator,
-                note=note,
-                state="removed",
-                definition=known.definition,
-                done_until=reached(known.done_until, settled, None),
-                next_at=None,
-                offset=0,
-                settled=settled,
-            )
+            return self._removed(self._known(before, name), now, operator=operator, note=note)
 
         return await self._change(name, change)
+
+    # changes that are stored together with something else
+
+    async def plan(
+        self, name: str, schedule: Schedule, agent: str, *, data: Any, owner: str | None, operator: str
+    ) -> tuple[StoredSchedule | None, ChangeSchedule | None]:
+        """The schedule as it is, and what would make it so; None if it is so already."""
+        before, now = await self._now(name)
+        if before is None or before.state in {"removed", "done"}:
+            origin: Origin = "runtime"
+            made = self._made(
+                *(name, schedule, agent, before, now),
+                data=data,
+                origin=origin,
+                owner=owner,
+                operator=operator,
+                note=None,
+            )
+            return before, made
+        if (before.definition, before.agent, before.data) == (_text(schedule), agent, _written(data)):
+            return before, None
+        request = self._edited(
+            before, schedule, now, agent=agent, data=_written(data), operator=operator, note=None, verb="edit"
+        )
+        request.owner = owner
+        if before.state == "paused":
+            request.state = "paused"
+        return before, request
+
+    async def plan_removal(self, name: str, *, operator: str) -> tuple[StoredSchedule | None, ChangeSchedule | None]:
+        """The schedule as it is, and what would remove it; None if it is not there."""
+        before, now = await self._now(name)
+        there = before is not None and before.state != "removed"
+        return before, self._removed(
+            before, now, operator=operator, note=None
+        ) if before is not None and there else None
+
+    def tell_changed(self) -> None:
+        """What was planned is stored."""
+        self._changed()
+
+    async def _now(self, name: str) -> tuple[StoredSchedule | None, Microseconds]:
+        before = await self._store.find_schedule(self._app, name)
+        now, _ = await self._store.next_schedule(self._app)
+        return before, now
 
     async def fire(self, name: str, *, operator: str, note: str | None = None) -> Receipt:
         """Fire it now, beside its instants. Needs the app's agents: only they know what becomes of an event."""
@@ -246,7 +276,7 @@ class Schedules:
             TYPE,
             None if stored.data is None else from_json(stored.data),
             source=source_of(self._app, name),
-            id=f"by-hand-{to_text(now)}",
+            id=f"{BY_HAND}{to_text(now)}",
             scheduledfor=to_text(now),
             coveredfrom=to_text(now),
             coveredcount=1,
@@ -308,8 +338,7 @@ class Schedules:
         self, name: str, change: Callable[[StoredSchedule | None, Microseconds], ChangeSchedule | None]
     ) -> StoredSchedule:
         for _ in range(MOST_TRIES):
-            before = await self._store.find_schedule(self._app, name)
-            now, _ = await self._store.next_schedule(self._app)
+            before, now = await self._now(name)
             request = change(before, now)
             if request is None:
                 return cast("StoredSchedule", before)
@@ -442,6 +471,32 @@ class Schedules:
             waits_for,
         )
 
+    def _removed(self, known: StoredSchedule, now: Microseconds, *, operator: str, note: str | None) -> ChangeSchedule:
+        schedule = read_definition(from_json(known.definition))
+        settled: list[Settled] = []
+        queued = known.queued
+        offset = schedule.offset(self._app, known.name)
+        if known.state == "paused":
+            settled, after = _skipped(known, schedule, now - offset)
+            queued = after.queued
+        elif known.state == "live" and (verdict := judge(schedule, known, now, offset)) is not None:
+            put_off(verdict)
+            settled, queued = verdict.settled, verdict.queued
+        if queued is not None:
+            settled.append(Settled("skipped", queued, f"removed by {operator}"))
+        return self._request(
+            known,
+            verb="remove",
+            operator=operator,
+            note=note,
+            state="removed",
+            definition=known.definition,
+            done_until=reached(known.done_until, settled, None),
+            next_at=None,
+            offset=0,
+            settled=settled,
+        )
+
     def _known(self, before: StoredSchedule | None, name: str) -> StoredSchedule:
         if before is None or before.state == "removed":
             message = f'app {self._app} has no schedule "{name}"'
@@ -469,6 +524,20 @@ def code_schedules(agents: Mapping[str, Declared]) -> dict[str, tuple[str, Sched
                 raise ConfigError(message)
             found[name] = (agent.name, trigger, agent.options.owner)
     return found
+
+
+def refuse_name(name: Any) -> None:
+    """ConfigError for a name that cannot be written in a path, or on a command line."""
+    if (
+        not isinstance(name, str)
+        or not name.strip()
+        or name != name.strip()
+        or not name.isprintable()
+        or "/" in name
+        or len(name) > NAME_LIMIT
+    ):
+        message = f"a schedule's name is printable text of at most {NAME_LIMIT} characters, without /, not {name!r:.80}"
+        raise ConfigError(message)
 
 
 def _skipped(known: StoredSchedule, schedule: Schedule, until: Microseconds) -> tuple[list[Settled], StoredSchedule]:

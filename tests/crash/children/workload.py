@@ -33,6 +33,10 @@ class Counter:
     def __init__(self, path: Path) -> None:
         self._path = path
 
+    @property
+    def path(self) -> Path:
+        return self._path
+
     def note(self, event: str, name: str) -> None:
         line = f"{event} {name} {os.getpid()}\n".encode()
         handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -62,6 +66,12 @@ class Counter:
         if not self._path.exists():
             return []
         return [(event, name, int(pid)) for event, name, pid in map(str.split, self._path.read_text().splitlines())]
+
+
+def script(counter: Counter, name: str, gate: Path | None) -> str:
+    """A program that counts itself as a step does, and waits at the gate."""
+    wait = "" if gate is None else f"while [ ! -e {gate} ]; do sleep 0.02; done; "
+    return f'echo "{name} start $$" >> {counter.path}; {wait}echo "{name} end $$" >> {counter.path}; echo done'
 
 
 def build(
@@ -174,6 +184,9 @@ def build(
             return "after"
 
         return " ".join([await run.step(before), (await run.step(held)).strip(), await run.step(after)])
+
+    for name, may_repeat in (("script", False), ("script.repeatable", True)):
+        app.command(name, on(f"{name}.run"), script(counter, name, gate), repeatable=may_repeat)
 
     for chosen in (repeatable, searchable, dangerous):
         declare_twice(app, chosen)

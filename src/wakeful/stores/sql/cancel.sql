@@ -1,7 +1,13 @@
 -- Runs that are to stop before they are done: asked for, undone, ended.
 
 -- find_run_to_cancel(id) --
-select seq, id, root, app, agent, state, reason, outcome, committed_at, cancel_by from wakeful_run where id = :id {for_update}
+select seq, id, root, app, agent, state, reason, outcome, committed_at, cancel_by, token from wakeful_run where id = :id {for_update}
+
+-- seq_of_run(id) --
+select seq from wakeful_run where id = :id
+
+-- lock_run(seq) --
+select seq from wakeful_run where seq = :seq {for_update}
 
 -- done_outside(root, run_seq) --
 -- Is there anything that a worker must settle or undo? What was held before it was ever called is not. What a run of the
@@ -74,7 +80,7 @@ where id = :undone and state = 'confirmed'
 
 -- children_at_work(parent_seq) --
 -- Runs that it called and that are not over. One that is over other events too goes on for those.
-select id from wakeful_run
+select seq, id from wakeful_run
 where parent_seq = :parent_seq and gathered = 1 and state in ('ready', 'running', 'waiting', 'held', 'parked') order by seq
 
 -- children_cancelled_with(parent_seq, note) --

@@ -1,7 +1,8 @@
 -- What keeps due runs from being claimed: pauses, limits for all processes together, and the share of the others.
 
 -- claim_facts(now, app) --
--- What a claim must know first: agents that have a run which goes alone, and what people paused or let come back slowly.
+-- What a claim must know first: agents that have a run which goes alone, what people paused or let come back slowly, and
+-- agents whose next run that goes well is good news.
 select agent, 'solo', cast(null as text) from (
   select distinct agent from wakeful_run
   where app = :app and state in ('ready', 'waiting') and crashes >= 2 and due_at <= {now}
@@ -9,6 +10,8 @@ select agent, 'solo', cast(null as text) from (
 union all
 select agent, case when paused = 1 then 'paused' else 'rate' end, rate from wakeful_pause
 where app = :app and (paused = 1 or rate is not null)
+union all
+select agent, 'failing', null from wakeful_failing where app = :app
 
 -- take_limit(app, agent) --
 -- Whoever has this row may count, and claim what is left: nobody else claims of this agent until its commit.

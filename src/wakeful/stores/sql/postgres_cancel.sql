@@ -37,7 +37,7 @@ where root = :root and run_seq = :run_seq and state || '' = 'held' and tries = 0
 
 -- children_at_work(parent_seq) --
 -- differs: as done_outside.
-select id from wakeful_run
+select seq, id from wakeful_run
 where parent_seq = :parent_seq and gathered = 1 and state || '' in ('ready', 'running', 'waiting', 'held', 'parked') order by seq + 0
 
 -- children_cancelled_with(parent_seq, note) --

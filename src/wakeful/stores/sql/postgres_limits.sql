@@ -24,6 +24,8 @@ select agent, 'solo', cast(null as text) from (
 union all
 select agent, case when paused = 1 then 'paused' else 'rate' end, rate from wakeful_pause
 where app = :app and (paused = 1 or rate is not null)
+union all
+select agent, 'failing', null from wakeful_failing where app = :app
 
 -- claim_resumed(now, app, agent, most, process, version) --
 -- differs: as claim_runs.

@@ -73,6 +73,11 @@ where run_seq = :run_seq and key = :key and coalesce(event_seq, 0) = 0
   and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = :event_seq)
 returning run_seq
 
+-- note_misfit(run_seq, key, event_seq, reason) --
+-- differs: as waits_of_run.
+update wakeful_wait set misfit = (select id from wakeful_event where seq = :event_seq), reason = :reason
+where run_seq = :run_seq and key = :key and coalesce(event_seq, 0) = 0
+
 -- wake_run(now, seq, reason) --
 -- differs: `state || ''` keeps the planner from walking along an index of all runs in this state.
 update wakeful_run set state = 'ready', due_at = {now}, reason = :reason

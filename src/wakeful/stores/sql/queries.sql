@@ -499,21 +499,6 @@ where agent = (select agent from wakeful_run where seq = :run_seq)
     select event_seq from wakeful_batch where run_seq = :run_seq
   )
 
--- raise_alarm(now, key, app, text) --
--- Opens an alarm, or refreshes the one that is open. A resolved one opens again.
-insert into wakeful_alarm (key, app, state, text, count, opened_at, last_at)
-values (:key, :app, 'open', :text, 1, {now}, {now})
-on conflict (key) do update
-set text = excluded.text, last_at = excluded.last_at,
-    count = case wakeful_alarm.state when 'resolved' then 1 else wakeful_alarm.count + 1 end,
-    opened_at = case wakeful_alarm.state when 'resolved' then excluded.opened_at else wakeful_alarm.opened_at end,
-    state = case wakeful_alarm.state when 'resolved' then 'open' else wakeful_alarm.state end
-returning key, count
-
--- resolve_alarm(now, key) --
--- What it was raised for is over.
-update wakeful_alarm set state = 'resolved', last_at = {now} where key = :key and state <> 'resolved'
-
 -- register_process(now, id, host, pid, lease, app, agents) --
 insert into wakeful_process (id, host, pid, state, started_at, lease_until, app, agents)
 values (:id, :host, :pid, 'alive', {now}, {now} + :lease, :app, :agents)

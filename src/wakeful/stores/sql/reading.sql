@@ -171,10 +171,6 @@ select agent, state, run_id, reason from wakeful_admission where event_seq = :ev
 -- list_conflicts(event_seq) --
 select content, envelope, seen_at from wakeful_conflict where event_seq = :event_seq order by seen_at
 
--- list_alarms(state, most) --
-select key, app, state, text, count, opened_at, last_at from wakeful_alarm
-where (cast(:state as text) is null or state = :state) order by last_at desc limit :most
-
 -- waiting_agents(app) --
 select agent, count(*) from wakeful_run where app = :app and state in ('ready', 'waiting') group by agent order by agent
 

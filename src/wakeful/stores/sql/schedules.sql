@@ -77,8 +77,9 @@ select seq, state, reason, from_at, to_at, count, revision, run, settled_at, red
 where schedule_seq = :schedule_seq and to_at < :before order by to_at desc, seq desc limit :most
 
 -- changes_of_schedule(schedule_seq, most) --
+-- The `+ 0` keeps the planner from walking all changes in order of their seq.
 select revision, verb, operator, note, definition, changed_at from wakeful_schedule_change
-where schedule_seq = :schedule_seq order by seq desc limit :most
+where schedule_seq = :schedule_seq order by seq + 0 desc limit :most
 
 -- agents_with_schedules(app) --
 select distinct agent from wakeful_schedule where app = :app

@@ -1,6 +1,14 @@
 -- What runs wait for: events, other runs, people. A wait is a step in the state `waiting`; whoever brings what it waits for
 -- ends that step, and makes its run ready.
 
+-- lock_waits(run_seq) --
+-- Before the steps and the run that change with them: in this order whoever brings an event has them.
+select key from wakeful_wait where run_seq = :run_seq order by key {for_update}
+
+-- lock_approvals(run_seq) --
+-- As lock_waits: in this order whoever answers has them.
+select key from wakeful_approval where run_seq = :run_seq order by key {for_update}
+
 -- register_step(run_seq, token, key, name, position, attempt, arguments, result, started_at, finished_at) --
 -- The step of a wait. One that was answered meanwhile stays as it is; the row is locked all the same, so that an answer that
 -- is on its way is either seen by the next statement, or sees the run as waiting.
@@ -65,6 +73,15 @@ update wakeful_wait set event_seq = :event_seq, settled = 1
 where run_seq = :run_seq and key = :key and event_seq is null
   and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = :event_seq)
 returning run_seq
+
+-- note_misfit(run_seq, key, event_seq, reason) --
+-- The condition of a wait could not be asked of this event.
+update wakeful_wait set misfit = (select id from wakeful_event where seq = :event_seq), reason = :reason
+where run_seq = :run_seq and key = :key and event_seq is null
+
+-- misfits_of_run(run_seq) --
+-- What the conditions of a run's waits could not be asked of.
+select key, misfit, reason from wakeful_wait where run_seq = :run_seq and misfit is not null
 
 -- answer_step(now, run_seq, key, state, result, error) --
 -- What was waited for is there. No row comes back when the wait is over.
@@ -179,7 +196,3 @@ select approval.seq, approval.id, approval.app, approval.agent, run.id, approval
   approval.answered_at
 from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq
 where approval.id >= :id and approval.id < :upper order by approval.id limit 2
-
--- waits_of_agent(run_seq) --
--- What a run waits for, for people.
-select key, type, subject, condition, event_seq from wakeful_wait where run_seq = :run_seq order by registered_at, key

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wakeful.stores.alarms import ChangeAlarm, ResolveAlarms, TellAlarms
+from wakeful.stores.backfill import FillInstants
 from wakeful.stores.base import (
     AcceptEvents,
     AnswerApproval,
@@ -54,16 +56,23 @@ from wakeful.stores.base import (
     TransactStep,
     WorkLane,
 )
+from wakeful.stores.heartbeat import ReportHeartbeat
+from wakeful.stores.reminders import MakeReminder
+from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, FireSchedule, SettleOccurrences
 from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.verbs.alarms import change_alarms, resolve_named, tell_alarms
+from wakeful.stores.verbs.backfill import fill_instants
 from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
 from wakeful.stores.verbs.change import note_changes
 from wakeful.stores.verbs.circuits import change_circuits
 from wakeful.stores.verbs.claim import claim_runs, forget_runs
 from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
+from wakeful.stores.verbs.expectations import keep_expectations, settle_looks
 from wakeful.stores.verbs.feed import feed_events
 from wakeful.stores.verbs.fork import fork_runs
+from wakeful.stores.verbs.heartbeat import report_heartbeats
 from wakeful.stores.verbs.keeping import enter_ciphers, leave_ciphers, remove_families, remove_traces, reseal_payloads
 from wakeful.stores.verbs.locks import free_locks, take_locks
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
@@ -72,9 +81,12 @@ from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
 from wakeful.stores.verbs.redo import redo_runs
+from wakeful.stores.verbs.reminders import make_reminders
 from wakeful.stores.verbs.schedules import change_schedules, fire_schedules, settle_occurrences
+from wakeful.stores.verbs.scheduling import schedule_by_runs
 from wakeful.stores.verbs.state import change_states
 from wakeful.stores.verbs.waits import answer_approvals, ask_people, end_waits, look_again
+from wakeful.stores.watching import KeepExpectations, SettleLook
 
 Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 
@@ -108,13 +120,22 @@ VERBS: dict[type, Verb] = {
     FeedEvents: feed_events,
     RedoDelivery: redo_deliveries,
     WorkLane: work_lanes,
+    ScheduleByRun: schedule_by_runs,
+    MakeReminder: make_reminders,
     ChangeSchedule: change_schedules,
     SettleOccurrences: settle_occurrences,
     FireSchedule: fire_schedules,
+    FillInstants: fill_instants,
     AcceptEvents: accept_events,
     AnswerApproval: answer_approvals,
     LookAgain: look_again,
+    KeepExpectations: keep_expectations,
+    SettleLook: settle_looks,
     RaiseAlarm: raise_alarms,
+    ResolveAlarms: resolve_named,
+    ChangeAlarm: change_alarms,
+    TellAlarms: tell_alarms,
+    ReportHeartbeat: report_heartbeats,
     RecordOperation: record_operations,
     RemoveFamilies: remove_families,
     RemoveTraces: remove_traces,

@@ -57,11 +57,13 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
                 known.append((arrival, receipt))
                 receipts.append(receipt)
         results[number] = receipts
-    decided, woken = yield from _insert_consequences(now, fresh)
+    decided, skipped, woken = yield from _insert_consequences(now, fresh)
     for number in pending:
         requests[number].woken = [*_asked_to_stop(requests[number]), *woken]
     for seq, runs in decided.items():
         receipt_of[seq].runs = runs
+    for seq, agent, reason in skipped:
+        receipt_of[seq].skipped[agent] = reason
     yield from _bring_to_waits(now, fresh, [(requests[number], results[number]) for number in pending])
     if known:
         yield from _count_duplicates(now, known)
@@ -99,9 +101,9 @@ def _receipt(arrival: Arrival) -> Receipt:
 
 def _insert_consequences(
     now: int | None, fresh: list[tuple[str, int, Arrival]]
-) -> Transaction[tuple[dict[int, list[str]], Woken]]:
-    """Admissions and runs. Where an agent has order or limits, what becomes of an event is decided now: the runs of those, and
-    who is to go on because of that.
+) -> Transaction[tuple[dict[int, list[str]], list[tuple[int, str, str]], Woken]]:
+    """Admissions and runs. Where an agent has order or limits, what becomes of an event is decided now: the runs of those,
+    (event, agent, why) of those that got none, and who is to go on because of that.
     """
     admissions: list[tuple[object, ...]] = []
     runs: list[tuple[object, ...]] = []
@@ -130,8 +132,9 @@ def _insert_consequences(
     if decisions:
         yield "insert_decision", decisions
     if not entries:
-        return {}, []
+        return {}, [], []
     woken = yield from admit(now, entries)
+    skipped = [(one.event_seq, one.agent, one.reason or "") for one in entries if one.state == "skipped"]
     became = {(one.event_seq, one.agent): one.run for one in entries}
     concerned = {one.event_seq for one in entries}
     decided = {
@@ -143,7 +146,7 @@ def _insert_consequences(
         for _, seq, arrival in fresh
         if seq in concerned
     }
-    return decided, woken
+    return decided, skipped, woken
 
 
 def _bring_to_waits(
@@ -330,10 +333,7 @@ def _refuse_key(key: str) -> IdempotencyConflict:
 
 
 def _answer_again(response: str) -> list[Receipt]:
-    return [
-        Receipt(one["source"], one["id"], one["status"], one["runs"], one.get("conflict", False))
-        for one in from_json(response)
-    ]
+    return [Receipt.from_json(one) for one in from_json(response)]
 
 
 def _write_answers(stored: list[tuple[AcceptEvents, Result | None]]) -> Transaction[None]:

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from pydantic_core import from_json, to_json
 
+from wakeful.errors import ClaimLost
 from wakeful.model import FINAL_RUN_STATES, Outcome, RunState
 from wakeful.stores.base import Cancelled, CancelRun, Count, FinishCancelled, Transaction, held_alarm
 from wakeful.stores.verbs.keys import promote
 from wakeful.stores.verbs.people import resolve_alarms
-from wakeful.stores.verbs.refusal import Refusal, refused
+from wakeful.stores.verbs.refusal import Refusal, lost, refused
 from wakeful.stores.verbs.waits import cancelled_with, tell_caller
 
 NOT_DONE = to_json({"type": "Cancelled", "message": "not done before its run was cancelled"}).decode()
@@ -30,6 +31,7 @@ class Found(NamedTuple):
     outcome: str | None
     committed_at: int | None
     cancel_by: str | None
+    token: int
 
 
 class Ending(NamedTuple):
@@ -43,22 +45,27 @@ class Ending(NamedTuple):
     reason: str
 
 
-def cancel_runs(now: int | None, requests: Sequence[CancelRun]) -> Transaction[list[Cancelled | None]]:
-    results: list[Cancelled | None] = []
+def cancel_runs(now: int | None, requests: Sequence[CancelRun]) -> Transaction[list[Cancelled | ClaimLost | None]]:
+    results: list[Cancelled | ClaimLost | None] = []
     for request in requests:
         cancelled = yield from _cancel(now, request)
         results.append(cancelled)
     return results
 
 
-def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | None]:
-    """1. What is it now? 2. If it runs, its owner is asked. If it did something outside, a worker is. Else it is over.
-    3. The same for the runs that it called.
+def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | ClaimLost | None]:
+    """1. Lock what is below it. 2. What is it now? 3. If it runs, its owner is asked. If it did something outside, a worker is.
+    Else it is over. 4. The same for the runs that it called.
     """
+    for (seq,) in (yield "seq_of_run", [(request.id,)]):
+        yield from _lock_children(seq)
+        yield from _lock_awaited(seq)
     rows = yield "find_run_to_cancel", [(request.id,)]
     if not rows:
         return None
     run = Found(*rows[0])
+    if request.claim is not None and (run.token, run.state) != (request.claim.token, "running"):
+        return lost(request.claim)
     if (why := _refusal(run)) is not None:
         return Cancelled(run.id, run.state, run.state, why)
     held_for = to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else None
@@ -82,6 +89,8 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | None
 
 def finish_cancelled(now: int | None, requests: Sequence[FinishCancelled]) -> Transaction[list[Refusal | None]]:
     ordered = sorted(requests, key=lambda one: one.claim.seq)
+    for one in ordered:
+        yield from _lock_children(one.claim.seq)
     rows = [
         (now, one.claim.seq, one.claim.token, "cancelled", one.reason, None, None, to_json(one.outcome).decode(), 0, 1)
         for one in ordered
@@ -105,6 +114,20 @@ def finish_cancelled(now: int | None, requests: Sequence[FinishCancelled]) -> Tr
         by = one.claim.cancelled[0] if one.claim.cancelled is not None else "its caller"
         yield from _cancel_children(now, one.claim.seq, one.claim.id, by)
     return [gone.get((one.claim.seq, one.claim.token)) for one in requests]
+
+
+def _lock_children(seq: int) -> Transaction[None]:
+    """Runs that it called, and theirs before them: one that ends has itself, and then tells its caller."""
+    for child, _ in (yield "children_at_work", [(seq,)]):
+        yield from _lock_children(child)
+        yield from _lock_awaited(child)
+        yield "lock_run", [(child,)]
+
+
+def _lock_awaited(seq: int) -> Transaction[None]:
+    """What it waits for: whoever brings that has it first, and then the run."""
+    yield "lock_waits", [(seq,)]
+    yield "lock_approvals", [(seq,)]
 
 
 def let_go_of_keys(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
@@ -135,7 +158,7 @@ def _wind_up(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
 
 
 def _cancel_children(now: int | None, seq: int, identifier: str, operator: str) -> Transaction[None]:
-    for (child,) in (yield "children_at_work", [(seq,)]):
+    for _, child in (yield "children_at_work", [(seq,)]):
         yield from _cancel(now, CancelRun(child, operator, cancelled_with(identifier)))
 
 

@@ -44,6 +44,7 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     """
     app = request.app
     facts = yield from read_facts(now, app)
+    failing = frozenset(facts.failing)
     open_to = {agent: most for agent, most in request.wanted if not facts.is_paused(agent)}
     rooms = yield from open_rooms(now, request, open_to, facts)
     solo = sorted(
@@ -69,8 +70,8 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
         yield from lift_rates(now, app, open_to, facts)
     if alone:
         if claims:
-            return Claimed(claims, [], None, solo_waiting=False)
-        return Claimed([], request.wanted, SOMEBODY_HAS_IT, solo_waiting=True, alone=True)
+            return Claimed(claims, [], None, solo_waiting=False, failing=failing)
+        return Claimed([], request.wanted, SOMEBODY_HAS_IT, solo_waiting=True, alone=True, failing=failing)
     short = [
         agent
         for agent, most in asked
@@ -80,7 +81,7 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     delays = [row[0] for row in waits if row[0] is not None]
     if rooms:
         delays += yield from until_more_may_start(now, app, rooms)
-    return Claimed(claims, asked, min(delays) if delays else None, solo_waiting=bool(solo), left=left)
+    return Claimed(claims, asked, min(delays) if delays else None, solo_waiting=bool(solo), left=left, failing=failing)
 
 
 def _parts(

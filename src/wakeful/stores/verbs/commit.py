@@ -11,6 +11,7 @@ from wakeful.errors import CancelAsked, ClaimLost, StateChanged
 from wakeful.model import Claim
 from wakeful.stores.base import CloseRun, CommitRun, Count, Redone, ReleaseRun, StateChange, Transaction, held_alarm
 from wakeful.stores.verbs.ending import Ended, runs_ended
+from wakeful.stores.verbs.failing import went_well
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 from wakeful.stores.verbs.refusal import refused
 
@@ -56,9 +57,17 @@ def commit_runs(now: int | None, requests: Sequence[CommitRun]) -> Transaction[l
     for one in going:
         if one.then == "done" and results.get(_place(one.claim)) is None:
             one.woken = yield from runs_ended(now, [Ended(one.claim, "done", one.output)])
+    well_again = [
+        one.claim for one in going if one.well_again and one.then == "done" and results.get(_place(one.claim)) is None
+    ]
+    if well_again:
+        yield from went_well(now, well_again)
     alarms = [one.alarm for one in going if one.alarm is not None and results.get(_place(one.claim)) is None]
     if alarms:
         yield from open_alarms(now, alarms)
+    over = [one.resolves for one in going if one.resolves is not None and results.get(_place(one.claim)) is None]
+    if over:
+        yield from resolve_alarms(now, over)
     return [results.get(_place(one.claim)) for one in requests]
 
 
@@ -118,6 +127,9 @@ def close_runs(now: int | None, requests: Sequence[CloseRun]) -> Transaction[lis
     for one in ordered:
         if _place(one.claim) not in lost:
             one.woken = yield from runs_ended(now, [Ended(one.claim, "done", one.output)])
+    well_again = [one.claim for one in ordered if one.well_again and _place(one.claim) not in lost]
+    if well_again:
+        yield from went_well(now, well_again)
     return [lost.get(_place(request.claim)) for request in requests]
 
 

@@ -55,6 +55,7 @@ class Facts:
     alone: set[str] = field(default_factory=set)  # agents that have a run which must go alone
     paused: set[str] = field(default_factory=set)
     rates: dict[str, str] = field(default_factory=dict)  # at which agents come back after a pause
+    failing: set[str] = field(default_factory=set)  # agents whose last runs ended dead
 
     def is_paused(self, agent: str) -> bool:
         return ALL in self.paused or agent in self.paused
@@ -67,6 +68,8 @@ def read_facts(now: int | None, app: str) -> Transaction[Facts]:
             facts.alone.add(agent)
         elif kind == "paused":
             facts.paused.add(agent)
+        elif kind == "failing":
+            facts.failing.add(agent)
         else:
             facts.rates[agent] = rate
     return facts

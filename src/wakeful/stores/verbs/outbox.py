@@ -8,6 +8,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.model import Delivery
 from wakeful.stores.base import Lane, RedoDelivery, Row, Transaction, WorkLane, late_alarm
+from wakeful.stores.verbs.dead import resolve_if_last
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 
@@ -40,6 +41,9 @@ def _work(now: int | None, request: WorkLane) -> Transaction[Lane]:
             yield from resolve_alarms(now, sorted(over))
         if alarms:
             yield from open_alarms(now, alarms)
+        dead = [(one.seq, one.alarm.key) for one in request.results if one.state == "dead" and one.alarm is not None]
+        if dead:
+            yield "note_alarm_of_delivery", dead
     waiting = yield "next_deliveries", [(now, app, channel, request.most)]
     due: list[Delivery] = []
     for row in waiting:
@@ -69,6 +73,9 @@ def redo_deliveries(now: int | None, requests: Sequence[RedoDelivery]) -> Transa
             ended = to_json({**from_json(error or "{}"), "delivery": request.id}).decode()
             if found[0][1] == "pending":  # should it fail again, that is said again
                 yield from resolve_alarms(now, [late_alarm(app, channel)])
+            else:
+                raised = yield "alarms_of_deliveries", [(seq,)]
+                yield from resolve_if_last(now, [row[0] for row in raised])
             verb = "drop" if request.discard else "redeliver"
             yield "insert_remedy", [(now, run, verb, request.operator, request.note, None, ended)]
     return results

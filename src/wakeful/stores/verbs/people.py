@@ -14,7 +14,10 @@ def raise_alarms(now: int | None, requests: Sequence[RaiseAlarm]) -> Transaction
 
 def open_alarms(now: int | None, alarms: Sequence[Alarm]) -> Transaction[None]:
     ordered = sorted(alarms, key=lambda alarm: alarm.key)
-    yield "raise_alarm", [(now, alarm.key, alarm.app, alarm.text) for alarm in ordered]
+    yield (
+        "raise_alarm",
+        [(now, alarm.key, alarm.app, alarm.text, alarm.agent, alarm.owner, int(alarm.loud)) for alarm in ordered],
+    )
 
 
 def resolve_alarms(now: int | None, keys: Sequence[str]) -> Transaction[None]:

@@ -11,6 +11,7 @@ from wakeful.model import VERIFIED, WENT_WELL, Claim, Step
 from wakeful.stores.base import Call, Count, FinishRun, LeaveRun, SaveSteps, SaveTransacted, Transaction, TransactStep
 from wakeful.stores.verbs.circuits import note_parked, refuse_parking
 from wakeful.stores.verbs.ending import Ended, runs_ended
+from wakeful.stores.verbs.failing import note_dead, went_well
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.refusal import Refusal, knows, lost, refused
@@ -116,6 +117,9 @@ def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[l
     for one in requests:
         if (one.claim.steps or one.claim.parent) and (one.claim.seq, one.claim.token) not in gone:
             one.woken = yield from runs_ended(now, [Ended(one.claim, one.state, one.output, one.error, one.reason)])
+    well_again = [one.claim for one in requests if one.well_again and (one.claim.seq, one.claim.token) not in gone]
+    if well_again:
+        yield from went_well(now, well_again)
     return [gone.get((request.claim.seq, request.claim.token)) for request in requests]
 
 
@@ -179,6 +183,12 @@ def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transac
     alarms = [request.alarm for request in ended if request.alarm is not None and request.claim.seq in just_now]
     if alarms:
         yield from open_alarms(now, alarms)
+    dead = [one for one in ended if one.state == "dead" and one.claim.seq in just_now]
+    raised = [(one.claim.seq, one.alarm.key) for one in dead if one.alarm is not None]
+    if raised:
+        yield "note_alarm_of_run", raised
+    if any(one.streak is not None for one in dead):
+        yield from note_dead(now, dead)
     return gone
 
 

@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.model import RunState
 from wakeful.stores.base import Redone, RedoRun, Row, Transaction, held_alarm
+from wakeful.stores.verbs.dead import resolve_if_last
 from wakeful.stores.verbs.keys import take_places
 from wakeful.stores.verbs.people import resolve_alarms
 from wakeful.stores.verbs.waits import cancelled_with, tell_caller
@@ -83,6 +84,10 @@ def redo_runs(now: int | None, requests: Sequence[RedoRun]) -> Transaction[list[
         names = yield from _begin_again(now, agains)
         for number, name in zip(further, names, strict=True):
             results[number] = Redone(name, "done")
+    dead = sorted(run.seq for _, run in (*discards, *replays) if run.state == "dead")
+    if dead:
+        raised = yield "alarms_of_runs", [(seq,) for seq in dead]
+        yield from resolve_if_last(now, [row[0] for row in raised])
     return results
 
 

@@ -3,7 +3,8 @@
     a run leaves ──► its waiting steps are stored ──► look: is it there already?  (an event, a child that is over, an answer)
     an event, the end of a child, an answer comes ──► the step is ended ──► the run is ready
 
-An event is taken by one wait of a run at most, and by as many runs as wait for it.
+An event is taken by one wait of a run at most, and by as many runs as wait for it. One that a wait's condition could not be
+asked of, because a field is missing or of another kind, is a misfit: the wait goes on, and the last of them is noted with it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import ClaimLost
 from wakeful.model import FINAL_RUN_STATES, Claim, Step
 from wakeful.stores.base import (
+    DATA_OF_MISFIT,
     AnswerApproval,
     Answered,
     AskPerson,
@@ -32,13 +34,23 @@ Woken = list[tuple[str, str]]
 GONE = "it was over, and was not kept any longer (retention)"
 LOOKED_AT_ONCE = 100  # events, the limit of the queries
 
+# (run, key) of waits, and of the last event that was a misfit: its seq, and why.
+Misfits = dict[tuple[int, str], tuple[int, str]]
+
 
 def waiting_steps(request: LeaveRun) -> list[Step]:
     return [step for step in request.steps if step.state == "waiting"]
 
 
 def store_waiting_steps(requests: Sequence[LeaveRun]) -> Transaction[None]:
-    """Before the runs themselves are moved: an answer that comes at the same time waits for these rows."""
+    """Before the runs themselves are moved: an answer that comes at the same time waits for these rows. What was waited for
+    before may be brought at this moment, by somebody who has the wait already.
+    """
+    before = [
+        one.claim.seq for one in requests if one.waits and any(step.state == "waiting" for step in one.claim.steps)
+    ]
+    if before:
+        yield "lock_waits", [(seq,) for seq in sorted(before)]
     rows = [step_row(request.claim, step) for request in requests for step in waiting_steps(request)]
     if rows:
         yield "register_step", sorted(rows, key=lambda row: (row[0], row[2]))
@@ -89,6 +101,7 @@ def look_for_children(now: int | None, run: int, steps: Sequence[Step]) -> Trans
 def look_for_events(now: int | None, run: int, matches: Matches | None) -> Transaction[bool]:
     """The first fitting event for each open wait of a run, among those that came since the run was made."""
     found = False
+    misfits: Misfits = {}
     for key, app, type_, subject, condition, variables in (yield "waits_of_run", [(run,)]):
         skip: int | None = 0
         while skip is not None:
@@ -98,7 +111,7 @@ def look_for_events(now: int | None, run: int, matches: Matches | None) -> Trans
                 events = yield "awaited", [(app, type_, skip, run)]
             skip = skip + LOOKED_AT_ONCE if len(events) == LOOKED_AT_ONCE else None
             for seq, envelope in events:
-                if condition is not None and (matches is None or not matches(condition, variables, envelope)):
+                if not fitting(matches, condition, variables, envelope, (run, key, seq), misfits):
                     continue
                 if (yield "take_event", [(run, key, seq)]):
                     yield "answer_step", [(now, run, key, "done", envelope, None)]
@@ -106,7 +119,34 @@ def look_for_events(now: int | None, run: int, matches: Matches | None) -> Trans
                     found = True
                 skip = None
                 break
+    yield from note_misfits(misfits)
     return found
+
+
+def fitting(
+    matches: Matches | None,
+    condition: str | None,
+    variables: str | None,
+    envelope: str,
+    place: tuple[int, str, int],
+    misfits: Misfits,
+) -> bool:
+    """Does an event meet the condition of a wait? `place` is (run, key, seq of the event), for what could not be asked."""
+    if condition is None:
+        return True
+    if matches is None:
+        return False
+    match = matches(condition, variables, envelope)
+    if match.misfit:
+        run, key, seq = place
+        misfits[run, key] = (seq, match.reason)
+    return match.matched
+
+
+def note_misfits(misfits: Misfits) -> Transaction[None]:
+    """In order, so that two who bring events to the same waits do not wait for each other in a circle."""
+    if misfits:
+        yield "note_misfit", [(run, key, *noted) for (run, key), noted in sorted(misfits.items())]
 
 
 def wake(now: int | None, run: int, reason: str) -> Transaction[Woken]:
@@ -119,12 +159,13 @@ def bring_events(
     """New events for those who wait. `events` is (seq, type, subject, envelope); returns who was woken, and which were taken."""
     woken: Woken = []
     taken: set[int] = set()
+    misfits: Misfits = {}
     for seq, type_, subject, envelope in events:
         served: set[int] = set()
         for run, key, condition, variables in (yield "find_waits", [(app, type_, subject or "")]):
             if run in served:
                 continue  # one event ends one wait of a run
-            if condition is not None and (matches is None or not matches(condition, variables, envelope)):
+            if not fitting(matches, condition, variables, envelope, (run, key, seq), misfits):
                 continue
             if not (yield "take_event", [(run, key, seq)]):
                 continue
@@ -134,6 +175,7 @@ def bring_events(
             woken += yield from wake(now, run, f"event {type_} came")
     if taken:
         yield "accept_unmatched", [(seq,) for seq in sorted(taken)]
+    yield from note_misfits(misfits)
     return woken, taken
 
 
@@ -222,18 +264,37 @@ def end_waits(now: int | None, requests: Sequence[EndWait]) -> Transaction[list[
         if not owned or owned[0][1] != claim.token or owned[0][2] != "running":
             results.append(lost(claim))
             continue
+        if request.wait is not None:
+            yield "lock_waits", [(claim.seq,)]
+        elif "approval" in from_json(request.step.result or "{}"):
+            yield "lock_approvals", [(claim.seq,)]
         yield "register_step", [step_row(claim, request.step)]
         if request.wait is not None:
             wait = request.wait
             yield "insert_wait", [(now, claim.seq, key, wait.type, wait.subject, wait.condition, wait.variables)]
             yield from look_for_events(now, claim.seq, request.matches)
         yield from look_for_children(now, claim.seq, [request.step])
-        if (yield "end_step", [(now, claim.seq, claim.token, key, request.error)]):
+        misfits = (yield "misfits_of_run", [(claim.seq,)]) if request.wait is not None else []
+        error = late_with(request.error, {place: noted for place, *noted in misfits}.get(key))
+        if (yield "end_step", [(now, claim.seq, claim.token, key, error)]):
             yield "close_wait", [(claim.seq, key)]
             yield "expire_approval", [(claim.seq, key)]
         rows = yield "step_of_run", [(claim.seq, key)]
         results.append(Step(*rows[0][1:]))
     return results
+
+
+def late_with(error: str, misfit: Sequence[str] | None) -> str:
+    """The error of a wait whose time is over. Whoever reads it should know of an event that nearly was the one. Not what it
+    said: an error may be logged.
+    """
+    if misfit is None:
+        return error
+    event, reason = misfit
+    told = from_json(error)
+    problem = reason.partition(DATA_OF_MISFIT)[0]
+    told["message"] += f". Event {event} came, but it could not be told whether that is the one: {problem}"
+    return to_json(told).decode()
 
 
 def ask_people(now: int | None, requests: Sequence[AskPerson]) -> Transaction[list[ClaimLost | None]]:

@@ -65,7 +65,7 @@ create index wakeful_schedule_change_of on wakeful_schedule_change (schedule_seq
 create table wakeful_expectation (
   app text not null,
   name text not null,
-  kind text not null check (kind in ('schedule', 'by', 'source', 'output')),
+  kind text not null check (kind in ('by', 'every', 'output')),
   definition text not null,               -- JSON
   agent text,
   owner text,
@@ -76,6 +76,12 @@ create table wakeful_expectation (
   checked_at integer,
   primary key (app, name)
 ) strict, without rowid;
+
+-- What was last heard of a source, of a script that checks in, and of an agent; and who worked for an app.
+create index wakeful_event_source on wakeful_event (source, app, seq);
+create index wakeful_event_checkin on wakeful_event (app, subject, seq) where type = 'wakeful.checkin';
+create index wakeful_admission_agent on wakeful_admission (agent, event_seq);
+create index wakeful_process_app on wakeful_process (app, started_at) where app is not null;
 
 -- An alarm is an incident: it opens, somebody hears of it, at a rate; it is acknowledged, or muted, and resolves.
 alter table wakeful_alarm add column agent text;
@@ -89,7 +95,25 @@ alter table wakeful_alarm add column acknowledged_by text;
 alter table wakeful_alarm add column note text;
 alter table wakeful_alarm add column muted_until integer;
 alter table wakeful_alarm add column resolved_at integer;
+alter table wakeful_alarm add column tell_at integer; -- when somebody is to hear of it next; null: there is nothing to tell
 create index wakeful_alarm_open on wakeful_alarm (app, key) where state <> 'resolved';
+create index wakeful_alarm_tell on wakeful_alarm (app, tell_at) where tell_at is not null;
+
+-- Which alarm a dead letter raised: with the last of them it is over.
+alter table wakeful_run add column alarm text;
+alter table wakeful_delivery add column alarm text;
+create index wakeful_run_alarm on wakeful_run (alarm) where state = 'dead';
+create index wakeful_delivery_alarm on wakeful_delivery (alarm) where state = 'dead';
+
+-- Agents whose last runs ended dead, with none in between that went well. The next one that does removes the row.
+create table wakeful_failing (
+  app text not null,
+  agent text not null,
+  count integer not null,                   -- how many in a row, since it was last resumed
+  since integer not null,
+  last_at integer not null,
+  primary key (app, agent)
+);
 
 -- An event that a wait's condition could not be asked of: the last one, and why.
 alter table wakeful_wait add column misfit text; -- its id

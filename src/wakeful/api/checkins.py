@@ -1,0 +1,46 @@
+"""Check-ins and expectations: `POST /v1/checkins/NAME`, a line at the end of any script, and what is expected."""
+
+from __future__ import annotations
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from wakeful.api.body import BODY_LIMIT, read_body
+from wakeful.api.parameters import is_plain, read_parameters
+from wakeful.api.ports import Agents, Door, Reader
+from wakeful.api.problem import Problem
+from wakeful.api.reply import JsonResponse
+from wakeful.errors import NotFound
+from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
+from wakeful.operations.checking_in import app_expecting, check_in
+
+
+def checkin_routes(door: Door, reader: Reader, agents: Agents, body_limit: int = BODY_LIMIT) -> list[Route]:
+    async def checkin(request: Request) -> Response:
+        name = request.path_params["name"]
+        given = read_parameters(request.query_params, ("id",))
+        try:
+            body = await read_body(request.headers.get("content-length"), request.receive, limit=body_limit)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody is left to read it
+        data = read_json(body, depth=DEPTH_LIMIT, inside=("data",)) if body.strip() else None
+        try:
+            if not is_plain(name):
+                message = "no such check-in is expected"
+                raise NotFound(message)
+            await app_expecting(reader, name, agents.name)
+        except NotFound as error:
+            raise Problem(404, str(error), kind="not-found", title="There is nothing of that name") from None
+        receipt = await check_in(door, agents.name, name, data, given.get("id"))
+        return JsonResponse({"events": [receipt.to_json()]}, status_code=202)
+
+    async def expectations(request: Request) -> Response:
+        app = read_parameters(request.query_params, ("app",)).get("app")
+        found = [one for one in await reader.expectations() if app in {None, one["app"]}]
+        return JsonResponse({"expectations": found})
+
+    return [
+        Route("/v1/checkins/{name:path}", checkin, methods=["POST"], name="checkin"),
+        Route("/v1/expectations", expectations, name="expectations"),
+    ]

@@ -1,0 +1,206 @@
+"""watch: look whether what is expected has happened, in a process of its own.
+
+Without APP it needs nothing but the store: it judges, raises alarms, and pings. With APP it also does what Wakeful's own agents
+do, such as telling people of alarms; the app's agents are left to its workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import structlog
+
+from wakeful.api.health import health_routes
+from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
+from wakeful.cli.arguments import Command, Parser, UsageError, add_app, add_logs, add_store, seconds
+from wakeful.cli.life import Stopping, live
+from wakeful.cli.opening import chosen_store, refuse_missing
+from wakeful.cli.serve import HttpServer, add_address, bind, url_of
+from wakeful.cli.terminal import say
+from wakeful.cli.working import WILL_NOT_PASS, close, first_of, is_open, prepare, start_patiently
+from wakeful.clock import SECOND, Microseconds, SystemClock, readable
+from wakeful.errors import ConfigError, StoreUnavailable
+from wakeful.settings import ping_url, shown_store, token
+from wakeful.watch.ping import Ping
+from wakeful.watch.watcher import EVERY, Watcher
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from wakeful.app import App
+    from wakeful.stores.reading import Reader
+    from wakeful.stores.store import DatabaseStore
+
+SHORTEST = 1.0
+GRACE = 10.0
+AGAIN_AFTER = 5.0
+
+
+def declare(parser: Parser) -> None:
+    add_app(parser, optional=True)
+    add_store(parser)
+    parser.add_argument(
+        "--every", metavar="TIME", type=seconds, default=EVERY / SECOND, help="look at least so often (default 1m)"
+    )
+    parser.add_argument(
+        "--ping", metavar="URL", help="tell this URL of each look, and URL/fail if one fails; else WAKEFUL_PING"
+    )
+    add_address(parser, port=None)
+    add_logs(parser)
+    parser.set_defaults(in_flight=None, grace=GRACE)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    if arguments.every < SHORTEST:
+        message = f"--every: at least {SHORTEST:g} s between two looks"
+        raise UsageError(message)
+    app = prepare(arguments) if arguments.app is not None else None
+    if app is None:
+        from wakeful.telemetry.logs import configure_logs
+
+        json = None if arguments.log_format is None else arguments.log_format == "json"
+        configure_logs(json, level=arguments.log_level or os.environ.get("WAKEFUL_LOG") or "info")
+        refuse_missing(chosen_store(arguments))
+    url = arguments.ping or (None if app is None else app.ping) or ping_url()
+    try:
+        ping = None if url is None else Ping(url, where="--ping" if arguments.ping else "ping")
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
+    if arguments.port is None:
+        return live(lambda stopping: _watch(arguments, app, ping, None, stopping))
+    refuse_open_binding(ApiSettings(host=arguments.host, token=token()))
+    with bind(arguments.host, arguments.port) as listener:
+        return live(lambda stopping: _watch(arguments, app, ping, listener, stopping))
+
+
+watch_command = Command(
+    declare,
+    execute,
+    "With --port it answers /healthz and /readyz there; the latter is red when the last good look is too long ago.",
+)
+
+
+async def _watch(
+    arguments: argparse.Namespace,
+    app: App | None,
+    ping: Ping | None,
+    listener: socket.socket | None,
+    stopping: Stopping,
+) -> int:
+    every = round(arguments.every * SECOND)
+    if ping is not None:  # whoever cannot even begin is heard of too
+        await ping.start()
+    try:
+        if app is None:
+            await _watch_store(arguments, every, ping, listener, stopping)
+        else:
+            await _watch_app(arguments, app, every, ping, listener, stopping)
+    finally:
+        if ping is not None:
+            await ping.stop()
+    say("stopped")
+    return stopping.exit_code
+
+
+async def _watch_store(
+    arguments: argparse.Namespace,
+    every: Microseconds,
+    ping: Ping | None,
+    listener: socket.socket | None,
+    stopping: Stopping,
+) -> None:
+    """All that is stored, with nobody's code."""
+    from wakeful.runtime import open_database
+    from wakeful.stores.reading import Reader
+    from wakeful.stores.store import DatabaseStore
+    from wakeful.watch.facts import Facts
+
+    url = chosen_store(arguments)
+    store = DatabaseStore(open_database(url, SystemClock()))
+    watcher = Watcher(Facts(store.database), store, every=every, ping=ping)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(store.close)
+        await stack.enter_async_context(health(arguments.host, listener, watcher, Reader(store.database), stopping))
+        if await _opened(store, url, ping, stopping):
+            await watcher.start()
+            stack.push_async_callback(watcher.stop)
+            print(f"wakeful: watching {shown_store(url)} every {readable(every)}", flush=True)
+            await stopping.asked.wait()
+
+
+async def _opened(store: DatabaseStore, url: str, ping: Ping | None, stopping: Stopping) -> bool:
+    """Open the store, however long it is away. False: we were asked to stop before."""
+    while not stopping.asked.is_set():
+        try:
+            await store.open(migrate=False)
+        except StoreUnavailable as error:
+            if store.dialect == "sqlite" or type(error.__cause__).__name__ in WILL_NOT_PASS:
+                raise
+            structlog.get_logger("wakeful").warning(
+                "the store is away; waiting for it", store=shown_store(url), error=str(error)
+            )
+            if ping is not None:
+                ping.signal("fail", "the store is away")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.asked.wait(), AGAIN_AFTER)
+        else:
+            return True
+    return False
+
+
+async def _watch_app(
+    arguments: argparse.Namespace,
+    app: App,
+    every: Microseconds,
+    ping: Ping | None,
+    listener: socket.socket | None,
+    stopping: Stopping,
+) -> None:
+    """All that is stored, and the work of Wakeful's own agents for this app."""
+    from wakeful.runtime import Runtime
+
+    runtime = Runtime(app, store=arguments.store, watching=True, watch_every=every, ping=ping)
+    app.runtime = runtime
+    try:
+        opened = await is_open(runtime)
+        async with health(arguments.host, listener, runtime.watcher, runtime.reader, stopping):
+            if await start_patiently(runtime, stopping, opened=opened):
+                print(f"wakeful: watching {app.name} ({shown_store(runtime.url)}) every {readable(every)}", flush=True)
+                await stopping.asked.wait()
+                await first_of(runtime.worker.stop(arguments.grace), stopping.hurry.wait())
+    finally:
+        await close(runtime)
+
+
+@contextlib.asynccontextmanager
+async def health(
+    host: str, listener: socket.socket | None, watcher: Watcher, reader: Reader, stopping: Stopping
+) -> AsyncIterator[None]:
+    """What a supervisor asks, answered for as long as the block lasts."""
+    if listener is None:
+        yield
+        return
+    server = HttpServer(only_health(host, watcher, reader), grace=1, access_log=False)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    say(f"health on {url_of(host, listener)}/healthz and /readyz")
+    try:
+        yield
+    finally:
+        await server.stop(serving, stopping)
+
+
+def only_health(host: str, watcher: Watcher, reader: Reader) -> Starlette:
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+
+    def silent() -> dict[str, float]:
+        return {"watcher": watcher.blind_for} if watcher.is_red else {}
+
+    guard = Middleware(Guard, settings=ApiSettings(host=host, token=token()))
+    return Starlette(routes=health_routes(reader, silent=silent), middleware=[guard])

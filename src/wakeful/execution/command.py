@@ -1,0 +1,472 @@
+"""`app.command("report", cron("0 6 * * *"), ["python", "run_agent.py"])`: a program as an agent, as it stands.
+
+    what becomes of it is written down as interrupted ──► the program runs ──► what really became of it is written over that
+
+So a process that dies in between leaves an answer behind: the run is a dead letter that says that nobody knows, and whoever
+replays it clears that away. The program is never started a second time by itself, unless it is declared `repeatable`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import from_json, to_json
+
+from wakeful.clock import Microseconds, readable, seconds
+from wakeful.errors import (
+    ClaimLost,
+    CommandFailed,
+    CommandInterrupted,
+    ConfigError,
+    StoreUnavailable,
+    describe,
+    restore,
+    storable,
+)
+from wakeful.execution import minder
+from wakeful.execution.checkpoint import marked
+from wakeful.execution.options import read_duration
+from wakeful.intake.cloudevents import to_envelope
+from wakeful.model import Step, digest
+from wakeful.secrets import Env, reveal
+
+if TYPE_CHECKING:
+    from wakeful.execution.run import Run
+
+KEPT = 64 * 1024  # bytes of each stream: the last ones
+LINES_SHOWN, CHARACTERS_SHOWN = 10, 2_000  # of them, in an error
+LONGEST_LINE = 4_000  # in the log; a longer one is logged in pieces
+GRACE = 10.0  # between SIGTERM and SIGKILL
+# A worker that stops waits a few seconds for its runs, and one that died left the place to others.
+SHORT_GRACE = 3.0
+GRACES = {"lost": 0.0, "released": SHORT_GRACE}
+MINDER_TAKES = 5.0
+# What a program left behind in the background may keep its output open for ever.
+OUTPUT_ENDS_WITHIN = 1.0
+LONGEST_WAIT = 3600.0
+# Ours, and of no use to anybody else's program.
+WITHHELD = frozenset({"WAKEFUL_TOKEN", "WAKEFUL_ENCRYPTION_KEYS"})
+SHELL = ("/bin/sh", "-c")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Command:
+    """The handler of an agent that is a program."""
+
+    name: str
+    arguments: tuple[str, ...]
+    shown: str
+    written_at: str
+    timeout: Microseconds | None = None
+    cwd: str | None = None
+    environment: Mapping[str, str | Env] = field(default_factory=dict)
+    repeatable: bool = False
+    withheld: frozenset[str] = WITHHELD
+
+    async def __call__(self, run: Run) -> Any:
+        """What the program said, once it has ended well: from its record, if it has ended before."""
+        key, name = run.next_key("command", "")  # the same whatever is run: an edit must not let it run twice
+        with run.at_work():
+            recorded = run.recorded(key)
+            if recorded is not None and recorded.state == "failed":
+                raise marked(restore(from_json(recorded.error or "{}")), key)
+            if recorded is not None:
+                return from_json(recorded.result or "null")
+            arguments = to_json([self.shown]).decode()
+            return await self._do(run, run.new_step(key, name, "failed", arguments=arguments))
+
+    async def _do(self, run: Run, step: Step) -> Any:
+        environment = self._environment(run)
+        if not self.repeatable:
+            step.error = to_json(describe(self._interrupted(run, "the process that ran it died"))).decode()
+            await run.save(step)
+        token = run.inside("command")
+        with event_file(run) as file:
+            program = Program(run, [*self.arguments], self.cwd or "", environment | {"WAKEFUL_EVENT": file}, file)
+            try:
+                with run.resting():
+                    await program.run(self.timeout)
+            except asyncio.CancelledError:
+                await self._cut_off(run, step, program)
+                raise
+            except Exception as error:
+                await self._failed(run, step, program, error)
+            finally:
+                run.outside(token)
+        output = program.output()
+        step.state, step.error, step.result = "done", None, to_json(output).decode()
+        await self._save(run, step)
+        return output
+
+    async def _failed(self, run: Run, step: Step, program: Program, error: Exception) -> None:
+        if isinstance(error, Unsure):
+            error = CommandFailed(str(error)) if self.repeatable else self._interrupted(run, str(error))
+        step.error = to_json({**describe(error), "output": program.output()}).decode()
+        await self._save(run, step)
+        raise marked(error, step.key) from None
+
+    async def _cut_off(self, run: Run, step: Step, program: Program) -> None:
+        """Its run was interrupted, and the program with it. Where the run would go again by itself, it may not."""
+        if run.interrupted == "lost":
+            return
+        why = {"released": "its worker stopped", "cancelled": "it was cancelled", "deadline": "its deadline passed"}
+        words = why.get(run.interrupted or "", "its attempt was interrupted")
+        error = self._interrupted(run, f"{words}, and it was ended")
+        if not self.repeatable:
+            run.cut_off = error
+            step.error = to_json({**describe(error), "output": program.output()}).decode()
+            with contextlib.suppress(ClaimLost, StoreUnavailable):
+                await self._save(run, step)
+
+    @staticmethod
+    async def _save(run: Run, step: Step) -> None:
+        step.finished_at = run.clock.now()
+        await run.save(step)
+
+    @staticmethod
+    def _interrupted(run: Run, why: str) -> CommandInterrupted:
+        return CommandInterrupted(
+            f"{why} while the command was under way: nobody knows how far it came, or whether it finished. "
+            f"It is not run again by itself; `wakeful replay {run.id}` does that"
+        )
+
+    def _environment(self, run: Run) -> dict[str, str]:
+        """That of the worker, without secrets of ours; what was declared; and the facts of the run."""
+        passed = {name: value for name, value in os.environ.items() if name not in self.withheld}
+        where = f"agent {self.name}: environment"
+        passed |= {name: reveal(value, needed_by=f"{where} {name}") for name, value in self.environment.items()}
+        passed.pop("WAKEFUL_SCHEDULED_FOR", None)
+        if run.scheduled_for is not None:
+            passed["WAKEFUL_SCHEDULED_FOR"] = run.scheduled_for.isoformat()
+        return passed | {"WAKEFUL_RUN_ID": run.id, "WAKEFUL_AGENT": run.agent}
+
+
+class Unsure(Exception):
+    """A program was killed in the middle, by nobody's wish: why."""
+
+
+class Program:
+    """One program at work, with its minder."""
+
+    def __init__(self, run: Run, arguments: list[str], cwd: str, environment: dict[str, str], file: str) -> None:
+        self._run = run
+        self._arguments = arguments
+        self._cwd = cwd
+        self._environment = environment
+        self._file = file
+        self._group: int | None = None
+        self._told: asyncio.Task[dict[str, Any]] | None = None
+        self._line: asyncio.StreamWriter | None = None
+        self._minder: subprocess.Popen[bytes] | None = None
+        self._streams = {"stdout": Tail(), "stderr": Tail()}
+        self._readers: list[asyncio.Task[None]] = []
+
+    def output(self) -> dict[str, Any]:
+        """What is kept of it."""
+        code = self._ending().get("exit_code")
+        return {"exit_code": code, **{name: tail.text() for name, tail in self._streams.items()}}
+
+    def _ending(self) -> dict[str, Any]:
+        """How it ended, where that is known."""
+        told = self._told
+        return told.result() if told is not None and told.done() and not told.cancelled() else {}
+
+    async def run(self, limit: Microseconds | None) -> None:
+        """To its end. CommandFailed unless that is a good one; however this is left, the program is over then."""
+        async with contextlib.AsyncExitStack() as stack:
+            starting = asyncio.ensure_future(self._start(stack))
+            try:
+                await asyncio.shield(starting)
+                why = await self._wait(limit)
+                if why is not None:
+                    await self._end(0.0 if isinstance(why, Unsure) else GRACE)
+            except asyncio.CancelledError:
+                await starting  # what is half begun could not be ended
+                await self._end(GRACES.get(self._run.interrupted or "", GRACE))
+                raise
+            finally:
+                if self._readers:
+                    await asyncio.wait(self._readers, timeout=OUTPUT_ENDS_WITHIN)
+            self._judge(why)
+
+    async def _start(self, stack: contextlib.AsyncExitStack) -> None:
+        ours, theirs = socket.socketpair()
+        ends = {name: os.pipe() for name in self._streams}
+        try:
+            self._minder = subprocess.Popen(  # noqa: ASYNC220 in a thread, whoever is cancelled just now would not know of it
+                [
+                    *(sys.executable or "python3", "-I", "-S", minder.__file__),
+                    *(str(SHORT_GRACE), self._file, self._cwd, *self._arguments),
+                ],
+                stdin=theirs.fileno(),
+                stdout=ends["stdout"][1],
+                stderr=ends["stderr"][1],
+                env=self._environment,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            for reading, _ in ends.values():
+                os.close(reading)
+            ours.close()
+            message = f"it could not be started: {error}"
+            raise CommandFailed(message) from None
+        finally:
+            theirs.close()
+            for _, writing in ends.values():
+                os.close(writing)
+        threading.Thread(target=self._minder.wait, name="wakeful command", daemon=True).start()
+        reader, self._line = await asyncio.open_connection(sock=ours)
+        stack.callback(self._line.close)
+        self._told = asyncio.ensure_future(self._hear(reader))
+        stack.callback(self._told.cancel)
+        self._readers = [await self._follow(name, ends[name][0], stack) for name in self._streams]
+
+    async def _hear(self, line: asyncio.StreamReader) -> dict[str, Any]:
+        """How it ended, as its minder tells it; nothing, if that one was killed."""
+        while text := await line.readline():
+            said: dict[str, Any] = from_json(text)
+            if "began" not in said:
+                return said
+            self._group = said["began"]
+        return {}
+
+    async def _follow(self, name: str, end: int, stack: contextlib.AsyncExitStack) -> asyncio.Task[None]:
+        reader = asyncio.StreamReader(limit=KEPT)
+        loop = asyncio.get_running_loop()
+        pipe = os.fdopen(end, "rb", buffering=0)
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        stack.callback(transport.close)
+        task = asyncio.ensure_future(self._keep(name, reader))
+        stack.callback(task.cancel)
+        return task
+
+    async def _keep(self, name: str, reader: asyncio.StreamReader) -> None:
+        lines = Lines()
+        while chunk := await reader.read(KEPT):
+            self._streams[name].add(chunk)
+            self._log(name, lines.add(chunk))
+        self._log(name, lines.rest())
+
+    def _log(self, name: str, lines: Sequence[str]) -> None:
+        self._run.progress()
+        for line in lines:
+            self._run.log.info(line, stream=name)
+
+    async def _wait(self, limit: Microseconds | None) -> Exception | None:
+        """Until it is over, or has to be: why."""
+        told = self._told
+        ends = None if limit is None else monotonic() + seconds(limit)
+        while told is not None and not told.done():
+            left = LONGEST_WAIT if ends is None else ends - monotonic()
+            if left <= 0:
+                return CommandFailed(f"it took longer than its time limit of {readable(limit)}, and was ended")
+            lease = self._run.time_for_calls()
+            if lease <= 0:
+                return Unsure("the lease of its process could not be renewed")
+            await asyncio.wait({told}, timeout=min(left, lease, LONGEST_WAIT))
+        return None
+
+    async def _end(self, grace: float) -> None:
+        """End the whole group. Whoever does not want to wait for that kills it."""
+        if self._told is None or self._line is None:
+            return
+        try:
+            self._line.write(f"{grace}\n".encode())
+            await asyncio.wait({self._told}, timeout=grace + MINDER_TAKES)
+        finally:
+            if not self._told.done():
+                self._kill()
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self._group is not None:
+                os.killpg(self._group, signal.SIGKILL)
+        if self._minder is not None:
+            self._minder.kill()
+
+    def _judge(self, why: Exception | None) -> None:
+        told = self._ending()
+        code = told.get("exit_code")
+        if why is None and code == 0:
+            return
+        if not told:
+            self._kill()
+        if why is None and "refused" in told:
+            place = f" in {self._cwd}" if self._cwd else ""
+            raise CommandFailed(f"it could not be started{place}: {told['refused']}: {self._arguments[0]}")
+        if why is None and not told:
+            why = Unsure("the process that minds it was killed")
+        if isinstance(why, Unsure):
+            raise why
+        raise CommandFailed((shown_code(code) if why is None else str(why)) + self._last_lines())
+
+    def _last_lines(self) -> str:
+        """Of what it complained about, or else of what it said."""
+        for name in ("stderr", "stdout"):
+            lines = self._streams[name].text().rstrip().splitlines()[-LINES_SHOWN:]
+            if lines:
+                text = "\n".join(lines)
+                return f". The end of its {name}:\n{text[-CHARACTERS_SHOWN:]}"
+        return ". It said nothing"
+
+
+class Tail:
+    """The end of a stream, and how much came before it."""
+
+    def __init__(self, limit: int = KEPT) -> None:
+        self._limit = limit
+        self._kept = bytearray()
+        self._cut = 0
+
+    def add(self, chunk: bytes) -> None:
+        self._kept += chunk
+        over = len(self._kept) - self._limit
+        if over > 0:
+            self._cut += over
+            del self._kept[:over]
+
+    def text(self) -> str:
+        """In characters that any database can store; the first line says so where something is missing."""
+        kept = storable(self._kept.decode("utf-8", "replace"))
+        return kept if not self._cut else f"… {self._cut:,} bytes before this are not kept …\n{kept}"
+
+
+class Lines:
+    """A stream as lines, as soon as each is there."""
+
+    def __init__(self) -> None:
+        self._left = b""
+
+    def add(self, chunk: bytes) -> list[str]:
+        *whole, self._left = (self._left + chunk).split(b"\n")
+        if len(self._left) >= LONGEST_LINE:
+            whole, self._left = [*whole, self._left], b""
+        return self._shown(whole)
+
+    def rest(self) -> list[str]:
+        whole, self._left = [self._left], b""
+        return self._shown(whole)
+
+    @staticmethod
+    def _shown(lines: Sequence[bytes]) -> list[str]:
+        pieces = [line[start : start + LONGEST_LINE] for line in lines for start in range(0, len(line), LONGEST_LINE)]
+        return [storable(piece.decode("utf-8", "replace").rstrip("\r")) for piece in pieces]
+
+
+@contextlib.contextmanager
+def event_file(run: Run) -> Iterator[str]:
+    """The event of a run in a file that only this user can read. The minder removes it too, should this process die."""
+    number, path = tempfile.mkstemp(prefix="wakeful-event-", suffix=".json")
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(to_envelope(run.event))
+        yield path
+    finally:
+        Path(path).unlink(missing_ok=True)
+
+
+def shown_code(code: int | None) -> str:
+    if code is None:
+        return "it did not end"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"ended by signal {-code}"
+
+
+# declaring
+
+
+def read_command(
+    name: str,
+    command: Any,
+    *,
+    written_at: str,
+    timeout: Any = None,
+    cwd: Any = None,
+    environment: Any = None,
+    repeatable: Any = False,
+    withheld: Sequence[str] = (),
+) -> Command:
+    """What was given to `app.command`, checked."""
+    where = f"command {name} ({written_at})"
+    if not isinstance(name, str) or not name:
+        message = f'{where}: give it a name first, like app.command("report", …)'
+        raise ConfigError(message)
+    if not isinstance(repeatable, bool):
+        message = f"{where}: repeatable must be True or False, not {repeatable!r}"
+        raise ConfigError(message)
+    if cwd is not None and not isinstance(cwd, str | os.PathLike):
+        message = f"{where}: cwd must be a folder, not {cwd!r}"
+        raise ConfigError(message)
+    arguments, shown = _read_arguments(command, where)
+    return Command(
+        name,
+        arguments,
+        shown,
+        written_at,
+        read_duration("timeout", timeout, where),
+        None if cwd is None else os.fspath(cwd),
+        _read_environment(environment, where),
+        repeatable,
+        WITHHELD | set(withheld),
+    )
+
+
+def agent_options(command: Command, given: dict[str, Any]) -> dict[str, Any]:
+    """The options of its agent. What a program can do nothing with is refused, and what it must not do."""
+    where = f"command {command.name} ({command.written_at})"
+    for option, why in (("state", "a program has no run.state"), ("batch", "a program handles one event")):
+        if given.get(option) is not None:
+            message = f"{where}: {option}= is not for commands: {why}. Write an agent that starts it"
+            raise ConfigError(message)
+    if given.get("on_stuck") == "retry" and not command.repeatable:
+        message = f'{where}: on_stuck="retry" would run it twice: add repeatable=True if that does no harm'
+        raise ConfigError(message)
+    defaults: dict[str, Any] = {"attempts": 1, "version": digest(*command.arguments, size=5)}
+    if command.timeout is not None:
+        defaults["stuck_after"] = None  # it may be silent until then
+    return defaults | given
+
+
+def _read_arguments(command: Any, where: str) -> tuple[tuple[str, ...], str]:
+    if isinstance(command, str) and command.strip() and "\0" not in command:
+        return (*SHELL, command), command
+    if isinstance(command, list | tuple) and command and all(isinstance(one, str | os.PathLike) for one in command):
+        words = tuple(os.fspath(one) for one in command)
+        if all(isinstance(one, str) and "\0" not in one for one in words) and words[0]:
+            return words, subprocess.list2cmdline(words)
+    message = (
+        f'{where}: the command is a list of words, like ["python", "run_agent.py"], or a line for the shell, '
+        f"not {command!r}"
+    )
+    raise ConfigError(message)
+
+
+def _read_environment(given: Any, where: str) -> dict[str, str | Env]:
+    if given is None:
+        return {}
+    sound = isinstance(given, Mapping) and all(
+        isinstance(name, str) and name and "=" not in name and isinstance(value, str | Env)
+        for name, value in given.items()
+    )
+    if not sound:
+        # Values may be secrets: they are not repeated.
+        message = f'{where}: environment must be names and texts, like {{"MODE": "live", "KEY": env("REPORT_KEY")}}'
+        raise ConfigError(message)
+    return dict(given)

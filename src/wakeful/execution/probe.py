@@ -1,0 +1,68 @@
+"""A command that is asked whether there is anything to do.
+
+ends with 0, and says nothing      there is nothing to do
+ends with 0, and says something    that is what there is to do
+ends otherwise                     it failed: nobody knows
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+from wakeful.clock import Microseconds, readable, seconds
+from wakeful.errors import Persistent, StepTimeout, storable
+
+SHELL = "/bin/sh"
+LONGEST_ANSWER = 64 * 1024
+SHOWN_OF_ERRORS = 500
+
+
+async def ask_command(command: str, *, folder: Path, limit: Microseconds) -> str:
+    """What a command line says. It and all that it started is killed when its time is over, or nobody waits for it any more."""
+    process = await asyncio.create_subprocess_exec(
+        SHELL,
+        "-c",
+        command,
+        cwd=folder,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,  # a group of its own, which can be killed as a whole
+    )
+    ended = False
+    try:
+        async with asyncio.timeout(seconds(limit)):
+            said, complained = await asyncio.gather(_first(process.stdout), _first(process.stderr))
+            code = await process.wait()
+            ended = True
+    except TimeoutError:
+        message = f"the command took longer than {readable(limit)}: {command}"
+        raise StepTimeout(message) from None
+    finally:
+        if not ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    if code != 0:
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
+        words = (complained or said).strip()[-SHOWN_OF_ERRORS:]
+        message = f"the command {how}: {command}" + (f": {words}" if words else "")
+        raise Persistent(message)
+    return said.strip()
+
+
+async def _first(stream: asyncio.StreamReader | None) -> str:
+    """As much as is kept; the rest is read too, because a command whose output nobody takes never ends."""
+    if stream is None:
+        return ""
+    kept = bytearray()
+    more = False
+    while chunk := await stream.read(LONGEST_ANSWER):
+        room = LONGEST_ANSWER - len(kept)
+        kept += chunk[:room]
+        more = more or len(chunk) > room
+    return storable(kept.decode("utf-8", "replace")) + ("…" if more else "")

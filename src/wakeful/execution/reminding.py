@@ -1,0 +1,59 @@
+"""`run.remind`: a reminder that a run makes, with its checkpoint, once."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pydantic_core import from_json, to_json
+
+from wakeful.clock import from_datetime, to_datetime
+from wakeful.errors import ConfigError
+from wakeful.execution.checkpoint import ARGUMENTS_SHOWN
+from wakeful.model import digest
+from wakeful.stores.timing import StoredSchedule
+from wakeful.triggers.reminders import Reminder, reminder_of
+from wakeful.triggers.zones import zone_named
+from wakeful.values import digest_of_arguments
+
+if TYPE_CHECKING:
+    from wakeful.execution.run import Run
+
+BYTES_OF_AN_ID = 5
+
+
+async def remind(
+    run: Run, when: str | datetime, text: str, *, to: str | None, unless: str | None, where: str | None, tz: str | None
+) -> Reminder:
+    """Its id comes from the run's family and this call: an attempt that is repeated, and a run that is done again, find it."""
+    digested, arguments = digest_of_arguments((when, text, to, unless, where, tz), {}, of="run.remind")
+    key, shown = run.next_key("remind", digested)
+    recorded = run.recorded(key)
+    if recorded is not None and recorded.result is not None:
+        return read_reminder(recorded.result)
+    reminders = run.surroundings.reminders
+    if reminders is None:
+        message = f"agent {run.agent}: run.remind: nobody here keeps reminders"
+        raise ConfigError(message)
+    name = f"r-{digest(run.root, key, size=BYTES_OF_AN_ID)}"
+    wish = await reminders.wish(
+        name, when, text, to=to, unless=unless, where=where, tz=tz, operator=f"run {run.id} of agent {run.agent}"
+    )
+    step = run.new_step(key, shown, "done", arguments=arguments[:ARGUMENTS_SHOWN])
+    made = await run.make_reminder(step, wish, write_reminder)
+    reminders.changed()
+    return reminder_of(made)
+
+
+def write_reminder(stored: StoredSchedule) -> str:
+    """What the checkpoint says of it."""
+    made = reminder_of(stored)
+    fields = {name: getattr(made, name) for name in ("id", "app", "text", "to", "unless", "where")}
+    return to_json(fields | {"due_at": from_datetime(made.due_at), "zone": made.zone}).decode()
+
+
+def read_reminder(text: str) -> Reminder:
+    fields = from_json(text)
+    zone = zone_named(fields.pop("zone"), where="run.remind")
+    due = to_datetime(fields.pop("due_at")).astimezone(zone)
+    return Reminder(due_at=due, **fields)

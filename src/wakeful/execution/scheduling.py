@@ -1,0 +1,195 @@
+"""`run.schedule` and `run.unschedule`: schedules that agents make, if policy lets them, each together with its checkpoint.
+
+the call ──► recorded? ──► its result, or its error again
+              │ no
+              ▼
+the schedule as it is ──► what would change ──► one transaction: policy's answer, the change, the checkpoint
+              ▲                                        │
+              └──────── somebody else was first ───────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic_core import from_json, to_json
+
+from wakeful.clock import to_datetime
+from wakeful.errors import ConfigError, Denied, Persistent, StoreUnavailable, describe, did_you_mean, restore
+from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, marked
+from wakeful.model import Decision, Step
+from wakeful.policy.decide import ScheduleFacts
+from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.timing import ChangeSchedule, StoredSchedule
+from wakeful.triggers.schedule import Schedule, read_definition
+from wakeful.triggers.schedules import MOST_TRIES, Schedules, refuse_name
+from wakeful.values import digest_of_arguments, to_text
+
+if TYPE_CHECKING:
+    from wakeful.execution.run import Run
+
+Verb = Literal["add", "edit", "remove"]
+# What agents never change, whatever the rules say.
+BELONGS = {
+    "code": "it is declared in code",
+    "heartbeat": "it comes from a heartbeat's file",
+    "reminder": "it is a reminder",
+}
+
+
+@dataclass(slots=True)
+class Wish:
+    """What a run wants of a schedule, as the schedule is now."""
+
+    verb: Verb
+    before: StoredSchedule | None
+    change: ChangeSchedule | None
+    target: str
+    rule: str
+    done: Callable[[StoredSchedule | None], str]  # what the checkpoint says
+
+
+async def schedule(run: Run, name: str, wanted: Schedule, *, agent: Any, data: Any) -> datetime | None:
+    """Make it so, or leave it where it is so; its next instant."""
+    what = f"agent {run.agent}: run.schedule({name!r})"
+    target = _checked(run, name, wanted, agent, what)
+    text = to_text(data, what=f"{what}: data", passed=True)
+    digested, arguments = digest_of_arguments(
+        (name, wanted.definition(), target, from_json(text)), {}, of="run.schedule"
+    )
+    schedules = _schedules(run, what)
+
+    async def wish() -> Wish:
+        owner = run.surroundings.owners.get(target)
+        before, change = await schedules.plan(
+            name, wanted, target, data=from_json(text), owner=owner, operator=_operator(run)
+        )
+        verb: Verb = "edit" if before is not None and before.state in {"live", "paused"} else "add"
+        return Wish(verb, before, change, target, wanted.describe(), written)
+
+    def written(stored: StoredSchedule | None) -> str:
+        return to_json({"next_at": None if stored is None else stored.next_at}).decode()
+
+    step = await _reach(run, "schedule", name, (digested, arguments), wish)
+    moment = from_json(step.result or "{}").get("next_at")
+    return None if moment is None else to_datetime(moment)
+
+
+async def unschedule(run: Run, name: str) -> bool:
+    """See to it that there is none of that name; whether there was."""
+    what = f"agent {run.agent}: run.unschedule({name!r})"
+    schedules = _schedules(run, what)
+
+    async def wish() -> Wish:
+        before, change = await schedules.plan_removal(name, operator=_operator(run))
+        there = before is not None and change is not None
+        result = to_json({"removed": there}).decode()
+        if before is None or not there:
+            return Wish("remove", before, None, run.agent, "", lambda _: result)
+        rule = read_definition(from_json(before.definition)).describe()
+        return Wish("remove", before, change, before.agent, rule, lambda _: result)
+
+    identity = digest_of_arguments((name,), {}, of="run.unschedule")
+    step = await _reach(run, "unschedule", name, identity, wish)
+    return bool(from_json(step.result or "{}").get("removed"))
+
+
+async def _reach(
+    run: Run, call: str, name: str, identity: tuple[str, str], wish: Callable[[], Awaitable[Wish]]
+) -> Step:
+    """The step of this call: recorded before, or stored now."""
+    digested, arguments = identity
+    key, shown = run.next_key(f"{call} {name}", digested)
+    step = run.recorded(key)
+    for _ in range(MOST_TRIES):
+        if step is not None and step.state == "failed":
+            raise marked(restore(from_json(step.error or "{}")), key)
+        if step is not None:
+            return step
+        wanted = await wish()
+        new = run.new_step(key, shown, "done", arguments=arguments[:ARGUMENTS_SHOWN])
+        step = await run.change_schedule(
+            ScheduleByRun(
+                run.claim,
+                new,
+                run.app,
+                name,
+                wanted.before,
+                wanted.change,
+                _judge(run, name, wanted),
+                wanted.done,
+                lambda decision: to_json(describe(_denied(name, decision))).decode(),
+                run.locks,
+            )
+        )
+    message = f"schedule {name} is being changed by others all the time: try again"
+    raise StoreUnavailable(message)
+
+
+def _judge(run: Run, name: str, wanted: Wish) -> Callable[[], Decision]:
+    """Policy; but what belongs to code stays as it is, whatever the rules say. One that is not there need not be asked about."""
+    around, before = run.surroundings, wanted.before
+    there = before is not None and before.state != "removed"
+    if wanted.verb == "remove" and wanted.change is None:
+        return lambda: Decision("allow", rule="nothing to do", reason="there is no such schedule")
+    if before is not None and there and before.origin in BELONGS:
+        reason = f"schedule {name} is not an agent's to change: {BELONGS[before.origin]}"
+        return lambda: Decision("deny", rule="schedules_of_others", reason=reason)
+    facts = ScheduleFacts(
+        around.app,
+        run.agent,
+        around.owners.get(run.agent),
+        run.event,
+        around.clock.now(),
+        schedule=name,
+        target=wanted.target,
+        was=before.agent if before is not None and there else None,
+        rule=wanted.rule,
+        verb=wanted.verb,
+    )
+    return lambda: around.judge(facts)
+
+
+def _denied(name: str, decision: Decision) -> Denied:
+    return Denied(f"schedule {name}: {decision.rule}: {decision.reason}")
+
+
+def _operator(run: Run) -> str:
+    return f"agent {run.agent} (run {run.id})"
+
+
+def _schedules(run: Run, what: str) -> Schedules:
+    schedules = run.surroundings.schedules
+    if schedules is None:
+        message = f"{what}: nobody here keeps schedules"
+        raise ConfigError(message)
+    return schedules
+
+
+def _checked(run: Run, name: Any, wanted: Any, agent: Any, what: str) -> str:
+    """The agent that is meant. Persistent for what cannot be."""
+    if not isinstance(wanted, Schedule):
+        message = (
+            f'{what}: {wanted!r} is no rule of time: write cron("0 8 * * *"), every("30m") or at("2026-12-24T18:00")'
+        )
+        raise Persistent(message)
+    try:
+        refuse_name(name)
+    except ConfigError as error:
+        message = f"{what}: {error}"
+        raise Persistent(message) from None
+    if wanted.name is not None and wanted.name != name:
+        message = f'{what}: the rule has a name of its own, "{wanted.name}": leave it out'
+        raise Persistent(message)
+    target = run.agent if agent is None else run.name_of_agent(agent)
+    if target is None:
+        shown = agent if isinstance(agent, str) else getattr(agent, "__name__", repr(agent))
+        message = f'{what}: app {run.app} has no agent "{shown}".{did_you_mean(shown, run.agents)}'
+        raise Persistent(message)
+    if wanted.rule.next(run.clock.now()) is None:
+        message = f"{what}: {wanted.describe()} lies in the past: it would never fire"
+        raise Persistent(message)
+    return target

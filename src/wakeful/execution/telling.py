@@ -1,0 +1,66 @@
+"""The agent that tells reminders: Wakeful's own, in every app. It looks whether one is still needed, and sends one message."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from wakeful.cel import compile_condition
+from wakeful.clock import duration, readable, to_text
+from wakeful.execution.options import step
+from wakeful.execution.run import Run
+from wakeful.intake.cloudevents import from_envelope
+from wakeful.stores.reminders import BEFORE_ALL, CameSince
+from wakeful.triggers.reminders import AGENT, Memo
+
+if TYPE_CHECKING:
+    from wakeful.app import App
+
+# A message that is later than this says so.
+ON_TIME = timedelta(minutes=1)
+
+
+def declare_telling(app: App) -> None:
+    """Every app has it: a reminder may be made by anybody who has the store."""
+    app.inner_agent(name=AGENT)(tell)
+
+
+async def tell(run: Run, memo: Memo) -> dict[str, Any]:
+    """What became of a reminder: told, or not needed because of an event that came."""
+    name = run.event.source.rpartition("/")[2]
+    if memo.unless is not None:
+
+        @step(name="look whether it is needed")
+        async def look() -> dict[str, Any] | None:
+            return await find_needless(run, memo)
+
+        came = await run.step(look)
+        if came is not None:
+            because = f"event {came['id']} of type {memo.unless} came at {came['accepted_at']}"
+            return {"told": False, "because": because, "event": came}
+    late = lateness(run)
+    words = f"{memo.text} ({late} late)" if late else memo.text
+    run.send(memo.to, words, subject=f"reminder {name}")
+    return {"told": True, "to": memo.to, "late": late}
+
+
+async def find_needless(run: Run, memo: Memo) -> dict[str, Any] | None:
+    """The first event since the reminder was made that makes it needless."""
+    condition = None if memo.where is None else compile_condition(memo.where, where="reminder")
+    passed = BEFORE_ALL
+    while page := await run.surroundings.store.came_since(run.app, memo.unless or "", memo.mark or "0", passed):
+        for one in page:
+            if condition is None or (one.envelope and condition.matches(from_envelope(one.envelope)).matched):
+                return shown(one)
+        passed = page[-1].place
+    return None
+
+
+def shown(event: CameSince) -> dict[str, Any]:
+    return {"id": event.id, "source": event.source, "accepted_at": to_text(event.accepted_at)}
+
+
+def lateness(run: Run) -> str | None:
+    """How late it is, in words, if it is late."""
+    late = run.late
+    return None if late is None or late <= ON_TIME else readable(duration(late))

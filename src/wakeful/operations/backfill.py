@@ -1,0 +1,325 @@
+"""Backfill: instants of a schedule that are over, done after all. Counted first, then fed in behind everything else.
+
+    [from, to) ──► instants by the rule ──┬── their event, or a fired row, is there ──► done already
+                                          ├── the schedule has not settled them yet ──► its own, left alone
+                                          └── else ──► an event like the scheduler's, with the same source and id
+
+The identity is the scheduler's own, so doing it twice, or beside it, doubles nothing, and whoever stops in between asks for the
+same again. Behind everything else means: the lowest priority, and only a few of them at a time in the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Protocol
+
+from pydantic_core import from_json, to_json
+
+from wakeful.clock import Microseconds, to_text
+from wakeful.errors import ConfigError, NotFound, did_you_mean
+from wakeful.intake.flow import LOWEST
+from wakeful.intake.matching import fits
+from wakeful.model import Arrival, Flow, event_key
+from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
+from wakeful.stores.backfill import FillInstants, LedgerRow
+from wakeful.stores.base import AcceptEvents, RecordOperation
+from wakeful.stores.timing import Fired, Firing, StoredSchedule
+from wakeful.triggers.schedule import Schedule, instants, read_definition
+from wakeful.triggers.scheduler import source_of
+from wakeful.triggers.schedules import code_schedules
+
+# So many of ours may wait to be started while others work: whatever comes in meanwhile waits for no more than these.
+AHEAD = 5
+LOOK_EVERY = 0.25
+MANY = 1_000  # more than these are not done without another word
+HAVE_A_RUN = frozenset({"fired", "superseded"})
+
+Arriving = Callable[[StoredSchedule, Schedule, Firing], Arrival]
+
+
+class Filled(Protocol):
+    """What this needs of the store."""
+
+    async def next_schedule(self, app: str, /) -> tuple[Microseconds, Microseconds | None]: ...
+
+    async def schedules(self, app: str, /) -> list[StoredSchedule]: ...
+
+    def ledger_between(
+        self, schedule: int, first: Microseconds, last: Microseconds, /
+    ) -> AsyncIterator[list[LedgerRow]]: ...
+
+    async def known_events(self, keys: list[str], /) -> set[str]: ...
+
+    async def not_begun(self, ids: list[str], /) -> list[str]: ...
+
+    async def peers(self, app: str, own: str, /) -> dict[str, int]: ...
+
+    async def fill_instants(self, request: FillInstants, /) -> Fired: ...
+
+    async def record_operation(self, request: RecordOperation, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """Instants of a schedule from `since` until before `until`."""
+
+    stored: StoredSchedule
+    schedule: Schedule
+    since: Microseconds
+    until: Microseconds
+    settled_until: Microseconds  # from here on they are the scheduler's own
+
+    @property
+    def last(self) -> Microseconds:
+        return min(self.until, self.settled_until) - 1
+
+    def shown(self) -> str:
+        return f"schedule {self.stored.name} from {to_text(self.since)} until {to_text(self.until)}"
+
+
+@dataclass(slots=True)
+class BackfillPlan:
+    """What a backfill would do: so many instants, of which some are done."""
+
+    instants: int = 0
+    done: int = 0
+    first: Microseconds | None = None  # of those that are not
+    last: Microseconds | None = None
+    to_come: int = 0  # that the schedule has not settled yet
+
+    @property
+    def new(self) -> int:
+        return self.instants - self.done
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "instants": self.instants,
+            "done": self.done,
+            "new": self.new,
+            "first": to_text(self.first),
+            "last": to_text(self.last),
+            "to_come": self.to_come,
+        }
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of it."""
+
+    made: int = 0  # runs
+    done: int = 0  # found done, by somebody else meanwhile
+    denied: int = 0
+
+
+def declared(app: str, agents: Mapping[str, Any], *, now: Microseconds) -> list[StoredSchedule]:
+    """The schedules of the code as they would be stored, for one that was never at work."""
+    return [
+        StoredSchedule(
+            *(0, app, name, agent, "code", "live", 1, to_json(schedule.definition()).decode(), None, owner),
+            next_at=schedule.rule.next(now),
+            due_at=None,
+            queued=None,
+            done_until=now,
+            waits_for=None,
+            last_at=None,
+            last_run=None,
+            fired_at=None,
+            created_at=now,
+            changed_at=now,
+            changed_by="code",
+        )
+        for name, (agent, schedule, owner) in code_schedules(agents).items()
+    ]
+
+
+def choose(schedules: list[StoredSchedule], agent: str, name: str | None) -> StoredSchedule:
+    """The schedule that is meant. NotFound where there is none of that name, or several to choose from."""
+    mine = {one.name: one for one in schedules if one.agent == agent and one.state != "removed"}
+    if name is not None:
+        if name not in mine:
+            message = f'agent {agent} has no schedule "{name}".{did_you_mean(name, mine)}'
+            raise NotFound(message)
+        return mine[name]
+    if not mine:
+        message = f"agent {agent} has no schedule: give it one, like cron(…), or see `wakeful schedules`"
+        raise NotFound(message)
+    if len(mine) > 1:
+        message = f"agent {agent} has several schedules, {', '.join(sorted(mine))}: say which with --schedule NAME"
+        raise NotFound(message)
+    return next(iter(mine.values()))
+
+
+def prepare(stored: StoredSchedule, since: Microseconds, until: Microseconds, *, now: Microseconds) -> Backfill:
+    """Instants that the schedule has not settled are its own: it will fire them, or say why not."""
+    if since >= until:
+        message = f"from {to_text(since)} is not before to {to_text(until)}"
+        raise ConfigError(message)
+    own = [stored.next_at, None if stored.queued is None else stored.queued.first, now + 1]
+    settled_until = min(one for one in own if one is not None)
+    return Backfill(stored, read_definition(from_json(stored.definition)), since, until, settled_until)
+
+
+async def plan_backfill(store: Filled, backfill: Backfill) -> BackfillPlan:
+    """How many there are, and how many of them are done."""
+    plan = BackfillPlan()
+    ledger = await Ledger.read(store, backfill)
+    for page in pages(backfill):
+        new = await ledger.left(page)
+        plan.instants += len(page)
+        plan.done += len(page) - len(new)
+        if new:
+            plan.first = new[0] if plan.first is None else plan.first
+            plan.last = new[-1]
+    rule = backfill.schedule.rule
+    first = rule.next(max(backfill.since, backfill.settled_until) - 1)
+    if first is not None and first < backfill.until:
+        plan.to_come = rule.count(first, backfill.until - 1, BATCH * BATCH)[0]
+    return plan
+
+
+async def fill(
+    store: Filled,
+    backfill: Backfill,
+    plan: BackfillPlan,
+    arrive: Arriving,
+    *,
+    operator: str,
+    note: str | None = None,
+    pace: Pace | None = None,
+    progress: Progress = nobody_looks,
+) -> Outcome:
+    """Feed them in, the oldest first."""
+    pace = pace or Pace()
+    outcome, seen = Outcome(), 0
+    stored = backfill.stored
+    reason = f"backfill by {operator}" + (f": {note}" if note else "")
+    ledger, queue = await Ledger.read(store, backfill), Queue(store, stored)
+    for page in pages(backfill):
+        for batch in pace.batches(await ledger.left(page)):
+            left = list(batch)
+            while left and await pace.turn(seen) and (room := await queue.room(pace)):
+                chosen, left = left[:room], left[room:]
+                request = _request(backfill, chosen, ledger, arrive, reason)
+                fired = await store.fill_instants(request)
+                for receipt in fired.receipts:
+                    outcome.done += receipt.status == "duplicate"
+                    outcome.made += receipt.status != "duplicate" and bool(receipt.runs)
+                    outcome.denied += receipt.status != "duplicate" and not receipt.runs
+                    queue.add(receipt.runs)
+                seen += len(chosen)
+                progress(seen, plan.new)
+            if pace.cut_short:
+                break
+        if pace.cut_short:
+            break
+    detail = f"{outcome.made} of {plan.new} instants, {backfill.shown()}" + (f": {note}" if note else "")
+    await store.record_operation(RecordOperation(operator, "backfill", stored.app, stored.agent, detail))
+    return outcome
+
+
+def pages(backfill: Backfill) -> Iterator[list[Microseconds]]:
+    """The instants, some at a time."""
+    found = instants(backfill.schedule.rule, backfill.since, backfill.last)
+    while page := list(islice(found, BATCH)):
+        yield page
+
+
+class Ledger:
+    """What became of the instants of a backfill. What is written there stays: only its own rows come along."""
+
+    def __init__(self, store: Filled, backfill: Backfill, rows: list[LedgerRow]) -> None:
+        self._store = store
+        self._app = backfill.stored.app
+        self._source = source_of(self._app, backfill.stored.name)
+        self._have_a_run = {row.first for row in rows if row.state in HAVE_A_RUN}
+        self._others = apart([row for row in rows if row.state not in HAVE_A_RUN])
+        self._place = 0
+
+    @classmethod
+    async def read(cls, store: Filled, backfill: Backfill) -> Ledger:
+        rows: list[LedgerRow] = []
+        async for page in store.ledger_between(backfill.stored.seq, backfill.since, backfill.last):
+            rows += page
+        return cls(store, backfill, rows)
+
+    async def left(self, page: list[Microseconds]) -> list[Microseconds]:
+        """Those that are not done: their event is not there, and the ledger, which outlives events, has no run of them."""
+        keys = {event_key(self._app, self._source, to_text(one) or ""): one for one in page}
+        known = await self._store.known_events(list(keys))
+        done = {keys[key] for key in known} | self._have_a_run
+        return [one for one in page if one not in done]
+
+    def row_of(self, instant: Microseconds) -> int | None:
+        """The row that an instant is counted in. Asked in order of time."""
+        while self._place < len(self._others) and self._others[self._place].last < instant:
+            self._place += 1
+        if self._place == len(self._others) or self._others[self._place].first > instant:
+            return None
+        return self._others[self._place].seq
+
+
+def apart(rows: list[LedgerRow]) -> list[LedgerRow]:
+    """Rows in order of time, without those inside of another: an earlier backfill may have been refused some of its instants."""
+    found: list[LedgerRow] = []
+    for row in sorted(rows, key=lambda one: (one.first, -one.last)):
+        if not found or row.last > found[-1].last:
+            found.append(row)
+    return found
+
+
+class Queue:
+    """How many of ours wait to be started. As long as nobody works there is nobody to be kept waiting either."""
+
+    def __init__(self, store: Filled, stored: StoredSchedule) -> None:
+        self._store = store
+        self._stored = stored
+        self._waiting: list[str] = []
+        self._somebody_works = False
+
+    def add(self, runs: list[str]) -> None:
+        self._waiting += runs
+
+    async def room(self, pace: Pace) -> int:
+        """How many may go in now, once there is room; 0 when it shall stop."""
+        while True:
+            if not self._somebody_works:
+                peers = await self._store.peers(self._stored.app, "")
+                self._somebody_works = peers.get(self._stored.agent, 0) > 0
+            if not self._somebody_works:
+                return BATCH
+            self._waiting = await self._store.not_begun(self._waiting) if self._waiting else []
+            if len(self._waiting) < AHEAD:
+                return AHEAD - len(self._waiting)
+            if not await pace.rest(LOOK_EVERY):
+                return 0
+
+
+def _request(
+    backfill: Backfill, chosen: list[Microseconds], ledger: Ledger, arrive: Arriving, reason: str
+) -> FillInstants:
+    stored, schedule = backfill.stored, backfill.schedule
+    # What expired then is wanted now.
+    timeless = replace(schedule, timing=replace(schedule.timing, expires=None, overlap="allow"))
+    arrivals = [behind_all(arrive(stored, timeless, Firing(one)), stored.name, schedule, reason) for one in chosen]
+    redoes = [ledger.row_of(one) for one in chosen]
+    return FillInstants(stored, chosen, redoes, AcceptEvents(stored.app, arrivals, matches=fits), reason)
+
+
+def behind_all(arrival: Arrival, name: str, schedule: Schedule, reason: str) -> Arrival:
+    """Of the lowest priority; one after the other, unless its schedule lets them go beside each other, in a lane of their own:
+    nothing that is fired on time is skipped, replaced or kept waiting because of them.
+    """
+    for admission in arrival.admissions:
+        if admission.run_id is None:
+            continue
+        flow = admission.flow or Flow(per_key=None, blocks=False)
+        flow = replace(flow, priority=LOWEST, overlap="queue", debounce=None, batch=None, expires=None)
+        ordered = schedule.timing.overlap != "allow" or flow.per_key is not None
+        if not flow.key and ordered:
+            flow = replace(flow, key=f"backfill/{name}", per_key=1, blocks=False)
+        elif not flow.key:
+            flow = replace(flow, key=None)
+        admission.flow, admission.reason = flow, reason
+    return arrival

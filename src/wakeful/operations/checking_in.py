@@ -1,0 +1,46 @@
+"""Checking in: an event that says that something was done, by the name under which it is expected. The command line and the
+HTTP API share this.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from wakeful.errors import NotFound, did_you_mean
+from wakeful.intake.cloudevents import new_event
+from wakeful.model import Event, Receipt
+from wakeful.watch.expectations import CHECKIN
+
+
+class Reading(Protocol):
+    """What is known of expectations."""
+
+    async def checkins_expected(self) -> list[tuple[str, str]]: ...
+
+
+class Door(Protocol):
+    """Where events go in."""
+
+    async def accept(self, events: list[Event], /) -> list[Receipt]: ...
+
+
+async def app_expecting(reader: Reading, name: str, app: str | None) -> str:
+    """The app that expects a check-in of this name. NotFound for a name that nobody expects: a misspelt one would be kept,
+    and the alarm would come all the same.
+    """
+    expected = [one for one in await reader.checkins_expected() if app in {None, one[0]}]
+    apps = sorted(known for known, expects in expected if expects == name)
+    if not apps:
+        hint = did_you_mean(name, {expects for _, expects in expected})
+        message = f'no check-in "{name}" is expected.{hint} It is declared by app.expect("{name}", by=…)'
+        raise NotFound(message)
+    if len(apps) > 1:
+        message = f'"{name}" is expected by several apps ({", ".join(apps)}): say which'
+        raise NotFound(message)
+    return apps[0]
+
+
+async def check_in(door: Door, app: str, name: str, data: Any = None, identifier: str | None = None) -> Receipt:
+    """Say that it was done; what comes back is on disk."""
+    event = new_event(CHECKIN, data, source=f"/{app}/checkins", id=identifier, subject=name)
+    return (await door.accept([event]))[0]

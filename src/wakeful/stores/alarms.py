@@ -1,0 +1,88 @@
+"""What a store can be asked about alarms: to tell them, to resolve them, and what people do to them; and the names of those
+that are resolved by their name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from wakeful.clock import Microseconds
+from wakeful.model import AlarmState, Arrival
+from wakeful.stores.base import Matches
+
+AlarmVerb = Literal["acknowledge", "mute", "resolve"]
+
+
+def failing_alarm(app: str, agent: str) -> str:
+    """The key of the alarm about an agent whose runs end dead one after the other."""
+    return f"failing/{app}/{agent}"
+
+
+def paused_alarm(app: str, agent: str) -> str:
+    """The key of the alarm about an agent that was paused because of that."""
+    return f"paused/{app}/{agent}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAlarm:
+    """An alarm as whoever tells it finds it."""
+
+    key: str
+    state: AlarmState
+    text: str
+    count: int
+    opened_at: Microseconds
+    last_at: Microseconds
+    resolved_at: Microseconds | None
+    agent: str | None
+    owner: str | None
+    incident: int
+    loud: bool
+    told: int  # how often it was told before
+    acknowledged_by: str | None
+
+
+@dataclass(slots=True)
+class TellAlarms:
+    """Tell what is to be told of an app's alarms. `arrive` makes the event of each; None: it is not told by an event, only
+    handed back. The events are accepted and the alarms marked in one transition, so that each is told once, by whichever
+    process. Comes back with those that were told.
+    """
+
+    app: str
+    agent: str  # to which the events are addressed
+    most: int
+    repeat: Microseconds | None
+    arrive: Callable[[StoredAlarm], Arrival | None]
+    matches: Matches | None = None
+    woken: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ResolveAlarms:
+    """What these were raised for is over. One that is not open stays as it is."""
+
+    keys: Sequence[str]
+
+
+@dataclass(slots=True)
+class ChangeAlarm:
+    """A person acknowledges an alarm, mutes it for some time, or says that it is over."""
+
+    key: str
+    verb: AlarmVerb
+    operator: str
+    note: str | None = None
+    span: Microseconds = 0  # how long it is muted
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmChanged:
+    """What it was, and what it is now. `refused` says why nothing was changed."""
+
+    app: str
+    was: AlarmState
+    state: AlarmState
+    refused: str | None = None

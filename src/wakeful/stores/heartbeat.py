@@ -1,0 +1,15 @@
+"""What a store can be asked about heartbeats, beside their schedules and their state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wakeful.stores.base import Alarm
+
+
+@dataclass(slots=True)
+class ReportHeartbeat:
+    """Say what is wrong with a file and its checks, and what is not any more."""
+
+    alarms: list[Alarm] = field(default_factory=list)
+    resolved: list[str] = field(default_factory=list)  # keys of alarms that are over

@@ -1,0 +1,44 @@
+"""What a store can be asked about reminders. Each is a schedule of one instant; these are the questions that no other one has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wakeful.clock import Microseconds
+from wakeful.model import Claim, Step
+from wakeful.stores.base import HeldLock
+from wakeful.stores.timing import ChangeSchedule, StoredSchedule
+
+
+@dataclass(slots=True)
+class MakeReminder:
+    """Make a reminder out of a run, together with the checkpoint that tells of it: both or neither, and neither once the run
+    is somebody else's. One of that name that is there already, made by an earlier run of the family, is the answer.
+    """
+
+    claim: Claim
+    step: Step
+    change: ChangeSchedule
+    written: Callable[[StoredSchedule], str]  # what the checkpoint says
+    locks: tuple[HeldLock, ...] = ()
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+
+@dataclass(frozen=True, slots=True)
+class CameSince:
+    """An event that came after something was noted, and its place among those. `envelope` is empty once its retention time is
+    over.
+    """
+
+    id: str
+    source: str
+    envelope: str
+    accepted_at: Microseconds
+    place: str
+
+
+BEFORE_ALL = "0/0"  # a place

@@ -1,0 +1,122 @@
+-- Alarms: raised, told, acknowledged, muted, resolved. `tell_at` says when somebody is to hear of one next, and is kept by
+-- every statement that changes what there is to tell; so whoever tells reads one index, and nothing else.
+
+-- raise_alarm(now, key, app, text, agent, owner, loud) --
+-- Opens an alarm, or refreshes the one that is open. A resolved one opens again, as the next incident; how long it is muted
+-- outlives that, or one that comes and goes would be heard all the same.
+insert into wakeful_alarm (key, app, state, text, count, opened_at, last_at, agent, owner, loud, tell_at)
+values (:key, :app, 'open', :text, 1, {now}, {now}, :agent, :owner, :loud, {now})
+on conflict (key) do update
+set text = excluded.text, last_at = excluded.last_at, agent = excluded.agent, owner = excluded.owner, loud = excluded.loud,
+    count = case wakeful_alarm.state when 'resolved' then 1 else wakeful_alarm.count + 1 end,
+    opened_at = case wakeful_alarm.state when 'resolved' then excluded.opened_at else wakeful_alarm.opened_at end,
+    incident = case wakeful_alarm.state when 'resolved' then wakeful_alarm.incident + 1 else wakeful_alarm.incident end,
+    told = case wakeful_alarm.state when 'resolved' then 0 else wakeful_alarm.told end,
+    told_at = case wakeful_alarm.state when 'resolved' then null else wakeful_alarm.told_at end,
+    acknowledged_at = case wakeful_alarm.state when 'resolved' then null else wakeful_alarm.acknowledged_at end,
+    acknowledged_by = case wakeful_alarm.state when 'resolved' then null else wakeful_alarm.acknowledged_by end,
+    note = case wakeful_alarm.state when 'resolved' then null else wakeful_alarm.note end,
+    resolved_at = null,
+    tell_at = case
+      when wakeful_alarm.state <> 'resolved' then wakeful_alarm.tell_at
+      when wakeful_alarm.muted_until > excluded.opened_at and excluded.loud = 0 then wakeful_alarm.muted_until
+      else excluded.opened_at
+    end,
+    state = case wakeful_alarm.state when 'resolved' then 'open' else wakeful_alarm.state end
+returning key, count
+
+-- resolve_alarm(now, key) --
+-- What it was raised for is over. Who heard of it hears that too.
+update wakeful_alarm
+set state = 'resolved', last_at = {now}, resolved_at = {now}, tell_at = case when told > 0 then {now} end
+where key = :key and state <> 'resolved'
+
+-- lock_alarm(key) --
+-- Nobody raises or resolves it until the commit.
+select key from wakeful_alarm where key = :key and state <> 'resolved' {for_update}
+
+-- dead_of_alarm(key) --
+-- Is there a dead letter left that raised it?
+select alarm from (
+  select alarm from wakeful_run where alarm = :key and state = 'dead'
+  union all
+  select alarm from wakeful_delivery where alarm = :key and state = 'dead'
+) as dead
+limit 1
+
+-- note_alarm_of_run(seq, key) --
+update wakeful_run set alarm = :key where seq = :seq
+
+-- note_alarm_of_delivery(seq, key) --
+update wakeful_delivery set alarm = :key where seq = :seq
+
+-- alarms_of_runs(seq) --
+select alarm from wakeful_run where seq = :seq and alarm is not null
+
+-- alarms_of_deliveries(seq) --
+select alarm from wakeful_delivery where seq = :seq and alarm is not null
+
+-- find_alarm_to_change(now, key) --
+select state, loud, acknowledged_by, app, muted_until > {now} from wakeful_alarm where key = :key {for_update}
+
+-- acknowledge_alarm(now, key, operator, note) --
+-- Somebody knows: it is told no more, until it resolves.
+update wakeful_alarm
+set state = 'acknowledged', acknowledged_at = {now}, acknowledged_by = :operator, note = :note, tell_at = null
+where key = :key and state = 'open'
+
+-- mute_alarm(now, key, span) --
+-- One that is still open then is told.
+update wakeful_alarm
+set muted_until = {now} + :span, tell_at = case when state = 'open' then {now} + :span else tell_at end
+where key = :key
+
+-- first_to_tell(now, app) --
+-- How long until there is something to tell; null when there is nothing.
+select min(tell_at) - {now} from wakeful_alarm where app = :app and tell_at is not null
+
+-- alarms_to_tell(now, app, most) --
+-- Two who tell pass over each other's.
+select key, state, text, count, opened_at, last_at, resolved_at, agent, owner, incident, loud, told, acknowledged_by
+from wakeful_alarm
+where app = :app and tell_at is not null and tell_at <= {now}
+order by tell_at
+limit :most
+{skip_locked}
+
+-- note_told(now, key, repeat) --
+-- The next time, as long as it is open.
+update wakeful_alarm
+set told = told + 1, told_at = {now}, tell_at = case when state = 'open' then {now} + cast(:repeat as bigint) end
+where key = :key
+
+-- open_alarms_of_app(app) --
+-- Which may be over.
+select key, last_at from wakeful_alarm where app = :app and state <> 'resolved' order by key
+
+-- list_alarms(state, most) --
+select key, app, state, text, count, opened_at, last_at, agent, owner, incident, loud, told, told_at, acknowledged_at,
+  acknowledged_by, note, muted_until, resolved_at, tell_at
+from wakeful_alarm
+where (cast(:state as text) is null or state = :state) order by last_at desc limit :most
+
+-- find_alarm(key) --
+select key, app, state, text, count, opened_at, last_at, agent, owner, incident, loud, told, told_at, acknowledged_at,
+  acknowledged_by, note, muted_until, resolved_at, tell_at
+from wakeful_alarm where key = :key
+
+-- operations_on_alarm(key) --
+-- What people did about it, the latest first.
+select verb, operator, detail, done_at from wakeful_operation
+where target = :key and verb in ('alarm acknowledge', 'alarm mute', 'alarm resolve') order by seq desc limit 50
+
+-- resolve_stuck(now, app) --
+-- Those of runs that do not run any more, or that another process has taken up since.
+update wakeful_alarm
+set state = 'resolved', last_at = {now}, resolved_at = {now}, tell_at = case when told > 0 then {now} end
+where app = :app and state <> 'resolved' and substr(key, 1, 6) = 'stuck/'
+  and not exists (
+    select 1 from wakeful_run run
+    where run.app = :app and run.state = 'running' and run.claimed_at <= wakeful_alarm.last_at
+      and wakeful_alarm.key = 'stuck/' || run.app || '/' || run.agent || '/' || run.id
+  )

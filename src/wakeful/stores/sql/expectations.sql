@@ -1,0 +1,102 @@
+-- What should happen by when, and the facts by which somebody who has none of the code judges whether it did.
+
+-- keep_expectation(now, app, name, kind, definition, agent, owner) --
+-- One that expects something else than before counts from now on.
+insert into wakeful_expectation (app, name, kind, definition, agent, owner, state, revision, since)
+values (:app, :name, :kind, :definition, :agent, :owner, 'live', 1, {now})
+on conflict (app, name) do update
+set kind = excluded.kind, definition = excluded.definition, agent = excluded.agent, owner = excluded.owner, state = 'live',
+    revision = wakeful_expectation.revision + 1,
+    since = case
+      when wakeful_expectation.state = 'live' and wakeful_expectation.definition = excluded.definition
+        and coalesce(wakeful_expectation.agent, '') = coalesce(excluded.agent, '') then wakeful_expectation.since
+      else excluded.since
+    end
+where wakeful_expectation.state <> 'live' or wakeful_expectation.definition <> excluded.definition
+  or coalesce(wakeful_expectation.agent, '') <> coalesce(excluded.agent, '')
+  or coalesce(wakeful_expectation.owner, '') <> coalesce(excluded.owner, '')
+
+-- names_of_expectations(app) --
+select name from wakeful_expectation where app = :app and state = 'live'
+
+-- remove_expectation(app, name) --
+update wakeful_expectation set state = 'removed' where app = :app and name = :name
+
+-- note_met(now, app, name, met_at) --
+update wakeful_expectation set met_at = :met_at, checked_at = {now}
+where app = :app and name = :name and coalesce(met_at, 0) < :met_at
+
+-- expectations_of_app(app) --
+select name, definition, agent, owner, since, met_at from wakeful_expectation
+where app = :app and state = 'live' order by name
+
+-- list_expectations() --
+select app, definition from wakeful_expectation where state = 'live'
+
+-- watched_apps() --
+-- Apps of which something is expected, or of which an alarm of that kind is open.
+select app from wakeful_expectation where state = 'live'
+union select app from wakeful_schedule where state <> 'removed'
+union select app from wakeful_alarm where state <> 'resolved' and (substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/')
+
+-- alarms_of_watching(app) --
+-- What is open about expectations of an app.
+select key, text from wakeful_alarm
+where app = :app and state <> 'resolved' and (substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/')
+
+-- schedules_to_judge(now, app, whole) --
+-- Schedules with an instant that is due, or that waits, and with a last run that did not go well, or not yet; `whole`: all
+-- of them. What is due is fired at once: only what is due for a second is worth a look.
+select schedule.name, schedule.agent, schedule.owner, schedule.state, schedule.definition, schedule.next_at, schedule.due_at,
+  schedule.queued_from, schedule.last_at, schedule.changed_by, occurrence.state, occurrence.to_at, occurrence.reason,
+  run.id, run.agent, run.state, run.created_at, run.started_at, run.finished_at, run.due_at, run.reason, run.parked_for
+from wakeful_schedule schedule
+left join wakeful_occurrence occurrence on occurrence.seq = (
+  select last.seq from wakeful_occurrence last
+  where last.schedule_seq = schedule.seq order by last.to_at desc, last.seq desc limit 1
+)
+left join wakeful_run run on run.id = schedule.last_run
+where schedule.app = :app
+  and (
+    cast(:whole as bigint) = 1 and schedule.state <> 'removed'
+    or schedule.state = 'live' and (schedule.due_at <= {now} - 1000000 or schedule.queued_from is not null)
+    or schedule.state in ('live', 'done') and (run.state not in ('done', 'cancelled') or occurrence.state in ('missed', 'skipped'))
+  )
+order by schedule.name
+
+-- count_live_schedules(app) --
+select count(*) from (select 1 from wakeful_schedule where app = :app and state = 'live' and due_at is not null limit 1) as live
+
+-- checkins(app, subject, most) --
+-- The last ones of a name, newest first.
+select accepted_at from wakeful_event
+where app = :app and subject = :subject and type = 'wakeful.checkin' and state <> 'quarantined' order by seq desc limit :most
+
+-- arrivals_of_type(app, type, most) --
+select accepted_at from wakeful_event
+where app = :app and type = :type and state <> 'quarantined' order by seq desc limit :most
+
+-- arrivals_from(app, source, most) --
+select accepted_at from wakeful_event
+where app = :app and source = :source and state <> 'quarantined' order by seq desc limit :most
+
+-- admissions_of_agent(app, agent, most) --
+-- The last events that an agent was to have, newest first, and what became of them.
+select event.accepted_at, admission.state, admission.reason, run.seq, run.id, run.agent, run.state, run.created_at,
+  run.started_at, run.finished_at, run.due_at, run.reason, run.parked_for
+from wakeful_admission admission
+join wakeful_event event on event.seq = admission.event_seq
+left join wakeful_run run on run.id = admission.run_id
+where admission.agent = :agent and event.app = :app and admission.state <> 'skipped'
+order by admission.event_seq desc limit :most
+
+-- output_of_run(run_seq) --
+-- What it returned, and whether it sent anything.
+select output, exists (select 1 from wakeful_delivery where run_seq = :run_seq) from wakeful_run where seq = :run_seq
+
+-- pauses_of_app(app) --
+select agent, operator from wakeful_pause where app = :app and paused = 1
+
+-- processes_of_app(now, app, most) --
+-- The last ones that worked for an app, newest first, and what is left of their leases.
+select id, agents, state, lease_until - {now} from wakeful_process where app = :app order by started_at desc limit :most

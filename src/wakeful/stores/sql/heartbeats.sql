@@ -1,0 +1,5 @@
+-- Checks of heartbeats, for people to look at.
+
+-- list_checks() --
+select app, name, agent, state, definition, data, owner, next_at, changed_at from wakeful_schedule
+where origin = 'heartbeat' and state <> 'removed' order by app, agent, name

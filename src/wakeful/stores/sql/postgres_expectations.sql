@@ -1,0 +1,47 @@
+-- What must differ on PostgreSQL for expectations, each with its reason.
+
+-- checkins(app, subject, most) --
+-- differs: `seq + 0` is what the index has. Without it the planner might walk along the primary key, past everything else.
+select accepted_at from wakeful_event
+where app = :app and subject = :subject and type = 'wakeful.checkin' and state <> 'quarantined'
+order by seq + 0 desc limit :most
+
+-- arrivals_of_type(app, type, most) --
+-- differs: by the transaction that wrote it, which is what the index has.
+select accepted_at from wakeful_event
+where app = :app and type = :type and state <> 'quarantined' order by written_in desc limit :most
+
+-- arrivals_from(app, source, most) --
+-- differs: as checkins. `app || ''` is what the index has, and keeps the planner from walking along all events of the app.
+select accepted_at from wakeful_event
+where source = :source and app || '' = :app and state <> 'quarantined' order by seq + 0 desc limit :most
+
+-- admissions_of_agent(app, agent, most) --
+-- differs: as checkins. `= any(array[…])` makes it look up each row by its key, and no index has `app || '/'`.
+select event.accepted_at, admission.state, admission.reason, run.seq, run.id, run.agent, run.state, run.created_at,
+  run.started_at, run.finished_at, run.due_at, run.reason, run.parked_for
+from wakeful_admission admission
+join wakeful_event event on event.seq = any(array[admission.event_seq])
+left join wakeful_run run on run.id = any(array[admission.run_id])
+where admission.agent = :agent and event.app || '/' = cast(:app as text) || '/' and admission.state <> 'skipped'
+order by admission.event_seq + 0 desc limit :most
+
+-- schedules_to_judge(now, app, whole) --
+-- differs: `= any(array[…])`, as admissions_of_agent. Of instants with one time, which there are only of one that was fired by
+-- hand, any is the last: sorting by their numbers too, the planner might look at all of them.
+select schedule.name, schedule.agent, schedule.owner, schedule.state, schedule.definition, schedule.next_at, schedule.due_at,
+  schedule.queued_from, schedule.last_at, schedule.changed_by, occurrence.state, occurrence.to_at, occurrence.reason,
+  run.id, run.agent, run.state, run.created_at, run.started_at, run.finished_at, run.due_at, run.reason, run.parked_for
+from wakeful_schedule schedule
+left join wakeful_occurrence occurrence on occurrence.seq = any(array[(
+  select last.seq from wakeful_occurrence last
+  where last.schedule_seq = schedule.seq order by last.to_at desc limit 1
+)])
+left join wakeful_run run on run.id = any(array[schedule.last_run])
+where schedule.app = :app
+  and (
+    cast(:whole as bigint) = 1 and schedule.state <> 'removed'
+    or schedule.state = 'live' and (schedule.due_at <= {now} - 1000000 or schedule.queued_from is not null)
+    or schedule.state in ('live', 'done') and (run.state not in ('done', 'cancelled') or occurrence.state in ('missed', 'skipped'))
+  )
+order by schedule.name

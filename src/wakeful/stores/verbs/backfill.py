@@ -1,0 +1,49 @@
+"""Instants that are over, done after all: their events, and the ledger that says so, in one transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from wakeful.model import Arrival
+from wakeful.stores.backfill import FillInstants
+from wakeful.stores.base import Row, Transaction
+from wakeful.stores.timing import Fired
+from wakeful.stores.verbs.accept import accept_events
+
+
+def fill_instants(now: int | None, requests: Sequence[FillInstants]) -> Transaction[list[Fired]]:
+    """1. The events; whoever comes second finds them there. 2. A row for each that is new. 3. Count them on the rows they had,
+    in order, so that two who do that at once never wait for each other in a circle.
+    """
+    answers = yield from accept_events(now, [one.accept for one in requests])
+    rows: list[Row] = []
+    redone: Counter[int] = Counter()
+    results = []
+    for one, receipts in zip(requests, answers, strict=True):
+        if isinstance(receipts, Exception):
+            raise receipts
+        results.append(Fired(receipts))
+        seq, revision = one.schedule.seq, one.schedule.revision
+        filled = zip(one.instants, one.redoes, one.accept.arrivals, receipts, strict=True)
+        for instant, row, arrival, receipt in filled:
+            if receipt.status == "duplicate":
+                continue
+            if receipt.runs:
+                rows.append((now, seq, "fired", one.reason, instant, instant, 1, revision, receipt.runs[0]))
+                redone.update([] if row is None else [row])
+            else:
+                reason = f"{one.reason}; {refusal(arrival)}"
+                rows.append((now, seq, "skipped", reason, instant, instant, 1, revision, None))
+    if rows:
+        yield "insert_occurrence", rows
+    if redone:
+        yield "redo_occurrence", sorted(redone.items())
+    return results
+
+
+def refusal(arrival: Arrival) -> str:
+    """What the door made of an event that no run came of."""
+    for admission in arrival.admissions:
+        return f"{admission.state}: {admission.reason}" if admission.reason else admission.state
+    return "no agent took it"

@@ -1,0 +1,38 @@
+"""Expectations: what an app expects, and what a look at it found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.stores.base import Alarm, Transaction
+from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+from wakeful.stores.watching import KeepExpectations, SettleLook
+
+
+def keep_expectations(now: int | None, requests: Sequence[KeepExpectations]) -> Transaction[list[None]]:
+    """In the order of their names, so that two processes never wait for each other in a circle."""
+    for one in requests:
+        declared = sorted(one.declared, key=lambda expectation: expectation.name)
+        if declared:
+            yield (
+                "keep_expectation",
+                [(now, one.app, each.name, each.kind, each.definition, each.agent, each.owner) for each in declared],
+            )
+        names = {each.name for each in declared}
+        known = yield "names_of_expectations", [(one.app,)]
+        gone = sorted(row[0] for row in known if row[0] not in names)
+        if gone:
+            yield "remove_expectation", [(one.app, name) for name in gone]
+    return [None] * len(requests)
+
+
+def settle_looks(now: int | None, requests: Sequence[SettleLook]) -> Transaction[list[None]]:
+    met = sorted((one.app, name, at) for one in requests for name, at in one.met)
+    if met:
+        yield "note_met", [(now, *each) for each in met]
+    # Each alarm in the order of its key, whether it opens or is over: two that look at once never wait for each other.
+    found: dict[str, Alarm | None] = {key: None for one in requests for key in one.over}
+    found |= {alarm.key: alarm for one in requests for alarm in one.alarms}
+    for key, alarm in sorted(found.items()):
+        yield from resolve_alarms(now, [key]) if alarm is None else open_alarms(now, [alarm])
+    return [None] * len(requests)

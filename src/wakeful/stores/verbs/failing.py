@@ -1,0 +1,76 @@
+"""Agents that fail again and again: counted when a run becomes a dead letter, and forgotten by the next that goes well.
+
+    dead ──► one more in a row ──► alarm_after: an alarm ──► pause_after: paused, and an alarm that cannot be muted
+    done ──► the row is gone, the alarm resolved        (only of agents that are known to have one)
+
+A run counts once, however often a person replays it. Whoever finishes a run well knows from its last claim, and from its
+own dead letters, whether its agent has a row; nobody else has anything to do with this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.clock import to_text
+from wakeful.model import Claim
+from wakeful.stores.alarms import failing_alarm, paused_alarm
+from wakeful.stores.base import Alarm, FinishRun, Streak, Transaction
+from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+
+OPERATOR = "wakeful"
+
+
+def note_dead(now: int | None, requests: Sequence[FinishRun]) -> Transaction[None]:
+    """Runs that have just become dead letters. In the order of their agents: the rows are locked."""
+    replayed = {row[0] for row in (yield "replayed_runs", [(one.claim.seq,) for one in requests])}
+    agents: dict[tuple[str, str], list[Streak]] = {}
+    for one in requests:
+        if one.streak is not None and one.claim.seq not in replayed:
+            agents.setdefault((one.claim.app, one.claim.agent), []).append(one.streak)
+    for place in sorted(agents):
+        yield from _count(now, *place, agents[place])
+
+
+def _count(now: int | None, app: str, agent: str, dead: Sequence[Streak]) -> Transaction[None]:
+    last = dead[-1]
+    count, since = (yield "count_failures", [(now, app, agent, len(dead))])[0]
+    if last.alarm_after is not None and count >= last.alarm_after:
+        text = (
+            f"agent {agent}: {count} runs in a row became dead letters since {to_text(since)}, the last: {last.words}"
+        )
+        if last.pause_after is not None and count < last.pause_after:
+            text += f". After {last.pause_after} it is paused"
+        text += f". `wakeful dead --agent {agent}` lists them"
+        yield from open_alarms(now, [Alarm(app, failing_alarm(app, agent), text, agent, last.owner)])
+    if last.pause_after is not None and count >= last.pause_after:
+        yield from _pause(now, app, agent, count, last)
+
+
+def _pause(now: int | None, app: str, agent: str, count: int, streak: Streak) -> Transaction[None]:
+    """Without the gate that a person's pause shuts first: a claim that is under way may still take a few, and those go to their
+    end as whatever else is in flight. One that is paused already stays as it is.
+    """
+    found = yield "find_pause", [(app, agent)]
+    if found and found[0][0]:
+        return
+    note = f"{count} runs in a row became dead letters, the last: {streak.words}"
+    yield "set_pause", [(now, app, agent, 1, None, OPERATOR, note)]
+    yield "insert_operation", [(now, app, OPERATOR, "pause", agent, note)]
+    text = (
+        f"agent {agent} is paused: {note}. Nothing of it is claimed until a person has looked: "
+        f"`wakeful resume {agent}` lets it go on"
+    )
+    yield from open_alarms(now, [Alarm(app, paused_alarm(app, agent), text, agent, streak.owner, loud=True)])
+
+
+def went_well(now: int | None, claims: Sequence[Claim]) -> Transaction[None]:
+    """Runs of agents that are known to fail have ended well."""
+    for app, agent in sorted({(claim.app, claim.agent) for claim in claims}):
+        if (yield "forget_failures", [(app, agent)]):
+            yield from resolve_alarms(now, [failing_alarm(app, agent)])
+
+
+def resumed(now: int | None, app: str, agent: str) -> Transaction[None]:
+    """A person lets it go on, and is heard: it is counted anew."""
+    yield "restart_failures", [(app, agent)]
+    yield from resolve_alarms(now, [paused_alarm(app, agent)])

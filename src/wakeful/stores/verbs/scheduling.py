@@ -1,0 +1,65 @@
+"""Schedules that runs make: policy's answer, the change and the checkpoint, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.errors import CancelAsked, ClaimLost, LockLost
+from wakeful.model import Step
+from wakeful.stores.base import Count, Transaction
+from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.timing import StoredSchedule
+from wakeful.stores.verbs.locks import lost_locks
+from wakeful.stores.verbs.progress import step_row
+from wakeful.stores.verbs.refusal import refusal_of
+from wakeful.stores.verbs.schedules import change_schedules
+
+Result = Step | ClaimLost | CancelAsked | LockLost | None
+
+
+def schedule_by_runs(now: int | None, requests: Sequence[ScheduleByRun]) -> Transaction[list[Result]]:
+    """In the order of the schedules' names, as everybody changes them."""
+    refused = yield from lost_locks(requests)
+    results: dict[int, Result] = {**refused}
+    for number in sorted(range(len(requests)), key=lambda one: (requests[one].app, requests[one].name)):
+        if number not in refused:
+            results[number] = yield from _schedule(now, requests[number])
+    return [results[number] for number in range(len(requests))]
+
+
+def _schedule(now: int | None, request: ScheduleByRun) -> Transaction[Result]:
+    """1. The fence: a run that is somebody else's, or is to stop, changes nothing. 2. What was stored by an earlier try whose
+    answer was lost is the answer. 3. Policy. 4. The change, if the schedule is as its caller knew it. 5. The checkpoint.
+    """
+    claim, step = request.claim, request.step
+    owned = yield "token_of_run", [(claim.seq,)]
+    if not owned or owned[0][1] != claim.token or owned[0][2] != "running" or owned[0][4] is not None:
+        return refusal_of(claim, owned)
+    stored = [Step(*row[1:]) for row in (yield "load_steps", [(claim.seq,)])]
+    known = next((one for one in stored if one.key == step.key and one.state in {"done", "failed"}), None)
+    if known is not None:
+        return known
+    decision = request.decide()
+    if decision.answer != "allow":
+        row = (now, claim.seq, claim.agent, decision.answer, decision.rule, decision.version, decision.reason)
+        yield "insert_run_decision", [row]
+        step.state, step.error = "failed", request.denied(decision)
+    else:
+        after: StoredSchedule | None = request.before
+        if request.change is not None:
+            after = (yield from change_schedules(now, [request.change]))[0]
+            if after is None:
+                return None
+        elif not (yield from _is_still_so(request)):
+            return None
+        step.result = request.done(after)
+    yield Count("save_step", [step_row(claim, step)])
+    return step
+
+
+def _is_still_so(request: ScheduleByRun) -> Transaction[bool]:
+    before = request.before
+    found = yield "lock_schedule", [(request.app, request.name)]
+    if before is None:
+        return not found
+    return bool(found) and (found[0][1], found[0][4]) == (before.revision, before.state)

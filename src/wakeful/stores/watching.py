@@ -1,0 +1,49 @@
+"""What a store can be asked about expectations: one request per transition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wakeful.clock import Microseconds
+from wakeful.stores.base import Alarm
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredExpectation:
+    """What an app's code expects. `definition` is JSON."""
+
+    name: str
+    kind: str
+    definition: str
+    agent: str | None = None
+    owner: str | None = None
+
+
+@dataclass(slots=True)
+class KeepExpectations:
+    """Store what an app expects now. One that is new, or expects something else than before, counts from this moment on; those
+    that are not there any more are removed.
+    """
+
+    app: str
+    declared: list[DeclaredExpectation]
+
+
+@dataclass(slots=True)
+class SettleLook:
+    """What one look at an app found: alarms to open or to refresh, alarms that are over, and what was met when."""
+
+    app: str
+    alarms: list[Alarm] = field(default_factory=list)
+    over: list[str] = field(default_factory=list)
+    met: list[tuple[str, Microseconds]] = field(default_factory=list)
+
+
+def absence_alarm(app: str, name: str, kind: str) -> str:
+    """The key of the alarm about an expectation that was not met."""
+    return f"expect/{app}/{name}/{kind}"
+
+
+def down_alarm(app: str) -> str:
+    """The key of the alarm about an app that nobody works for any more."""
+    return f"down/{app}"

@@ -1,0 +1,224 @@
+"""Files of checks, kept in force: what is written there becomes schedules, and so do edits, as they are made.
+
+    HEARTBEAT.md ──► read ──► add, edit, remove schedules      the row of each has its section, so that a beat needs no file
+                       └────► cannot be read: an alarm, and what was read before stays
+
+Every process reads its own copy, at its start and when that changes. Where copies differ, what was read last is in force.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pydantic_core import from_json, to_json
+
+from wakeful.errors import ConfigError
+from wakeful.service import Service
+from wakeful.stores.base import Alarm
+from wakeful.stores.heartbeat import ReportHeartbeat
+from wakeful.stores.timing import StoredSchedule
+from wakeful.triggers.heartbeat import Heartbeat, HeartbeatFile, Section, data_of, heartbeat_alarm
+from wakeful.triggers.schedules import Schedules
+
+LOOK_EVERY = 1.0
+
+
+class ReportingStore(Protocol):
+    """What this needs of the store."""
+
+    async def report_heartbeat(self, request: ReportHeartbeat) -> None: ...
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A file; `seen` is what it held at the last look, `applied` what was acted upon: bytes, or why there were none."""
+
+    heartbeat: Heartbeat
+    seen: bytes | str | None = None
+    applied: bytes | str | None = None
+
+
+@dataclass(slots=True)
+class _Changes:
+    added: list[str] = field(default_factory=list)
+    edited: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+
+class Heartbeats(Service):
+    """Keeps the files of one app in force."""
+
+    name = "heartbeats"
+
+    def __init__(
+        self,
+        app: str,
+        declared: Sequence[Heartbeat],
+        schedules: Schedules,
+        store: ReportingStore,
+        *,
+        probes: Collection[str],
+    ) -> None:
+        super().__init__()
+        self._app = app
+        self._watched = [_Watched(one) for one in declared]
+        self._schedules = schedules
+        self._store = store
+        self._probes = probes
+        self._noted = False
+
+    async def run_once(self) -> float | None:
+        """Look at each file, and put what is new in force."""
+        if not self._noted:
+            await self._note_undeclared()
+            self._noted = True
+        for watched in self._watched:
+            await self._look(watched)
+        return LOOK_EVERY if self._watched else None
+
+    async def _note_undeclared(self) -> None:
+        """Checks of a heartbeat that was renamed or removed in the code would never run again, and nobody would know."""
+        declared = {watched.heartbeat.name for watched in self._watched}
+        left: dict[str, list[str]] = {}
+        for stored in await self._schedules.all():
+            if stored.origin == "heartbeat" and stored.agent not in declared:
+                left.setdefault(stored.agent, []).extend([stored.name] if is_there(stored) else [])
+        for name, checks in left.items():
+            key = heartbeat_alarm(self._app, name)
+            text = (
+                f"heartbeat {name} has {len(checks)} check(s) in the store, and app {self._app} does not declare it here: was it "
+                f"renamed or removed? Give it its name back, or remove {', '.join(checks)}: `wakeful schedules remove NAME`"
+            )
+            alarms = [Alarm(self._app, key, text)] if checks else []
+            await self._store.report_heartbeat(ReportHeartbeat(alarms, [] if checks else [key]))
+
+    async def _look(self, watched: _Watched) -> None:
+        """An editor may be half-way through: what differs is acted upon once two looks find the same."""
+        content = await asyncio.to_thread(_content, watched.heartbeat)
+        settled = watched.seen is None or content == watched.seen
+        watched.seen = content
+        if settled and content != watched.applied:
+            await self._apply(watched.heartbeat, content)
+            watched.applied = content
+
+    async def _apply(self, heartbeat: Heartbeat, content: bytes | str) -> None:
+        key = heartbeat_alarm(self._app, heartbeat.name)
+        try:
+            if isinstance(content, str):
+                raise ConfigError(f"{heartbeat.path} cannot be read: {content}")
+            file = heartbeat.understood(content, self._probes)
+            changes = await self._put_in_force(heartbeat, file)
+        except ConfigError as error:
+            await self._complain(heartbeat, key, str(error))
+            return
+        over = [heartbeat_alarm(self._app, name) for name in changes.removed]
+        await self._store.report_heartbeat(ReportHeartbeat(resolved=[key, *over]))
+        if not file.sections:
+            self.log.warning("the heartbeat has no checks: it does nothing", file=str(heartbeat.path))
+        else:
+            self.log.info(
+                "heartbeat read",
+                file=str(heartbeat.path),
+                checks=len(file.sections),
+                added=changes.added,
+                edited=changes.edited,
+                removed=changes.removed,
+            )
+
+    async def _complain(self, heartbeat: Heartbeat, key: str, words: str) -> None:
+        text = f"heartbeat {heartbeat.name}: {words}. Its checks stay as they were read before"
+        self.log.error("alarm", key=key, text=text)
+        await self._store.report_heartbeat(ReportHeartbeat([Alarm(self._app, key, text)]))
+
+    async def _put_in_force(self, heartbeat: Heartbeat, file: HeartbeatFile) -> _Changes:
+        """1. What is new or different. 2. What is not there any more."""
+        changes = _Changes()
+        operator = heartbeat.path.name
+        stored = {one.name: one for one in await self._schedules.all()}
+        wanted = {f"{heartbeat.name}/{section.name}": section for section in file.sections}
+        for name, section in wanted.items():
+            refuse_taken(heartbeat, section, stored.get(name))
+        for name, section in wanted.items():
+            if not is_there(stored.get(name)):
+                await self._add(heartbeat, name, section, file)
+                changes.added.append(name)
+            elif await self._edit(heartbeat, name, section, file, stored[name]):
+                changes.edited.append(name)
+        for name, known in stored.items():
+            if name not in wanted and is_there(known) and is_of(known, heartbeat):
+                await self._remove(name, operator)
+                changes.removed.append(name)
+        return changes
+
+    async def _add(self, heartbeat: Heartbeat, name: str, section: Section, file: HeartbeatFile) -> None:
+        try:
+            await self._schedules.add(
+                name,
+                section.schedule,
+                heartbeat.name,
+                data=data_of(file, section),
+                origin="heartbeat",
+                owner=heartbeat.owner,
+                operator=heartbeat.path.name,
+                note=f"line {section.line}",
+            )
+        except ConfigError:
+            known = await self._schedules.find(name)
+            refuse_taken(heartbeat, section, known)
+            if known is None or not is_there(known):
+                raise
+            await self._edit(heartbeat, name, section, file, known)  # another process was first
+
+    async def _edit(
+        self, heartbeat: Heartbeat, name: str, section: Section, file: HeartbeatFile, known: StoredSchedule
+    ) -> bool:
+        """Only what differs is an edit: several processes read the same file, and each of them starts now and then."""
+        data = data_of(file, section)
+        definition = from_json(to_json(section.schedule.definition()))
+        stored = None if known.data is None else from_json(known.data)
+        if (from_json(known.definition), stored, known.owner) == (definition, data, heartbeat.owner):
+            return False
+        await self._schedules.edit(
+            name,
+            section.schedule,
+            data=data,
+            owner=heartbeat.owner,
+            operator=heartbeat.path.name,
+            note=f"line {section.line}",
+        )
+        return True
+
+    async def _remove(self, name: str, operator: str) -> None:
+        try:
+            await self._schedules.remove(name, operator=operator, note="the file does not have it any more")
+        except ConfigError:
+            if is_there(await self._schedules.find(name)):
+                raise
+
+
+def refuse_taken(heartbeat: Heartbeat, section: Section, known: StoredSchedule | None) -> None:
+    """Somebody made a schedule of that name for something else."""
+    if known is not None and is_there(known) and not is_of(known, heartbeat):
+        raise ConfigError(
+            f'{heartbeat.path}:{section.line}: there is a schedule "{known.name}" of agent {known.agent} already, which is '
+            "none of this heartbeat: give the section another title"
+        )
+
+
+def is_there(known: StoredSchedule | None) -> bool:
+    return known is not None and known.state in {"live", "paused"}
+
+
+def is_of(known: StoredSchedule, heartbeat: Heartbeat) -> bool:
+    return known.origin == "heartbeat" and known.agent == heartbeat.name
+
+
+def _content(heartbeat: Heartbeat) -> bytes | str:
+    """What the file holds, or why that cannot be told."""
+    try:
+        return heartbeat.path.read_bytes()
+    except OSError as error:
+        return error.strerror or str(error)

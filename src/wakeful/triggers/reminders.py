@@ -1,0 +1,412 @@
+"""Reminders: something that somebody is to hear of at a time, unless it has happened by itself until then.
+
+A reminder is a schedule of one instant: its id is the schedule's name, and what it says is the data of its one event. So it
+fires once whoever is there, late if nobody was, and moving it races with firing it over one row: one of them wins.
+
+    made ──► live ──┬── its time comes ──► done: a run tells it, or finds that it is not needed
+                    ├── move   ──► live, at another time
+                    └── cancel ──► removed
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel
+from pydantic_core import from_json, to_json
+
+from wakeful.cel import Condition, compile_condition
+from wakeful.clock import SECOND, Microseconds, from_datetime, readable, to_datetime
+from wakeful.errors import (
+    ConfigError,
+    IdempotencyConflict,
+    InvalidTime,
+    NotFound,
+    StoreUnavailable,
+    TooLate,
+    did_you_mean,
+)
+from wakeful.intake.cloudevents import TEXT_LIMIT
+from wakeful.stores.timing import ChangeSchedule, Settled, Span, StoredSchedule, reached
+from wakeful.triggers.at import At
+from wakeful.triggers.schedule import Schedule, Timing
+from wakeful.triggers.spoken import in_words, read_time
+from wakeful.triggers.zones import moment_of, zone_named
+
+AGENT = "wakeful.remind"
+CHANNEL = "reminders"  # where they go if the app has one of that name
+ANY_CHANNEL = "log"
+LONGEST_TEXT = 2_000
+# Somebody who asked to be reminded wants to hear of it late rather than never.
+NEVER_TOO_LATE = Timing(grace=100 * 366 * 86400 * SECOND)
+MOST_TRIES = 20
+# Without those that look like others when they are read out.
+LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
+
+
+class Memo(BaseModel):
+    """What a reminder says, as it is stored and as its event carries it. `mark` is what had come when it was made."""
+
+    text: str
+    to: str
+    by: str
+    unless: str | None = None
+    where: str | None = None
+    mark: str | None = None
+
+    def says_the_same(self, other: Memo) -> bool:
+        return self._said == other._said
+
+    @property
+    def _said(self) -> tuple[str | None, ...]:
+        return self.text, self.to, self.unless, self.where
+
+
+@dataclass(frozen=True, slots=True)
+class Reminder:
+    """A reminder that was made."""
+
+    id: str
+    app: str
+    text: str
+    to: str
+    due_at: datetime  # in its own zone
+    unless: str | None = None
+    where: str | None = None
+
+    @property
+    def zone(self) -> str:
+        return str(getattr(self.due_at.tzinfo, "key", self.due_at.tzinfo))
+
+    def describe(self, now: Microseconds) -> str:
+        """For people: reminder r-ab12cd: call the bank, on Mon 16 Nov 2026 09:00 Europe/London (in 12 h 5 m)."""
+        when = in_words(from_datetime(self.due_at), zone_named(self.zone, where=f"reminder {self.id}"), now)
+        unless = "" if self.unless is None else f", unless {self.unless} has come by then"
+        return f"reminder {self.id}: {self.text}, {when}{unless}"
+
+
+class ReminderStore(Protocol):
+    """What reminders need of the store."""
+
+    async def next_schedule(self, app: str) -> tuple[Microseconds, Microseconds | None]: ...
+
+    async def find_schedule(self, app: str, name: str) -> StoredSchedule | None: ...
+
+    async def change_schedule(self, request: ChangeSchedule) -> StoredSchedule | None: ...
+
+    async def what_came(self) -> str: ...
+
+
+class Reminders:
+    """Makes, moves and cancels the reminders of one app."""
+
+    def __init__(
+        self,
+        app: str,
+        store: ReminderStore,
+        *,
+        channels: Collection[str] | None = None,
+        events_kept: Microseconds | None = None,
+        data_kept: Microseconds | None = None,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._app = app
+        self._store = store
+        self._channels = channels  # None: nobody here knows which there are
+        self._events_kept = events_kept
+        self._data_kept = data_kept
+        self.changed = changed
+
+    # making
+
+    async def make(
+        self,
+        when: str | datetime,
+        text: str,
+        *,
+        to: str | None = None,
+        unless: str | None = None,
+        where: str | None = None,
+        tz: str | None = None,
+        id: str | None = None,  # noqa: A002 the field's own name
+        operator: str,
+    ) -> Reminder:
+        """Make a reminder. With an `id` of the caller's own, asking again for the same is answered with what is there."""
+        given = None if id is None else _identifier(id)
+        wish = await self.wish(given or "", when, text, to=to, unless=unless, where=where, tz=tz, operator=operator)
+        for _ in range(MOST_TRIES):
+            wish.name = given or new_id()
+            made = await self._store.change_schedule(wish)
+            if made is None:
+                made = await self._there_already(wish, given)
+            if made is not None:
+                self.changed()
+                return reminder_of(made)
+        message = f"app {self._app}: no id for a reminder was free: try again"
+        raise StoreUnavailable(message)
+
+    async def wish(
+        self,
+        name: str,
+        when: str | datetime,
+        text: str,
+        *,
+        to: str | None,
+        unless: str | None,
+        where: str | None,
+        tz: str | None,
+        operator: str,
+    ) -> ChangeSchedule:
+        """A reminder that is to be made, checked, with its time read."""
+        text = _text(text)
+        channel = self._channel(to)
+        refuse_condition(unless, where)
+        zone = zone_named(tz, where="reminder")
+        now, _ = await self._store.next_schedule(self._app)
+        moment = read_when(when, now=now, zone=zone)
+        mark = None
+        if unless is not None:
+            self._refuse_forgotten(moment - now, where)
+            mark = await self._store.what_came()
+        memo = Memo(text=text, to=channel, by=operator, unless=unless, where=where, mark=mark)
+        return ChangeSchedule(
+            self._app,
+            name,
+            "add",
+            operator,
+            None,
+            AGENT,
+            "reminder",
+            "live",
+            _definition(moment, zone),
+            now,
+            memo.model_dump_json(),
+            next_at=moment,
+            due_at=moment,
+        )
+
+    async def _there_already(self, wish: ChangeSchedule, given: str | None) -> StoredSchedule | None:
+        """What has this id. It is ours if a COMMIT before this one was stored and only its answer was lost."""
+        found = await self._store.find_schedule(self._app, wish.name)
+        if found is None or given is None:
+            return (
+                found if found is not None and (found.data, found.definition) == (wish.data, wish.definition) else None
+            )
+        if found.origin == "reminder" and memo_of(found).says_the_same(Memo.model_validate_json(wish.data or "{}")):
+            return found
+        message = (
+            f"app {self._app}: {given} is the name of another reminder or schedule: use a new id for a new reminder"
+        )
+        raise IdempotencyConflict(message)
+
+    # changing
+
+    async def move(
+        self, name: str, when: str | datetime, *, tz: str | None = None, operator: str, note: str | None = None
+    ) -> Reminder:
+        """Another time. TooLate once it was told or cancelled."""
+        known = self._open(await self._store.find_schedule(self._app, name), name, "moved")
+        zone = zone_of(known) if tz is None else zone_named(tz, where=f"reminder {name}")
+        now, _ = await self._store.next_schedule(self._app)
+        moment = read_when(when, now=now, zone=zone)
+        wanted = _definition(moment, zone)
+
+        def change(before: StoredSchedule) -> ChangeSchedule | None:
+            if (before.definition, before.changed_by) == (wanted, operator) and before.state == "live":
+                return None
+            passed = _due(before, now)
+            settled = [] if passed is None else [Settled("superseded", passed, f"moved by {operator}")]
+            return _changed(before, "move", operator, note, before.state, wanted, moment, settled)
+
+        return reminder_of(await self._change(name, "moved", change))
+
+    async def cancel(self, name: str, *, operator: str, note: str | None = None) -> Reminder:
+        """It is not told. TooLate if it was."""
+        now, _ = await self._store.next_schedule(self._app)
+
+        def change(before: StoredSchedule) -> ChangeSchedule:
+            passed = _due(before, now)
+            settled = [] if passed is None else [Settled("skipped", passed, f"cancelled by {operator}")]
+            return _changed(before, "remove", operator, note, "removed", before.definition, None, settled)
+
+        return reminder_of(await self._change(name, "cancelled", change))
+
+    async def _change(
+        self, name: str, verb: str, change: Callable[[StoredSchedule], ChangeSchedule | None]
+    ) -> StoredSchedule:
+        asked: ChangeSchedule | None = None
+        for _ in range(MOST_TRIES):
+            before = await self._store.find_schedule(self._app, name)
+            if before is not None and asked is not None and _is_ours(before, asked):
+                self.changed()
+                return before  # an earlier COMMIT was stored, and only its answer was lost
+            before = self._open(before, name, verb)
+            asked = change(before)
+            if asked is None:
+                return before
+            after = await self._store.change_schedule(asked)
+            if after is not None:
+                self.changed()
+                return after
+        message = f"reminder {name} is being changed by others all the time: try again"
+        raise StoreUnavailable(message)
+
+    def _open(self, known: StoredSchedule | None, name: str, verb: str) -> StoredSchedule:
+        if known is None or known.origin != "reminder":
+            message = f'app {self._app} has no reminder "{name}": `wakeful reminders` lists them'
+            raise NotFound(message)
+        if known.state == "removed":
+            message = f"reminder {name} cannot be {verb}: {known.changed_by} cancelled it"
+            raise TooLate(message)
+        if known.state == "done":
+            message = (
+                f"reminder {name} cannot be {verb}: its time came, {in_words(due_of(known), zone_of(known))}. "
+                f"`wakeful why {name}` tells what became of it; make a new one with `wakeful remind`"
+            )
+            raise TooLate(message)
+        return known
+
+    # checking
+
+    def _channel(self, to: str | None) -> str:
+        known = self._channels
+        if to is None:
+            return CHANNEL if known is not None and CHANNEL in known else ANY_CHANNEL
+        if not isinstance(to, str) or (known is not None and to not in known):
+            message = f'reminder: app {self._app} has no channel "{to}".{did_you_mean(str(to), known or ())}'
+            raise ConfigError(message)
+        return str.__str__(to)
+
+    def _refuse_forgotten(self, away: Microseconds, where: str | None) -> None:
+        """What came would not be known any more when the reminder asks for it."""
+        kept = self._events_kept if where is None else self._data_kept
+        if kept is not None and away > kept:
+            message = (
+                f"reminder: it is {readable(away)} away, and {'events' if where is None else 'what events say'} is kept for "
+                f"{readable(kept)}: by then nobody could tell whether one came. Make it nearer, or keep events longer "
+                f"({'deduplication=' if where is None else 'retention='} of the app)"
+            )
+            raise ConfigError(message)
+
+
+def read_when(when: str | datetime, *, now: Microseconds, zone: ZoneInfo) -> Microseconds:
+    """A time in words, or a datetime, which counts as one of the zone if it has none of its own."""
+    if not isinstance(when, datetime):
+        return read_time(when, now=now, zone=zone).moment
+    moment = moment_of(when, zone) if when.tzinfo is None else from_datetime(when)
+    if moment <= now:
+        message = f"{when.isoformat()} is past: that was {readable(now - moment)} ago, {in_words(moment, zone)}"
+        raise InvalidTime(message)
+    return moment
+
+
+def refuse_condition(unless: Any, where: Any) -> Condition | None:
+    """ConfigError for what no event could ever fit."""
+    if unless is None:
+        if where is not None:
+            message = "reminder: where= is about the event that makes it needless: name its type with unless="
+            raise ConfigError(message)
+        return None
+    if not isinstance(unless, str) or not unless.strip() or "*" in unless or len(unless) > TEXT_LIMIT:
+        message = (
+            f"reminder: unless={unless!r}: give the one type of event, without *; what else must hold goes into where="
+        )
+        raise ConfigError(message)
+    return None if where is None else compile_condition(where, where="reminder")
+
+
+def new_id() -> str:
+    """Short, because people type it."""
+    return "r-" + "".join(secrets.choice(LETTERS) for _ in range(6))
+
+
+def reminder_of(stored: StoredSchedule) -> Reminder:
+    memo = memo_of(stored)
+    due = to_datetime(due_of(stored)).astimezone(zone_of(stored))
+    return Reminder(stored.name, stored.app, memo.text, memo.to, due, memo.unless, memo.where)
+
+
+def memo_of(stored: StoredSchedule) -> Memo:
+    return Memo.model_validate_json(stored.data or "{}")
+
+
+def due_of(stored: StoredSchedule) -> Microseconds:
+    """Its instant, also once that is over."""
+    return int(rule_of(stored.definition)["moment"])
+
+
+def zone_of(stored: StoredSchedule) -> ZoneInfo:
+    return zone_named(str(rule_of(stored.definition)["zone"]), where=f"reminder {stored.name}")
+
+
+def rule_of(definition: str) -> Mapping[str, Any]:
+    rule: Mapping[str, Any] = from_json(definition)["rule"]
+    return rule
+
+
+def _definition(moment: Microseconds, zone: ZoneInfo) -> str:
+    return to_json(Schedule(At(moment, zone.key), NEVER_TOO_LATE).definition()).decode()
+
+
+def _due(stored: StoredSchedule, now: Microseconds) -> Span | None:
+    """Its instant, if that has come and nobody has fired it yet."""
+    if stored.next_at is not None and stored.next_at <= now:
+        return Span(stored.next_at, stored.next_at, 1)
+    return stored.queued
+
+
+def _changed(
+    before: StoredSchedule,
+    verb: Any,
+    operator: str,
+    note: str | None,
+    state: Any,
+    definition: str,
+    next_at: Microseconds | None,
+    settled: list[Settled],
+) -> ChangeSchedule:
+    return ChangeSchedule(
+        before.app,
+        before.name,
+        verb,
+        operator,
+        before,
+        before.agent,
+        before.origin,
+        state,
+        definition,
+        reached(before.done_until, settled, None),
+        before.data,
+        before.owner,
+        note,
+        next_at,
+        next_at,
+        settled,
+    )
+
+
+def _is_ours(found: StoredSchedule, asked: ChangeSchedule) -> bool:
+    revision = 0 if asked.before is None else asked.before.revision
+    mine = (asked.state, asked.definition, asked.operator, revision + 1)
+    return (found.state, found.definition, found.changed_by, found.revision) == mine
+
+
+def _identifier(given: Any) -> str:
+    if not isinstance(given, str) or not _NAME.fullmatch(given):
+        message = f"reminder: an id is letters, digits, _ . and -, at most 100 of them, not {given!r}"
+        raise ConfigError(message)
+    return given
+
+
+def _text(text: Any) -> str:
+    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST_TEXT or "\0" in text:
+        message = f"reminder: its text is what to be reminded of, 1 to {LONGEST_TEXT:,} characters"
+        raise ConfigError(message)
+    return text.strip()

@@ -1,0 +1,482 @@
+"""Times as people say them: "in 20 minutes", "tomorrow 9am", "next friday at 10:00", "24 dec 18:00".
+
+A small grammar of our own, by the clock on the wall of one zone:
+
+    SPAN                       in 20 minutes · in 1h30m · in half an hour · in 3 days
+    DAY and CLOCK, either way  tomorrow at 9:30 · 6pm on 24 dec · in 3 days at 9am
+    CLOCK alone                at 3pm · 15:00 · noon: today, and midnight is the next one
+    tonight                    20:00
+
+What can be read in two ways, is past, or leaves something out is refused, and the refusal says what was understood. Days and
+weeks are those of the calendar, so that "in 3 days" comes at the same time of day; hours and minutes are counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from typing import TypeVar
+from zoneinfo import ZoneInfo
+
+from wakeful.clock import SECOND, Microseconds, from_datetime, readable
+from wakeful.errors import InvalidTime, did_you_mean
+from wakeful.triggers.zones import local
+
+T = TypeVar("T")
+
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+MONTHS = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
+TONIGHT = time(20)
+# What "tonight" reaches: "tonight at 9" is 21:00, and nobody calls 15:00 night.
+NIGHT_BEGINS = 17
+# A date without a year is the next one to come. One that was just now is more likely a mistake than eleven months away.
+JUST_PASSED = timedelta(days=90)
+FURTHEST: Microseconds = 50 * 366 * 86400 * SECOND
+LONGEST_TEXT = 100
+EXAMPLES = '"in 20 minutes", "at 3pm", "tomorrow 9:30", "friday 10:00", "24 dec 18:00" or "2026-12-24 18:00"'
+
+_ARTICLES = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
+_ARTICLES |= {"nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40}
+_ARTICLES |= {"fifty": 50, "sixty": 60, "ninety": 90}
+_COUNTED = {"second": SECOND, "minute": 60 * SECOND, "hour": 3600 * SECOND}
+_CALENDAR = {"day": 1, "week": 7}
+_UNITS = {"s": "second", "sec": "second", "secs": "second", "m": "minute", "min": "minute", "mins": "minute"}
+_UNITS |= {"h": "hour", "hr": "hour", "hrs": "hour", "d": "day", "w": "week"}
+_UNITS |= {form: unit for unit in (*_COUNTED, *_CALENDAR) for form in (unit, f"{unit}s")}
+
+_NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d+)?)([a-z]+)")
+_DATE_AND_CLOCK = re.compile(r"(\d{4}-\d{2}-\d{2})t(?=\d)")
+_CLOCK = re.compile(r"(\d{1,2})(?::(\d{2})(?::(\d{2}))?)?(am|pm)?")
+_HALF_OF_DAY = re.compile(r"(?<=\d)\s*([ap])\.?m\.?(?=\s|$)")
+_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
+_DAY_OF_MONTH = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?")
+_YEAR = re.compile(r"\d{4}")
+_SLASHES = re.compile(r"(\d{1,4})[/.](\d{1,2})(?:[/.](\d{1,4}))?\.?")
+_EXACT = re.compile(r"\d{4}-\d{2}-\d{2}[t ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?\s?(?:z|[+-]\d{2}:?\d{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was understood."""
+
+    moment: Microseconds
+    zone: ZoneInfo
+
+    def describe(self, now: Microseconds) -> str:
+        """For people: on Mon 16 Nov 2026 09:00 Europe/London (in 12 h 5 m)."""
+        return in_words(self.moment, self.zone, now)
+
+
+def in_words(moment: Microseconds, zone: ZoneInfo, now: Microseconds | None = None) -> str:
+    """A moment for people, on the wall of its zone; with `now`, how far away it is too."""
+    shown = f"on {_shown_day(local(moment, zone))} {_shown_clock(local(moment, zone).time())} {zone.key}"
+    if now is None:
+        return shown
+    away = f"in {readable(moment - now)}" if moment > now else f"{readable(now - moment)} ago"
+    return f"{shown} ({away})"
+
+
+def read_time(text: str, *, now: Microseconds, zone: ZoneInfo) -> Reading:
+    """Read a time that is still to come. InvalidTime says what was understood of one that cannot be meant."""
+    return _Reader(text, now, zone).read()
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """A time of day, as it was said."""
+
+    said: str
+    time: time
+    twelve_hours: bool = False  # am or pm was said, or it is noon
+
+
+class _Reader:
+    """One text, word by word."""
+
+    def __init__(self, text: str, now: Microseconds, zone: ZoneInfo) -> None:
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidTime(f"a time is missing: write {EXAMPLES}")
+        if len(text) > LONGEST_TEXT:
+            raise InvalidTime(f'"{text[:40]}…" is too long for a time: write {EXAMPLES}')
+        self.text = " ".join(text.split())
+        self.now = now
+        self.zone = zone
+        self.wall = local(now, zone)
+        self.today = self.wall.date()
+        plain = _HALF_OF_DAY.sub(r"\1m", self.text.casefold().replace(",", " "))
+        plain = _DATE_AND_CLOCK.sub(r"\1 ", plain).replace("o'clock", " ")
+        self.words = [part for word in plain.split() for part in _apart(word)]
+        self.position = 0
+
+    def read(self) -> Reading:
+        if _EXACT.fullmatch(self.text.casefold()):
+            return self._exact()
+        if "ago" in self.words or "yesterday" in self.words:
+            raise self.refusal('is past: write how long from now, like "in 1 minute"')
+        if self.words == ["now"]:
+            raise self.refusal('is now: write how long from now, like "in 1 minute"')
+        return self._span() or self._day_and_clock()
+
+    # how long from now
+
+    def _span(self) -> Reading | None:
+        """All of the text as a span: in 1 hour and 30 minutes."""
+        words = self.words
+        if words[-2:] == ["from", "now"]:
+            words = words[:-2]
+        elif words[:1] == ["in"]:
+            words = words[1:]
+        days, counted, read = 0, 0, 0
+        while read < len(words):
+            if words[read] == "and" and read:
+                read += 1
+                continue
+            part = self._part(words[read:])
+            if part is None:
+                return None
+            count, unit, length = part
+            if unit in _CALENDAR:
+                if not count.is_integer():
+                    raise self.refusal(f"has a part of a {unit}: write it in hours")
+                days += int(count) * _CALENDAR[unit]
+            else:
+                counted += round(count * _COUNTED[unit])
+            read += length
+        if not read:
+            return None
+        if not days and not counted:
+            raise self.refusal('is now: write how long from now, like "in 1 minute"')
+        if days * 86400 * SECOND + counted > FURTHEST:
+            raise self._too_far()
+        start = self.now
+        if days:
+            start = self._moment(self.wall.replace(tzinfo=None, fold=0) + timedelta(days=days))
+        return Reading(-(-(start + counted) // SECOND) * SECOND, self.zone)  # in whole seconds, and none too early
+
+    def _part(self, words: list[str]) -> tuple[float, str, int] | None:
+        """The count and the unit that come next, and how many words they are."""
+        match words:
+            case ["half", "an", "hour", *_]:
+                return 0.5, "hour", 3
+            case [count, unit, *_] if unit in _UNITS and (count in _ARTICLES or _is_number(count)):
+                return float(_ARTICLES.get(count, 0) or count), _UNITS[unit], 2
+            case _:
+                return None
+
+    # a day, and a time of day
+
+    def _day_and_clock(self) -> Reading:
+        for slashed in filter(None, map(_SLASHES.fullmatch, self.words)):
+            raise self._slashes(slashed)
+        day: date | None = None
+        clock: _Clock | None = None
+        takes_day: tuple[Callable[[], date | None], ...] = (self._near_day, self._weekday, self._date, self._days_away)
+        tonight = False
+        while self.position < len(self.words):
+            word = self.words[self.position]
+            if word in {"at", "on", "the"} and self.position + 1 < len(self.words):
+                self.position += 1
+                continue
+            if day is None and (found := next((one for take in takes_day if (one := take()) is not None), None)):
+                day, tonight = found, word == "tonight"
+            elif clock is None and (said := self._clock(tonight="tonight" in self.words)) is not None:
+                clock = said
+            else:
+                raise self._not_understood(word)
+        if clock is None:
+            if tonight:
+                return self._settle(self.today, _Clock("20:00", TONIGHT))
+            raise self._no_clock(day)
+        if clock.said == "midnight":
+            return self._midnight(day, clock, tonight=tonight)
+        return self._settle(day, clock, tonight=tonight)
+
+    def _near_day(self) -> date | None:
+        match self.words[self.position :]:
+            case ["today" | "tonight", *_]:
+                return self._taken(1, self.today)
+            case ["tomorrow", *_]:
+                return self._taken(1, self.today + timedelta(days=1))
+            case ["day", "after", "tomorrow", *_]:
+                return self._taken(3, self.today + timedelta(days=2))
+            case _:
+                return None
+
+    def _weekday(self) -> date | None:
+        words = self.words[self.position :]
+        which = words[0] if words[0] in {"next", "this"} else None
+        named = words[1:2] if which else words[:1]
+        weekday = _named(named[0], WEEKDAYS) if named else None
+        if weekday is None:
+            return None
+        monday = self.today - timedelta(days=self.today.weekday())
+        if which == "next":
+            return self._taken(2, monday + timedelta(days=7 + weekday))
+        if which == "this":
+            return self._taken(2, monday + timedelta(days=weekday))
+        away = (weekday - self.today.weekday()) % 7
+        if away == 0:
+            raise self.refusal(
+                f"is said on a {WEEKDAYS[weekday].title()}: today ({_shown_day(self.today)}) or in a week "
+                f'({_shown_day(self.today + timedelta(days=7))})? Write "{self._instead(named[0], "today")}" '
+                f'or "{self._instead(named[0], f"next {named[0]}")}"'
+            )
+        return self._taken(1, self.today + timedelta(days=away))
+
+    def _date(self) -> date | None:
+        words = self.words[self.position :]
+        if (match := _DATE.fullmatch(words[0])) is not None:
+            return self._taken(1, self._calendar(int(match[1]), int(match[2]), int(match[3])))
+        day, month = _day_and_month(words)
+        if month is None:
+            return None
+        if day is None:
+            raise self.refusal(f'names {MONTHS[month - 1].title()} and no day of it: write "24 {words[0][:3]} 18:00"')
+        if (year := words[2:3]) and _YEAR.fullmatch(year[0]):
+            return self._taken(3, self._calendar(int(year[0]), month, day))
+        return self._taken(2, self._next_date(month, day))
+
+    def _next_date(self, month: int, day: int) -> date:
+        """The next such date, or today."""
+        year = self.today.year
+        coming = self._calendar(year, month, day)
+        if coming < self.today:
+            coming = self._calendar(year + 1, month, day)
+        before = self._calendar(coming.year - 1, month, day) if (month, day) != (2, 29) else None
+        if before is not None and coming > self.today and self.today - before <= JUST_PASSED:
+            ago = (self.today - before).days
+            raise self.refusal(
+                f"is past: {_shown_day(before)} was {ago} {'day' if ago == 1 else 'days'} ago. Name the year"
+            )
+        return coming
+
+    def _calendar(self, year: int, month: int, day: int) -> date:
+        try:
+            return date(year, month, day)
+        except ValueError:
+            month_name = MONTHS[month - 1].title() if 1 <= month <= 12 else None
+            what = f"{month_name} {year} has no day {day}" if month_name else f"there is no month {month}"
+            raise self.refusal(f"is no day of the calendar: {what}") from None
+
+    def _slashes(self, match: re.Match[str]) -> InvalidTime:
+        first, second = int(match[1]), int(match[2])
+        if "." in match[0] and match[3] is None and first <= 23 and len(match[2]) == 2 and second <= 59:
+            return self.refusal(
+                f'has "{match[0]}": write "{self._instead(match[0], f"{first}:{match[2]}")}" for the time of day'
+            )
+        meant = [
+            f"{day} {MONTHS[month - 1][:3]}" for day, month in {(first, second), (second, first)} if 1 <= month <= 12
+        ]
+        question = ": the day first, or the month?" if len(meant) > 1 else ":"
+        written = " or ".join(f'"{one}"' for one in sorted(meant)) or '"2026-12-24"'
+        return self.refusal(f'has "{match[0]}"{question} Write {written}, with a time')
+
+    def _days_away(self) -> date | None:
+        words = self.words[self.position :]
+        if words[0] != "in" or (part := self._part(words[1:])) is None or part[1] not in _CALENDAR:
+            return None
+        days = part[0] * _CALENDAR[part[1]]
+        if not days.is_integer():
+            raise self.refusal(f"has a part of a {part[1]}: write it in hours")
+        if days * 86400 * SECOND > FURTHEST:
+            raise self._too_far()
+        return self._taken(1 + part[2], self.today + timedelta(days=int(days)))
+
+    def _clock(self, *, tonight: bool) -> _Clock | None:
+        word = self.words[self.position]
+        if word in {"noon", "midday"}:
+            return self._taken(1, _Clock(word, time(12), twelve_hours=True))
+        if word == "midnight":
+            return self._taken(1, _Clock(word, time(0)))
+        match = _CLOCK.fullmatch(word)
+        if match is None:
+            return None
+        hour, minute, second, half = int(match[1]), int(match[2] or 0), int(match[3] or 0), match[4]
+        if half is not None:
+            if not 1 <= hour <= 12:
+                raise self.refusal(f'has "{word}", and {half} goes with hours from 1 to 12')
+            if hour == 12:
+                raise self.refusal(
+                    f'has "{word}": noon or midnight? Write "{self._instead(word, f"12:{minute:02}")}" '
+                    f'or "{self._instead(word, f"00:{minute:02}")}"'
+                )
+            hour += 12 if half == "pm" else 0
+        elif tonight and 5 <= hour <= 11:
+            hour += 12
+        elif match[2] is None:
+            raise self._bare_hour(word, hour)
+        try:
+            return self._taken(1, _Clock(word, time(hour, minute, second), twelve_hours=half is not None))
+        except ValueError:
+            raise self.refusal(f'has "{word}", which is no time of day: from 00:00 to 23:59') from None
+
+    def _bare_hour(self, word: str, hour: int) -> InvalidTime:
+        if 1 <= hour <= 11:
+            return self.refusal(
+                f'has "{word}": {hour} am or {hour} pm? Write "{self._instead(word, f"{hour}am")}" '
+                f'or "{self._instead(word, f"{hour}pm")}"'
+            )
+        if hour == 12:
+            return self.refusal(
+                f'has "{word}": noon or midnight? Write "{self._instead(word, "12:00")}" '
+                f'or "{self._instead(word, "00:00")}"'
+            )
+        if hour <= 23:
+            return self.refusal(f'has "{word}" without minutes: write "{self._instead(word, f"{hour:02}:00")}"')
+        return self._not_understood(word)
+
+    # what was understood
+
+    def _midnight(self, day: date | None, clock: _Clock, *, tonight: bool) -> Reading:
+        """The midnight of a day is its first moment to some, and its last to others."""
+        if day is None or tonight or day == self.today:
+            return self._settle(self.today + timedelta(days=1), clock)
+        after = day + timedelta(days=1)
+        raise self.refusal(
+            f"is the beginning of {_shown_day(day)} or its end? "
+            f'Write "{day.isoformat()} 00:00" or "{after.isoformat()} 00:00"'
+        )
+
+    def _settle(self, day: date | None, clock: _Clock, *, tonight: bool = False) -> Reading:
+        if tonight and clock.time.hour < NIGHT_BEGINS:
+            raise self.refusal(
+                f'says tonight, and {clock.said} is not in the evening: write "today {clock.said}" or "tomorrow {clock.said}"'
+            )
+        on_day = self.today if day is None else day
+        moment = self._moment(datetime.combine(on_day, clock.time))
+        if moment <= self.now:
+            raise self._past(on_day, clock)
+        return Reading(moment, self.zone)
+
+    def _past(self, day: date, clock: _Clock) -> InvalidTime:
+        shown = f"({day.isoformat()} {_shown_clock(clock.time)} {self.zone.key}, and it is {_shown_clock(self.wall.time())} now)"
+        if day != self.today:
+            shown = f"({day.isoformat()} {_shown_clock(clock.time)} {self.zone.key})"
+            return self.refusal(f"{shown} is past: write a time that is still to come")
+        remedies = [f"tomorrow {clock.said}"]
+        later = datetime.combine(day, clock.time) + timedelta(hours=12)
+        if not clock.twelve_hours and clock.time.hour in range(1, 12) and later > self.wall.replace(tzinfo=None):
+            remedies.append(f"{clock.said}pm")
+        words = "" if "today" in self.words or "tonight" in self.words else "today "
+        written = " or ".join(f'"{one}"' for one in remedies)
+        return self.refusal(f"{words}{shown} is past: write {written}")
+
+    def _moment(self, wall: datetime) -> Microseconds:
+        """When the clock on the wall shows this; refuses what it never shows, or shows twice."""
+        try:
+            first, second = (from_datetime(wall.replace(tzinfo=self.zone, fold=fold)) for fold in (0, 1))
+        except (OverflowError, ValueError):
+            raise self._too_far() from None
+        if first - self.now > FURTHEST:
+            raise self._too_far()
+        if first == second:
+            return first
+        shown = f"{wall.date().isoformat()} {_shown_clock(wall.time())}"
+        one, other = (self._with_offset(moment) for moment in sorted((first, second)))
+        if first < second:
+            message = (
+                f'{shown} comes twice in {self.zone.key}, where clocks go back that day: write "{one}" or "{other}"'
+            )
+        else:
+            message = f'{shown} does not exist in {self.zone.key}, where clocks go forward that day: write "{one}" or "{other}"'
+        raise self.refusal(f"is a time that is not clear: {message}")
+
+    def _with_offset(self, moment: Microseconds) -> str:
+        return local(moment, self.zone).isoformat(timespec="seconds")
+
+    def _exact(self) -> Reading:
+        try:
+            moment = from_datetime(datetime.fromisoformat(re.sub(r"\s(?=[Z+-])", "", self.text.upper())))
+        except (ValueError, OverflowError) as error:
+            raise self.refusal(f"is no time: {error}") from None
+        if moment <= self.now:
+            raise self.refusal(f"is past: that was {readable(self.now - moment)} ago, {in_words(moment, self.zone)}")
+        if moment - self.now > FURTHEST:
+            raise self._too_far()
+        return Reading(moment, self.zone)
+
+    # refusals
+
+    def refusal(self, complaint: str) -> InvalidTime:
+        return InvalidTime(f'"{self.text}" {complaint}')
+
+    def _no_clock(self, day: date | None) -> InvalidTime:
+        if day is None:
+            return self.refusal(f"is no time: write {EXAMPLES}")
+        return self.refusal(f'({_shown_day(day)}) has no time of day: write "{self.text} 9am"')
+
+    def _not_understood(self, word: str) -> InvalidTime:
+        if word in {"morning", "afternoon", "evening", "night"}:
+            return self.refusal(f'says "{word}" and no time of day: write "9am" or "15:00" instead')
+        if word in {"utc", "gmt", "z"} or "/" in word:
+            return self.refusal(f'has the zone "{word}" in it: hand the zone in by itself (--tz, tz=)')
+        if not {"month", "months", "year", "years"}.isdisjoint(self.words):
+            return self.refusal("counts months or years, which are not all of one length: write the date")
+        if word == "in":
+            return self.refusal('is no span of time that can be read: write "in 20 minutes", "in 1h30m" or "in 3 days"')
+        known = (*WEEKDAYS, *MONTHS, *_UNITS, "today", "tonight", "tomorrow", "noon", "midnight")
+        close = did_you_mean(word, known)
+        close = close if "Did you mean" in close else ""
+        return self.refusal(f'is no time that can be read, because of "{word}".{close} Write {EXAMPLES}')
+
+    def _too_far(self) -> InvalidTime:
+        return self.refusal("is more than 50 years away")
+
+    def _instead(self, word: str, other: str) -> str:
+        return " ".join(other if one == word else one for one in self.words)
+
+    def _taken(self, words: int, value: T) -> T:
+        self.position += words
+        return value
+
+
+def _apart(word: str) -> list[str]:
+    """1h30m is four words: 1 h 30 m. Other words stay as they are."""
+    parts = _NUMBER_AND_UNIT.findall(word)
+    if "".join(number + unit for number, unit in parts) != word or any(unit not in _UNITS for _, unit in parts):
+        return [word]
+    return [part for pair in parts for part in pair]
+
+
+def _named(word: str, names: tuple[str, ...]) -> int | None:
+    """Which of the names a word is, in full or by its first letters, three or more."""
+    start = word.removesuffix(".")
+    return None if len(start) < 3 else next((place for place, name in enumerate(names) if name.startswith(start)), None)
+
+
+def _day_and_month(words: list[str]) -> tuple[int | None, int | None]:
+    """24 dec, 24th december, dec 24: a day of a month that is named."""
+    month = _named(words[0], MONTHS)
+    if month is not None:
+        day = _DAY_OF_MONTH.fullmatch(words[1]) if words[1:] else None
+        return (None if day is None else int(day[1])), month + 1
+    day = _DAY_OF_MONTH.fullmatch(words[0])
+    month = _named(words[1], MONTHS) if day is not None and words[1:] else None
+    return (None, None) if day is None or month is None else (int(day[1]), month + 1)
+
+
+def _is_number(word: str) -> bool:
+    return re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", word) is not None
+
+
+def _shown_day(day: date) -> str:
+    return f"{WEEKDAYS[day.weekday()][:3].title()} {day.day} {MONTHS[day.month - 1][:3].title()} {day.year}"
+
+
+def _shown_clock(clock: time) -> str:
+    return clock.strftime("%H:%M:%S" if clock.second else "%H:%M")

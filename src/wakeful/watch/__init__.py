@@ -1,0 +1,1 @@
+"""Looks for what did not happen, and lets people hear of it."""

@@ -1,0 +1,337 @@
+"""What should have happened and did not: facts in, verdict out. Nothing is read or written here, and the time is handed in.
+
+    not-fired    nothing began it: nobody was there, it was missed, no event came
+    skipped      policy said no
+    parked       it waits for a dependency, for a person, or for whoever paused it
+    failed       it was given up
+    too-long     it began, and is not over
+    no-output    it is done, and nothing came of it
+
+A verdict is met, pending (until a moment that it names), absent (one of these), or excused: somebody decided so.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from wakeful.clock import SECOND, Microseconds, readable, to_text
+from wakeful.model import FINAL_RUN_STATES, AdmissionState, OccurrenceState, RunState, ScheduleState
+from wakeful.triggers.schedule import Rule, Schedule
+
+Kind = Literal["not-fired", "skipped", "parked", "failed", "too-long", "no-output"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+WORDS: dict[Kind, str] = {
+    "not-fired": "not fired",
+    "skipped": "skipped by policy",
+    "parked": "parked",
+    "failed": "failed",
+    "too-long": "running too long",
+    "no-output": "done without output",
+}
+
+SHORTEST_START: Microseconds = 60 * SECOND
+SHORTEST_RUN: Microseconds = 600 * SECOND
+LONGEST_RUN: Microseconds = 86400 * SECOND
+# How far back it is asked whether deadlines were kept, to know whom a late arrival belongs to.
+DEADLINES_BACK = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """A run, as far as somebody who waits for it wants to know."""
+
+    id: str
+    agent: str
+    state: RunState
+    created_at: Microseconds
+    started_at: Microseconds | None = None
+    finished_at: Microseconds | None = None
+    due_at: Microseconds | None = None
+    reason: str | None = None
+    parked_for: str | None = None
+    paused_by: str | None = None  # who paused its agent, or all of its app
+    workers: int = 1  # living processes that have its agent
+    has_output: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What became of one event for an agent. `run` is None where no run came of it."""
+
+    at: Microseconds
+    state: AdmissionState
+    reason: str | None = None
+    run: RunFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OccurrenceFacts:
+    """What became of the last instants of a schedule."""
+
+    state: OccurrenceState
+    at: Microseconds
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleFacts:
+    """A schedule, its last instants, and the last run that it started."""
+
+    name: str
+    agent: str
+    schedule: Schedule
+    state: ScheduleState
+    next_at: Microseconds | None
+    due_at: Microseconds | None
+    queued_from: Microseconds | None = None  # an instant that was due and waits
+    last: OccurrenceFacts | None = None
+    last_at: Microseconds | None = None  # the instant that the run is of
+    run: RunFacts | None = None
+    changed_by: str = ""
+    workers: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How it stands. `due_at`: when it would be overdue. `told`: another part of Wakeful raises the alarm about this."""
+
+    state: Literal["met", "pending", "absent", "excused"]
+    reason: str
+    kind: Kind | None = None
+    met_at: Microseconds | None = None
+    due_at: Microseconds | None = None
+    told: bool = False
+
+
+def absent(kind: Kind, reason: str) -> Verdict:
+    return Verdict("absent", reason, kind)
+
+
+def pending(reason: str, due_at: Microseconds | None) -> Verdict:
+    return Verdict("pending", reason, due_at=due_at)
+
+
+# runs
+
+
+def judge_run(
+    run: RunFacts, now: Microseconds, *, starts_by: Microseconds, ends_by: Microseconds, output: bool = False
+) -> Verdict:
+    """One run that should start and end in time, and with `output` bring something."""
+    name = f"run {run.id}"
+    match run.state:
+        case "done" if output and not run.has_output:
+            return absent("no-output", f"{name} of agent {run.agent} is done, and returned nothing")
+        case "done":
+            return Verdict("met", f"{name} is done", met_at=run.finished_at)
+        case "dead":
+            return absent("failed", f"{name} of agent {run.agent} failed{_because(run.reason)}: `wakeful why {run.id}`")
+        case "denied":
+            return absent("skipped", f"policy denied {name} of agent {run.agent}{_because(run.reason)}")
+        case "cancelled":
+            return Verdict("excused", f"{name} was cancelled{_because(run.reason)}")
+    limit = starts_by if run.started_at is None else ends_by
+    if now < limit:
+        return pending(f"{name} is {run.state}", limit)
+    return absent(*_held_up(run))
+
+
+def _held_up(run: RunFacts) -> tuple[Kind, str]:
+    """Why a run is not where it should be."""
+    name = f"run {run.id} of agent {run.agent}"
+    if run.state == "parked":
+        return "parked", f"{name} is parked: {_dependency(run)}"
+    if run.state == "held":
+        return "parked", f"{name} is held for a person{_because(run.reason)}: `wakeful why {run.id}`"
+    if run.paused_by is not None and run.state == "ready":
+        return "parked", f"{name} waits, because {run.paused_by} paused it: `wakeful resume {run.agent}`"
+    if run.started_at is None:
+        why = "no living process has its agent" if run.workers == 0 else "it is not its turn yet"
+        return "not-fired", f"{name} was made at {to_text(run.created_at)} and has not begun: {why}"
+    began = f"{name} began at {to_text(run.started_at)} and is not over"
+    match run.state:
+        case "waiting":
+            return "too-long", f"{began}: it waits{_because(run.reason)}"
+        case "ready" if run.workers == 0:
+            return "too-long", f"{began}: no living process has its agent"
+        case "ready":
+            return "too-long", f"{began}: it is to be tried again{_because(run.reason)}"
+        case _:
+            return "too-long", began
+
+
+def _dependency(run: RunFacts) -> str:
+    if run.parked_for is not None:
+        return f"it waits for {run.parked_for}, whose circuit is not closed: `wakeful circuits`"
+    return run.reason or "nobody noted why"
+
+
+def _because(reason: str | None) -> str:
+    return f" ({reason})" if reason else ""
+
+
+# schedules
+
+
+def starts_within(schedule: Schedule, instant: Microseconds) -> Microseconds:
+    """How late a schedule's run may start: as declared, else its grace, but no longer than until the next instant."""
+    if schedule.timing.starts_within is not None:
+        return schedule.timing.starts_within
+    return max(SHORTEST_START, min(schedule.timing.grace, _period(schedule.rule, instant)))
+
+
+def ends_within(schedule: Schedule, instant: Microseconds) -> Microseconds:
+    """How long a schedule's run may take: as declared, else until the next instant; ten minutes at least, a day at most."""
+    if schedule.timing.ends_within is not None:
+        return schedule.timing.ends_within
+    return min(LONGEST_RUN, max(SHORTEST_RUN, _period(schedule.rule, instant)))
+
+
+def _period(rule: Rule, instant: Microseconds) -> Microseconds:
+    following = rule.next(instant)
+    return LONGEST_RUN if following is None else following - instant
+
+
+def judge_schedule(facts: ScheduleFacts, now: Microseconds) -> Verdict:
+    """1. Is an instant due, and nobody fires it? 2. What became of the last one that was. 3. Its run."""
+    schedule = facts.schedule
+    overdue_at = None
+    if facts.state == "live" and facts.next_at is not None and facts.due_at is not None:
+        overdue_at = facts.due_at + starts_within(schedule, facts.next_at)
+    if facts.state in {"paused", "removed"}:
+        return Verdict("excused", f"{facts.state} by {facts.changed_by}")
+    queued = facts.queued_from
+    if queued is not None and (facts.run is None or facts.run.state in FINAL_RUN_STATES):  # it waits for nobody
+        waits_until = queued + starts_within(schedule, queued)
+        overdue_at = waits_until if overdue_at is None else min(overdue_at, waits_until)
+    if overdue_at is not None and overdue_at <= now:
+        instant = facts.next_at if queued is None else queued
+        who = (
+            "no living process has its agent"
+            if facts.workers == 0
+            else "nobody has fired it: see the log of its process"
+        )
+        return absent("not-fired", f"its instant {to_text(instant)} is due, and {who}")
+    verdict = _last_of(facts, now)
+    due = [moment for moment in (verdict.due_at, overdue_at) if moment is not None]
+    return replace(verdict, due_at=min(due, default=None))
+
+
+def _last_of(facts: ScheduleFacts, now: Microseconds) -> Verdict:
+    last, run = facts.last, facts.run
+    if last is not None and last.state == "missed":
+        reason = f"its instant {to_text(last.at)} was missed{_because(last.reason)}"
+        return Verdict("absent", reason, "not-fired", told=True)
+    if last is not None and last.state == "skipped" and (last.reason or "").startswith("denied"):
+        return absent("skipped", f"its instant {to_text(last.at)} was {last.reason}")
+    if run is None or facts.last_at is None:
+        return pending("no instant of it was due yet", None)
+    began = run.started_at if run.started_at is not None else run.created_at
+    return judge_run(
+        run,
+        now,
+        # One that was fired late gets a moment to begin: what was late about it was told before.
+        starts_by=max(facts.last_at + starts_within(facts.schedule, facts.last_at), run.created_at + SHORTEST_START),
+        ends_by=began + ends_within(facts.schedule, facts.last_at),
+    )
+
+
+# declared expectations
+
+
+def judge_output(runs: Sequence[Admitted], within: Microseconds, now: Microseconds) -> Verdict:
+    """Each run of an agent should bring an output in time. The newest of which that can be said decides; `runs` begins with
+    the newest.
+    """
+    first: Verdict | None = None
+    for one in runs:
+        verdict = judge_admitted(one, within, now, output=True)
+        if verdict is None:
+            continue
+        if verdict.state == "pending":
+            first = first or verdict
+        elif verdict.state != "excused":
+            due = first.due_at if first is not None else None
+            return replace(verdict, due_at=due)
+    return first or pending("none of its runs is to be judged yet", None)
+
+
+def judge_admitted(one: Admitted, within: Microseconds, now: Microseconds, *, output: bool) -> Verdict | None:
+    """None: nothing was to come of this one."""
+    if one.run is not None:
+        return judge_run(
+            one.run, now, starts_by=one.run.created_at + within, ends_by=one.run.created_at + within, output=output
+        )
+    if one.state == "denied":
+        return absent("skipped", f"the event of {to_text(one.at)} was denied{_because(one.reason)}")
+    if one.state == "expired":
+        return absent("not-fired", f"the event of {to_text(one.at)} expired before its run began{_because(one.reason)}")
+    return None
+
+
+def judge_every(
+    last: Microseconds | None,
+    span: Microseconds,
+    since: Microseconds,
+    now: Microseconds,
+    what: str,
+    why: Verdict | None,
+) -> Verdict:
+    """Something at least every so often. `why`: what became of the last attempt, where there is one to ask."""
+    due = max(since, last or 0) + span
+    if now < due:
+        return pending(f"no {what} yet", due) if last is None else Verdict("met", what, met_at=last, due_at=due)
+    if why is not None and why.state == "absent":
+        return why
+    when = f"since {to_text(last)}" if last is not None else f"at all, since it is expected ({to_text(since)})"
+    return absent("not-fired", f"no {what} {when}, and one was due every {readable(span)}")
+
+
+def judge_by(
+    arrivals: Sequence[Microseconds],
+    rule: Rule,
+    since: Microseconds,
+    now: Microseconds,
+    what: str,
+    why: Verdict | None,
+    *,
+    more: bool = False,
+) -> Verdict:
+    """Something by a time of the day. What comes late settles the deadline that it missed, and not the next one as well.
+    `arrivals` are the last ones, oldest first; `more`: there were older ones.
+    """
+    after = max(since, arrivals[0]) if more else since
+    met_at = arrivals[-1] if arrivals else None
+    deadlines = _deadlines(rule, after, now)
+    upcoming = rule.next(now)
+    if not deadlines:
+        return pending(f"{what} is not due yet", upcoming) if met_at is None else _met(what, met_at, upcoming)
+    owed = False
+    for before, deadline in deadlines:
+        came = bisect_right(arrivals, deadline) - bisect_right(arrivals, before)
+        owed = came - owed <= 0
+    last = deadlines[-1][1]
+    if not owed or bisect_right(arrivals, now) > bisect_right(arrivals, last):
+        return _met(what, met_at, upcoming)
+    if why is not None and why.state == "absent":
+        return why
+    never = "and there never was one" if met_at is None else f"and the last one came at {to_text(met_at)}"
+    return absent("not-fired", f"no {what} by {to_text(last)}, {never}")
+
+
+def _met(what: str, met_at: Microseconds | None, due_at: Microseconds | None) -> Verdict:
+    return Verdict("met", what, met_at=met_at, due_at=due_at)
+
+
+def _deadlines(rule: Rule, after: Microseconds, now: Microseconds) -> list[tuple[Microseconds, Microseconds]]:
+    """The last deadlines up to now, each with the one before it, oldest first; none that was before it was expected."""
+    found: list[tuple[Microseconds, Microseconds]] = []
+    deadline = rule.previous(now + 1)
+    while deadline is not None and deadline > after and len(found) < DEADLINES_BACK:
+        before = rule.previous(deadline)
+        found.append((before if before is not None else after, deadline))
+        deadline = before
+    return found[::-1]

@@ -1,0 +1,232 @@
+"""What is known of an app's expectations, out of its store. Every question finds its rows by an index: none of them looks
+through what is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from pydantic_core import from_json
+
+from wakeful.clock import SECOND, Microseconds
+from wakeful.stores.base import Row
+from wakeful.triggers import schedule as schedules
+from wakeful.watch.absence import (
+    Admitted,
+    OccurrenceFacts,
+    RunFacts,
+    ScheduleFacts,
+    Verdict,
+    judge_admitted,
+    judge_by,
+    judge_every,
+    judge_output,
+    judge_schedule,
+)
+from wakeful.watch.expectations import CHECKIN, Expectation, read_definition
+
+# How many of the last arrivals, runs and processes are looked at.
+LAST_ARRIVALS = 32
+LAST_RUNS = 50
+LAST_PROCESSES = 50
+# A busy machine renews a lease late; nobody need be called for that.
+LATE_RENEWAL: Microseconds = 5 * SECOND
+
+
+class Database(Protocol):
+    """Where the facts are."""
+
+    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
+
+    def read_clock(self) -> Microseconds | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """An expectation, declared or made from a schedule, and how it stands."""
+
+    app: str
+    name: str
+    kind: str
+    what: str
+    verdict: Verdict
+    agent: str | None = None
+    owner: str | None = None
+    met_at: Microseconds | None = None
+    noted_at: Microseconds | None = None  # the last time it was met, as far as that is stored
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Who works for an app: how many living processes have each agent, and whether the last of all of them died."""
+
+    workers: dict[str, int]
+    alive: int
+    died: bool
+
+
+class Facts:
+    """Asks a store how the expectations of an app stand."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def now(self) -> Microseconds:
+        """The store's own time."""
+        return int((await self._database.fetch("read_time", self._database.read_clock()))[0][0])
+
+    async def apps(self) -> list[str]:
+        """The apps of which something is expected."""
+        return sorted(row[0] for row in await self._database.fetch("watched_apps"))
+
+    async def alarms(self, app: str) -> dict[str, str]:
+        """What is open about expectations: keys and texts."""
+        return {row[0]: row[1] for row in await self._database.fetch("alarms_of_watching", app)}
+
+    async def has_schedules(self, app: str) -> bool:
+        return bool((await self._database.fetch("count_live_schedules", app))[0][0])
+
+    async def crew(self, app: str) -> Crew:
+        rows = await self._database.fetch("processes_of_app", self._database.read_clock(), app, LAST_PROCESSES)
+        workers: dict[str, int] = {}
+        alive, states = 0, []
+        for _, agents, state, left in rows:
+            living = state == "alive" and left > -LATE_RENEWAL
+            alive += living
+            states.append(state)
+            for agent in from_json(agents or "[]"):
+                workers[agent] = workers.get(agent, 0) + living
+        return Crew(workers, alive, died=bool(states) and not alive and states[0] != "stopped")
+
+    async def expected(self, app: str, now: Microseconds, crew: Crew, *, whole: bool = False) -> list[Expected]:
+        """How expectations stand: all that are declared, and of schedules those that are not simply fine; with `whole` all."""
+        paused = {row[0]: row[1] for row in await self._database.fetch("pauses_of_app", app)}
+        around = _Around(crew.workers, paused)
+        rows = await self._database.fetch("schedules_to_judge", self._database.read_clock(), app, int(whole))
+        declared = await self._database.fetch("expectations_of_app", app)
+        return [
+            *(_schedule(app, row, now, around) for row in rows),
+            *[await self._declared(app, row, now, around) for row in declared],
+        ]
+
+    async def _declared(self, app: str, row: Row, now: Microseconds, around: _Around) -> Expected:
+        name, definition, agent, owner, since, noted_at = row
+        expectation = read_definition(name, from_json(definition), agent, owner)
+        verdict = await self._judge(app, expectation, since, now, around)
+        met_at = max(filter(None, (verdict.met_at, noted_at)), default=None)
+        return Expected(
+            app, name, expectation.kind, expectation.describe(), verdict, agent, owner, met_at, noted_at=noted_at
+        )
+
+    async def _judge(
+        self, app: str, expectation: Expectation, since: Microseconds, now: Microseconds, around: _Around
+    ) -> Verdict:
+        why: Verdict | None = None
+        runs: list[Admitted] = []
+        if expectation.agent is not None:
+            runs = await self._runs(app, expectation.agent, around, output=expectation.output_within is not None)
+            arrivals = sorted(
+                one.run.finished_at
+                for one in runs
+                if one.run is not None and one.run.state == "done" and one.run.finished_at and one.run.has_output
+            )
+            within = expectation.output_within or 0
+            judged = (judge_admitted(one, within, now, output=bool(within)) for one in runs)
+            why = next((one for one in judged if one is not None and one.state in {"absent", "met"}), None)
+            more = len(runs) == LAST_RUNS and bool(arrivals)
+        else:
+            arrivals = await self._arrivals(app, expectation)
+            more = len(arrivals) == LAST_ARRIVALS
+        if expectation.by is not None:
+            return judge_by(arrivals, expectation.deadlines, since, now, expectation.what, why, more=more)
+        verdict: Verdict | None = None
+        if expectation.output_within is not None:
+            verdict = judge_output(runs, expectation.output_within, now)
+        if expectation.every is not None and (verdict is None or verdict.state != "absent"):
+            last = arrivals[-1] if arrivals else None
+            often = judge_every(last, expectation.every, since, now, expectation.what, why)
+            verdict = often if verdict is None else _both(verdict, often)
+        return verdict or Verdict("pending", "nothing is expected of it")
+
+    async def _arrivals(self, app: str, expectation: Expectation) -> list[Microseconds]:
+        """When the last ones came that meet it, oldest first."""
+        if expectation.source is not None:
+            rows = await self._database.fetch("arrivals_from", app, expectation.source, LAST_ARRIVALS)
+        elif expectation.event == CHECKIN and expectation.subject is not None:
+            rows = await self._database.fetch("checkins", app, expectation.subject, LAST_ARRIVALS)
+        else:
+            rows = await self._database.fetch("arrivals_of_type", app, expectation.event, LAST_ARRIVALS)
+        return sorted(row[0] for row in rows)
+
+    async def _runs(self, app: str, agent: str, around: _Around, *, output: bool) -> list[Admitted]:
+        """What became of the last events of an agent, newest first."""
+        found: list[Admitted] = []
+        asked = not output
+        for at, state, reason, seq, *columns in await self._database.fetch(
+            "admissions_of_agent", app, agent, LAST_RUNS
+        ):
+            run = _run(columns, around) if seq is not None else None
+            if run is not None and run.state == "done" and not asked:
+                # The newest that is done decides: of the others nobody needs to know what they returned.
+                asked = True
+                run = replace(run, has_output=await self._has_output(seq))
+            found.append(Admitted(at, state, reason, run))
+        return found
+
+    async def _has_output(self, seq: int) -> bool:
+        rows = await self._database.fetch("output_of_run", seq)
+        return bool(rows) and (rows[0][0] not in {None, "null"} or bool(rows[0][1]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    workers: dict[str, int]
+    paused: dict[str, str]  # who paused which agent; '' is all of the app
+
+
+def _both(verdict: Verdict, often: Verdict) -> Verdict:
+    """Each run in time, and often enough: the one that is not well tells, else the one that is due first."""
+    if often.state == "absent":
+        return often
+    due = [one.due_at for one in (verdict, often) if one.due_at is not None]
+    return replace(verdict, due_at=min(due, default=None))
+
+
+def _run(columns: Sequence[Any], around: _Around) -> RunFacts:
+    identifier, agent, state, created, started, finished, due, reason, parked_for = columns
+    return RunFacts(
+        identifier,
+        agent,
+        state,
+        created,
+        started,
+        finished,
+        due,
+        reason,
+        parked_for,
+        paused_by=around.paused.get(agent) or around.paused.get(""),
+        workers=around.workers.get(agent, 0),
+    )
+
+
+def _schedule(app: str, row: Row, now: Microseconds, around: _Around) -> Expected:
+    name, agent, owner, state, definition, next_at, due_at, queued_from, last_at, changed_by = row[:10]
+    schedule = schedules.read_definition(from_json(definition))
+    facts = ScheduleFacts(
+        name,
+        agent,
+        schedule,
+        state,
+        next_at,
+        due_at,
+        queued_from,
+        None if row[10] is None else OccurrenceFacts(row[10], row[11], row[12]),
+        last_at,
+        None if row[13] is None else _run(row[13:], around),
+        changed_by,
+        around.workers.get(agent, 0),
+    )
+    verdict = judge_schedule(facts, now)
+    return Expected(app, name, "schedule", schedule.describe(), verdict, agent, owner, verdict.met_at)

@@ -1,0 +1,36 @@
+"""What is expected, for people and JSON: how each expectation stands, when it was last met, and when it is due."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wakeful.clock import to_text
+from wakeful.watch.facts import Database, Expected, Facts
+
+
+async def listed(database: Database) -> list[dict[str, Any]]:
+    """Everything that is expected of the apps of a store."""
+    facts = Facts(database)
+    now = await facts.now()
+    found: list[Expected] = []
+    for app in await facts.apps():
+        found += await facts.expected(app, now, await facts.crew(app), whole=True)
+    return [shown(one) for one in found]
+
+
+def shown(one: Expected) -> dict[str, Any]:
+    """As the HTTP API and `--json` show it."""
+    verdict = one.verdict
+    return {
+        "app": one.app,
+        "name": one.name,
+        "kind": one.kind,
+        "what": one.what,
+        "agent": one.agent,
+        "owner": one.owner,
+        "state": verdict.state,
+        "absence": verdict.kind,
+        "reason": verdict.reason,
+        "met_at": to_text(one.met_at),
+        "due_at": to_text(verdict.due_at),
+    }

@@ -1,0 +1,86 @@
+"""Alarms that are over without a word: nobody does anything when nothing waits any more, or the disk has room again. Somebody
+looks now and then, as long as one of them is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Protocol
+
+from wakeful.clock import Microseconds
+from wakeful.service import Service
+from wakeful.stores.alarms import ResolveAlarms
+
+LOOK_EVERY = 60.0
+
+
+class AlarmStore(Protocol):
+    """What is open, and what is not any more."""
+
+    async def open_alarms(self, app: str) -> list[tuple[str, Microseconds]]: ...
+
+    async def resolve_alarms(self, request: ResolveAlarms) -> None: ...
+
+
+class Waiting(Protocol):
+    """What waits for agents and channels."""
+
+    async def waiting_agents(self, app: str) -> Any: ...
+
+    async def waiting_channels(self) -> list[dict[str, Any]]: ...
+
+
+class Resolver(Service):
+    """Resolves the alarms of one app that are over by themselves."""
+
+    name = "resolver"
+
+    def __init__(
+        self,
+        app: str,
+        store: AlarmStore,
+        waiting: Waiting,
+        *,
+        agents: Collection[str],
+        channels: Collection[str],
+        has_room: Callable[[], bool],
+        time_passes: bool = True,
+    ) -> None:
+        super().__init__()
+        self._app = app
+        self._store = store
+        self._waiting = waiting
+        self._agents = agents
+        self._channels = channels
+        self._has_room = has_room
+        self._time_passes = time_passes
+
+    async def run_once(self) -> float | None:
+        """Look at each that is open once."""
+        await self.tick()
+        return LOOK_EVERY if self._time_passes else None
+
+    async def tick(self) -> int:
+        """Resolve what is over; returns how many were."""
+        mine = [key for key, _ in await self._store.open_alarms(self._app)]
+        over = await self._unloaded(mine) + await self._undeclared(mine)
+        over += [key for key in mine if key == f"full/{self._app}" and self._has_room()]
+        if over:
+            await self._store.resolve_alarms(ResolveAlarms(over))
+        return len(over)
+
+    async def _unloaded(self, keys: list[str]) -> list[str]:
+        """Agents that nobody had: here they are, or nothing waits for them."""
+        about = {key: key.split("/", 2)[2] for key in keys if key.startswith(f"agent/{self._app}/")}
+        if not about:
+            return []
+        waiting = {agent for agent, _ in await self._waiting.waiting_agents(self._app)}
+        return [key for key, agent in about.items() if agent in self._agents or agent not in waiting]
+
+    async def _undeclared(self, keys: list[str]) -> list[str]:
+        """Channels that the app did not have: likewise."""
+        about = {key: key.split("/", 2)[2] for key in keys if key.startswith(f"channel/{self._app}/")}
+        if not about:
+            return []
+        waiting = {one["channel"] for one in await self._waiting.waiting_channels() if one["app"] == self._app}
+        return [key for key, channel in about.items() if channel in self._channels or channel not in waiting]

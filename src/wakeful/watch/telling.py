@@ -1,0 +1,163 @@
+"""Telling alarms: what is open is heard of, at a rate, until somebody says that they know, and once more when it is over.
+
+    an alarm is raised ──► tell_at ──► one transaction: marked as told, and an event `wakeful.alarm`
+                                                                              │
+                        the owner's channel, or the app's ◄── outbox ◄── run of `wakeful.tell`
+
+So it goes out as any other message does, by whichever process, with retries and under one id. What cannot go that way is a
+line in the log: the trouble of `wakeful.tell` itself, and that of the channel which it would have to go through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, Protocol
+
+from wakeful.clock import Microseconds, seconds, to_text
+from wakeful.execution.run import Run
+from wakeful.intake.cloudevents import new_event
+from wakeful.intake.matching import fits
+from wakeful.model import Arrival, Event, digest
+from wakeful.service import Service
+from wakeful.stores.alarms import StoredAlarm, TellAlarms
+
+if TYPE_CHECKING:
+    from wakeful.app import App
+
+TELLER = "wakeful.tell"
+TYPE = "wakeful.alarm"
+BATCH = 100
+# Another process may die between raising an alarm and telling it, and people change alarms from elsewhere. It is a read and
+# no more.
+LOOK_ANYWAY_EVERY = 5.0
+# Alarms about a channel: its name comes after that of the app.
+ABOUT_CHANNELS = frozenset({"delivery", "channel"})
+
+
+class TellingStore(Protocol):
+    """What the teller needs of the store."""
+
+    async def first_to_tell(self, app: str) -> Microseconds | None: ...
+
+    async def tell_alarms(self, request: TellAlarms) -> list[StoredAlarm]: ...
+
+
+class Teller(Service):
+    """Tells the alarms of one app."""
+
+    name = "teller"
+
+    def __init__(
+        self,
+        app: str,
+        store: TellingStore,
+        arrive: Callable[[Event, str], Arrival],
+        *,
+        channels: Collection[str],
+        default: str | None,
+        repeat: Microseconds | None,
+        time_passes: bool = True,
+    ) -> None:
+        super().__init__()
+        self._app = app
+        self._store = store
+        self._arrive = arrive
+        self._channels = channels
+        self._default = default
+        self._repeat = repeat
+        self._time_passes = time_passes
+        self._one_at_a_time = asyncio.Lock()
+        self.told = 0
+
+    async def run_once(self) -> float | None:
+        """Tell all that is due, and rest until the next is."""
+        while await self.tick():
+            pass
+        if not self._time_passes:
+            return None
+        wait = await self._store.first_to_tell(self._app)
+        return LOOK_ANYWAY_EVERY if wait is None else min(LOOK_ANYWAY_EVERY, max(0.05, seconds(wait)))
+
+    async def tick(self) -> int:
+        """What is due now, once; returns how many were told."""
+        async with self._one_at_a_time:
+            return await self._tell()
+
+    async def _tell(self) -> int:
+        wait = await self._store.first_to_tell(self._app)
+        if wait is None or wait > 0:
+            return 0
+        request = TellAlarms(self._app, TELLER, BATCH, self._repeat, self._event_of, fits)
+        told = await self._store.tell_alarms(request)
+        for alarm in told:
+            if self.channel_of(alarm) is None:
+                say = self.log.info if alarm.state == "resolved" else self.log.error
+                say("alarm", what=what_is_told(alarm), key=alarm.key, text=alarm.text, owner=alarm.owner)
+        self.told += len(told)
+        return len(told)
+
+    def channel_of(self, alarm: StoredAlarm) -> str | None:
+        """Where it goes: to its owner's channel, else to the app's. None: into the log."""
+        if alarm.agent == TELLER and alarm.key.partition("/")[0] not in ABOUT_CHANNELS:
+            return None
+        broken = channel_in_trouble(alarm.key)
+        for channel in (alarm.owner, self._default):
+            if channel is not None and channel in self._channels and channel != broken:
+                return channel
+        return None
+
+    def _event_of(self, alarm: StoredAlarm) -> Arrival | None:
+        channel = self.channel_of(alarm)
+        if channel is None:
+            return None
+        event = new_event(
+            TYPE,
+            {"channel": channel, **told_of(alarm, self._app)},
+            source=f"/{self._app}/alarms/{digest(alarm.key)}",
+            id=f"{alarm.incident}.{alarm.told + 1}",
+            subject=alarm.key,
+        )
+        return self._arrive(event, TELLER)
+
+
+def channel_in_trouble(key: str) -> str | None:
+    """The channel that an alarm is about."""
+    kind, *rest = key.split("/")
+    return rest[1] if kind in ABOUT_CHANNELS and len(rest) > 1 else None
+
+
+def what_is_told(alarm: StoredAlarm) -> str:
+    if alarm.state == "resolved":
+        return "resolved"
+    return "still open" if alarm.told else "opened"
+
+
+def told_of(alarm: StoredAlarm, app: str) -> dict[str, Any]:
+    """What people get to read, and programs."""
+    return {
+        "what": what_is_told(alarm),
+        "key": alarm.key,
+        "text": alarm.text,
+        "app": app,
+        "agent": alarm.agent,
+        "owner": alarm.owner,
+        "incident": alarm.incident,
+        "number": alarm.told + 1,
+        "count": alarm.count,
+        "opened_at": to_text(alarm.opened_at),
+        "last_at": to_text(alarm.last_at),
+        "resolved_at": to_text(alarm.resolved_at),
+        "loud": alarm.loud,
+    }
+
+
+def declare_alarms(app: App) -> None:
+    """The agent that lets alarms out. However often it fails, it is never paused: nobody would hear of that."""
+    app.inner_agent(name=TELLER, pause_after=None)(tell)
+
+
+async def tell(run: Run) -> None:
+    """One alarm, to the channel that was chosen when it was told."""
+    told = dict(run.event.data)
+    run.send(told.pop("channel"), told, subject=f"{told['what']}: {told['key']}")

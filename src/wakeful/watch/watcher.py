@@ -1,0 +1,201 @@
+"""The watcher: looks whether what is expected has happened, and says so where it has not.
+
+    facts ──► verdicts ──► alarms that open, alarms that are over ──► one transaction
+                  └──────► when something could be overdue next: it rests until then
+
+Any number of watchers may look at one store. What they find is keyed by what is missing, so they agree. None of them needs the
+code of an app: everything that it judges by is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from wakeful.clock import SECOND, Microseconds, seconds
+from wakeful.errors import WakefulError, words_of
+from wakeful.service import Service
+from wakeful.stores.base import Alarm
+from wakeful.stores.watching import SettleLook, absence_alarm, down_alarm
+from wakeful.watch.absence import KINDS, WORDS
+from wakeful.watch.facts import Crew, Expected, Facts
+from wakeful.watch.ping import Ping
+
+EVERY: Microseconds = 60 * SECOND
+# Never sooner than that, however much is overdue at any moment.
+SHORTEST_REST = 1.0
+AFTER_A_FAILED_LOOK = 5.0
+LOOK_TAKES_AT_MOST = 30.0
+LOOKS_UNTIL_RED = 3
+
+
+class WatchStore(Protocol):
+    """Where a look is written down."""
+
+    async def settle_look(self, request: SettleLook) -> None: ...
+
+
+class Watcher(Service):
+    """Looks at one app, or at all that are in a store."""
+
+    name = "watcher"
+
+    def __init__(
+        self,
+        facts: Facts,
+        store: WatchStore,
+        app: str | None = None,
+        *,
+        every: Microseconds = EVERY,
+        first_after: float = 0.0,
+        ping: Ping | None = None,
+        time_passes: bool = True,
+    ) -> None:
+        super().__init__()
+        self._facts = facts
+        self._store = store
+        self._app = app
+        self._every = every
+        self._first_after = first_after
+        self._ping = ping
+        self._time_passes = time_passes
+        self._made_at = time.monotonic()
+        self._good_at: float | None = None
+        self._failed = False
+        self.looks = 0
+
+    async def start(self) -> None:
+        if self._ping is not None:
+            await self._ping.start()
+            self._ping.signal("start")
+        await super().start()
+
+    async def stop(self) -> None:
+        await super().stop()
+        if self._ping is not None:
+            await self._ping.stop()
+
+    async def once(self) -> None:
+        """One look, and its ping, for a process that ends after it."""
+        self._first_after = 0.0
+        await self.run_once()
+        if self._ping is not None:
+            await self._ping.run_once()
+            await self._ping.stop()
+
+    @property
+    def blind_for(self) -> float:
+        """Seconds since the last look that went well; before the first one, since it is there."""
+        return time.monotonic() - (self._made_at if self._good_at is None else self._good_at)
+
+    @property
+    def is_red(self) -> bool:
+        """Has nobody looked for several times as long as there should be between two looks?"""
+        return self._good_at is None or self.blind_for > LOOKS_UNTIL_RED * max(seconds(self._every), SHORTEST_REST)
+
+    async def run_once(self) -> float | None:
+        """One look; rest until something could be overdue."""
+        if self._first_after:
+            rest, self._first_after = self._first_after, 0.0
+            return rest
+        try:
+            async with asyncio.timeout(LOOK_TAKES_AT_MOST):
+                soonest, down = await self.look()
+        except (WakefulError, TimeoutError) as error:
+            self._failed = True
+            words = words_of(error) or "the store did not answer in time"
+            self.log.warning("could not look", error=words, again_in=AFTER_A_FAILED_LOOK)
+            self._tell("fail", f"could not look: {words}")
+            return min(AFTER_A_FAILED_LOOK, seconds(self._every))
+        self._failed = False
+        self._good_at = time.monotonic()
+        self.looks += 1
+        if down:
+            self._tell("fail", "; ".join(f"no process of app {app} is alive" for app in down))
+        else:
+            self._tell("success")
+        if not self._time_passes:
+            return None
+        rest = seconds(self._every)
+        return rest if soonest is None else max(SHORTEST_REST, min(rest, seconds(soonest)))
+
+    def _tell(self, kind: str, words: str = "") -> None:
+        if self._ping is not None:
+            self._ping.signal(kind, words)  # type: ignore[arg-type]
+
+    async def look(self) -> tuple[Microseconds | None, list[str]]:
+        """Look at everything: how long until something could be overdue, and the apps that are down."""
+        now = await self._facts.now()
+        due: list[Microseconds] = []
+        down = []
+        for app in [self._app] if self._app is not None else await self._facts.apps():
+            soonest, is_down = await self._look_at(app, now)
+            due += [] if soonest is None else [soonest]
+            down += [app] if is_down else []
+        return min(due, default=None), down
+
+    async def _look_at(self, app: str, now: Microseconds) -> tuple[Microseconds | None, bool]:
+        crew = await self._facts.crew(app)
+        found = await self._facts.expected(app, now, crew)
+        # After an outage every lease is over, because nobody could renew one: whoever lives does so now.
+        is_down = crew.died and not self._failed and (bool(found) or await self._facts.has_schedules(app))
+        known = await self._facts.alarms(app)
+        request = settled(app, found, known, crew, is_down=is_down, in_doubt=self._failed)
+        if request is not None:
+            for alarm in request.alarms:
+                self.log.error("alarm", app=app, key=alarm.key, text=alarm.text)
+            for key in request.over:
+                self.log.info("alarm resolved", app=app, key=key)
+            await self._store.settle_look(request)
+        due = [one.verdict.due_at - now for one in found if one.verdict.due_at is not None and one.verdict.due_at > now]
+        return min(due, default=None), is_down
+
+
+def settled(
+    app: str,
+    found: Sequence[Expected],
+    known: dict[str, str],
+    crew: Crew,
+    *,
+    is_down: bool = False,
+    in_doubt: bool = False,
+) -> SettleLook | None:
+    """What is to be written down of a look, None if nothing is. What is still pending keeps the alarm that it has."""
+    alarms = [alarm_of(one) for one in found if one.verdict.state == "absent" and not one.verdict.told]
+    if is_down:
+        alarms.append(
+            Alarm(
+                app, down_alarm(app), f"no process of app {app} is alive: its schedules fire nothing, and its runs wait"
+            )
+        )
+    kept = {alarm.key for alarm in alarms}
+    kept |= {key for one in found if one.verdict.state == "pending" for key in keys_of(app, one.name)}
+    if in_doubt or (crew.died and not is_down):
+        kept.add(down_alarm(app))
+    over = sorted(key for key in known if key not in kept)
+    # What was said once is not said again, unless there is something new to say.
+    fresh = [alarm for alarm in alarms if known.get(alarm.key) != alarm.text]
+    met = [
+        (one.name, one.met_at)
+        for one in found
+        if one.kind != "schedule" and one.met_at is not None and one.met_at != one.noted_at
+    ]
+    return SettleLook(app, fresh, over, met) if fresh or over or met else None
+
+
+def alarm_of(one: Expected) -> Alarm:
+    """The alarm about an expectation that was not met."""
+    kind = one.verdict.kind
+    if kind is None:
+        message = f"expectation {one.name} is not absent"
+        raise ValueError(message)
+    what = f"schedule {one.name}" if one.kind == "schedule" else f"expectation {one.name}"
+    text = f"{what} ({one.what}): {WORDS[kind]}: {one.verdict.reason}"
+    return Alarm(one.app, absence_alarm(one.app, one.name, kind), text, one.agent, one.owner)
+
+
+def keys_of(app: str, name: str) -> Iterable[str]:
+    """The alarms that there can be about an expectation."""
+    return (absence_alarm(app, name, kind) for kind in KINDS)
