@@ -11,6 +11,8 @@ from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 COALESCED = "into the one after it"
+# Where a row of `{schedule}` has the state of its last run.
+RUN_STATE = 24
 
 
 def settle_occurrences(now: int | None, requests: Sequence[SettleOccurrences]) -> Transaction[list[Fired | None]]:
