@@ -70,8 +70,10 @@ where seq = :seq and state = 'ready' and token = 0
 returning seq, id, parent_seq, parent_key
 
 -- supersede_admission(run_seq, reason) --
+-- By its event: of an agent there may be very many (hence `agent || ''`).
 update wakeful_admission set state = 'superseded', reason = :reason
-where (event_seq, agent) = (select event_seq, agent from wakeful_run where seq = :run_seq)
+where event_seq = (select event_seq from wakeful_run where seq = :run_seq)
+  and agent || '' = (select agent from wakeful_run where seq = :run_seq)
   and run_id = (select id from wakeful_run where seq = :run_seq)
 
 -- ask_to_stop(now, seq, asked_by, note) --

@@ -147,7 +147,7 @@ from wakeful_batch member where member.run_seq = :run_seq order by member.positi
 -- expire_admission(run_seq, reason) --
 -- differs: by `= any(array(…))` each admission is found by its key.
 update wakeful_admission set state = 'expired', reason = :reason
-where agent = (select agent from wakeful_run where seq = :run_seq)
+where agent || '' = (select agent from wakeful_run where seq = :run_seq)
   and event_seq = any(array(
     select event_seq from wakeful_run where seq = :run_seq
     union all
