@@ -168,7 +168,9 @@ class Schedules:
         return await self._change(name, change)
 
     async def pause(self, name: str, *, operator: str, note: str | None = None) -> StoredSchedule:
-        """Fire nothing until it is resumed. What was due before that is still done."""
+        """Fire nothing until it is resumed. What waits for a run at that time is done after that, unless an instant was due
+        meanwhile: then it is skipped with those.
+        """
 
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
             known = self._known(before, name)
