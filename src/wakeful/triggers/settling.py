@@ -49,6 +49,7 @@ def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset:
     if first is not None and first <= until:
         last_of_all = rule.previous(until + 1) or first
         if timing.catch_up == "all":
+            _go(schedule, stored, verdict, None)  # what waits is older
             _all_of_them(schedule, verdict, first, last_of_all, until)
             return verdict
         if timing.catch_up == "none":
