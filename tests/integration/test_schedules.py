@@ -321,6 +321,24 @@ async def test_processes_that_begin_together_all_begin_when_the_code_has_one_les
     assert (gone.state, gone.revision) == ("removed", 2)
 
 
+async def test_what_was_missed_before_and_after_one_that_waits_are_two_rows(app: App):
+    @app.agent(every("10m", catch_up="none"), name="note")
+    async def note(run: Run) -> None:
+        await run.wait_for("release")
+
+    async with working(app) as runtime:
+        for minutes in ("9m40s", "12m", "8m", "12m"):  # 00:10:10, 00:22:10, 00:30:10, 00:42:10
+            await pass_time(runtime, minutes)
+        await app.emit("release")
+        await runtime.drain()
+        assert await ledger(runtime) == [
+            ("fired", "00:10", "00:10", 1),
+            ("missed", "00:20", "00:20", 1),
+            ("fired", "00:30", "00:30", 1),
+            ("missed", "00:40", "00:40", 1),
+        ]
+
+
 class TestChangesWhileSomethingIsDue:
     @pytest.mark.parametrize("after", [every("10m", catch_up="all", max_count=50), every("7m", catch_up="all")])
     async def test_other_code_does_each_that_is_due_by_the_old_one(

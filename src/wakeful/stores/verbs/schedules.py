@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from wakeful.model import FINAL_RUN_STATES, Receipt
 from wakeful.stores.base import Row, Transaction
@@ -86,18 +86,21 @@ def _write_down(
                 mine.append(Settled("coalesced", firing.coalesced, COALESCED, run))
             mine.append(Settled("fired", Span(firing.instant, firing.instant, 1), "", run))
             noted.append((now, seq, firing.instant, run))
-    yield from insert_occurrences(now, {one.schedule.seq: one.schedule.revision for one in winners}, written)
+        mine.sort(key=lambda one: one.span.first)
+    revisions = {one.schedule.seq: one.schedule.revision for one in winners}
+    waiting = {one.schedule.seq for one in winners if one.schedule.queued is not None}
+    yield from insert_occurrences(now, revisions, written, waiting)
     if noted:
         yield "note_fired", noted
 
 
 def insert_occurrences(
-    now: int | None, revisions: dict[int, int], written: dict[int, list[Settled]]
+    now: int | None, revisions: dict[int, int], written: dict[int, list[Settled]], waiting: Container[int] = ()
 ) -> Transaction[None]:
-    """Equal neighbours are one row: also with the last one that is there."""
+    """Equal neighbours are one row: also with the last one that is there, but where others `wait` between the two."""
     rows: list[Row] = []
     longer: list[Row] = []
-    apart = [seq for seq, mine in written.items() if mine and mine[0].state != "fired"]
+    apart = [seq for seq, mine in written.items() if mine and mine[0].state != "fired" and seq not in waiting]
     last = {}
     if apart:
         last = {row[0]: row[1:] for row in (yield "last_occurrence", [(seq,) for seq in sorted(apart)])}
@@ -211,7 +214,8 @@ def _change(now: int | None, request: ChangeSchedule) -> Transaction[StoredSched
                 )
             ],
         )
-        yield from insert_occurrences(now, {seq: before.revision}, {seq: request.settled})
+        waiting = () if before.queued is None else (seq,)
+        yield from insert_occurrences(now, {seq: before.revision}, {seq: request.settled}, waiting)
     yield "insert_schedule_change", [(now, seq, request.verb, request.operator, request.note, request.definition)]
     return schedule_of((yield "find_schedule", [(now, request.app, request.name)])[0])
 
