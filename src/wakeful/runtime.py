@@ -221,7 +221,12 @@ class Runtime:
             app.name, self.store, self.door.arrive, here, alarm=self.alarm, time_passes=clock.for_database() is None
         )
         self.schedules = Schedules(
-            app.name, self.store, arrive=self.door.arrive, agents=agents, changed=self.scheduler.wake
+            app.name,
+            self.store,
+            arrive=self.door.arrive,
+            agents=agents,
+            settle=self.scheduler.settle_all,
+            changed=self.scheduler.wake,
         )
         self.surroundings.schedules = self.schedules
         self.teller = Teller(

@@ -13,11 +13,13 @@ from wakeful import App, ConfigError, Run, on
 from wakeful.clock import VirtualClock, from_datetime, to_text
 from wakeful.runtime import Runtime
 from wakeful.stores.base import ChangePause
+from wakeful.stores.timing import ChangeSchedule
 from wakeful.triggers.at import at
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.cron import cron
 from wakeful.triggers.every import every
 from wakeful.triggers.schedule import Schedule
+from wakeful.triggers.schedules import Schedules
 
 START = datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)
 
@@ -305,3 +307,150 @@ async def test_what_became_of_instants_is_kept_as_long_as_the_runs(new_app: NewA
         await runtime.housekeeper.run_once()
         assert [row[1] for row in await ledger(runtime)][:2] == ["07:00", "08:00"]
         assert len(await ledger(runtime)) == 24
+
+
+async def test_processes_that_begin_together_all_begin_when_the_code_has_one_less(new_app: NewApp):
+    async with working(new_app_with(new_app, [], every("10m"), every("15m", name="gone"))):
+        pass
+    together = [working(new_app_with(new_app, [])) for _ in range(3)]
+    runtimes = await asyncio.gather(*(one.__aenter__() for one in together))
+    gone = await runtimes[0].schedules.find("gone")
+    for one in together:
+        await one.__aexit__(None, None, None)
+    assert gone is not None
+    assert (gone.state, gone.revision) == ("removed", 2)
+
+
+async def test_what_was_missed_before_and_after_one_that_waits_are_two_rows(app: App):
+    @app.agent(every("10m", catch_up="none"), name="note")
+    async def note(run: Run) -> None:
+        await run.wait_for("release")
+
+    async with working(app) as runtime:
+        for minutes in ("9m40s", "12m", "8m", "12m"):  # 00:10:10, 00:22:10, 00:30:10, 00:42:10
+            await pass_time(runtime, minutes)
+        await app.emit("release")
+        await runtime.drain()
+        assert await ledger(runtime) == [
+            ("fired", "00:10", "00:10", 1),
+            ("missed", "00:20", "00:20", 1),
+            ("fired", "00:30", "00:30", 1),
+            ("missed", "00:40", "00:40", 1),
+        ]
+
+
+class TestChangesWhileSomethingIsDue:
+    @pytest.mark.parametrize("after", [every("10m", catch_up="all", max_count=50), every("7m", catch_up="all")])
+    async def test_other_code_does_each_that_is_due_by_the_old_one(
+        self, new_app: NewApp, clock: VirtualClock, after: Schedule
+    ):
+        async with working(new_app_with(new_app, [], every("10m", catch_up="all"))):
+            pass
+        clock.move("45m")
+        runs: list[Run] = []
+        async with working(new_app_with(new_app, runs, after)) as runtime:
+            await runtime.drain()
+            assert [row[:2] for row in await ledger(runtime)] == [
+                ("fired", f"00:{minute}") for minute in (10, 20, 30, 40)
+            ]
+            assert len(runs) == 4
+            await pass_time(runtime, "11m")
+            assert len(runs) > 4
+
+    async def test_who_has_no_code_leaves_each_to_whoever_has(self, new_app: NewApp, clock: VirtualClock):
+        app = new_app()
+        runs = noting(app)
+        async with working(app) as runtime:
+            await runtime.schedules.add("mine", every("10m", catch_up="all"), "note", operator="ada")
+            await runtime.scheduler.stop()
+            clock.move("45m")
+            changing = Schedules("app", runtime.store)
+            await changing.edit("mine", every("10m", catch_up="all", max_age="1h"), data={"n": 2}, operator="ada")
+            await runtime.drain()
+            assert [row[0] for row in await ledger(runtime, "mine")] == ["fired"] * 4
+        assert [run.event.data for run in runs] == [{"n": 2}] * 4
+
+    @pytest.mark.parametrize(
+        ("overlap", "became"), [("allow", "fired"), ("queue_all", "fired"), ("replace", "fired"), ("skip", "skipped")]
+    )
+    async def test_it_waits_for_no_run_that_it_need_not_wait_for(self, app: App, overlap: str, became: str):
+        TestOverlap.holding(app, "allow")
+        async with working(app) as runtime:
+            await runtime.schedules.add("mine", every("10m", overlap=overlap), "note", operator="ada")
+            await pass_time(runtime, "10m")
+            assert isinstance(runtime.clock, VirtualClock)
+            runtime.clock.move("10m")
+            await runtime.schedules.edit("mine", data=1, operator="ada")
+            await runtime.drain()
+            assert [row[:2] for row in await ledger(runtime, "mine")] == [("fired", "00:10"), (became, "00:20")]
+
+    async def test_one_that_is_removed_accounts_for_all_of_them(self, app: App):
+        noting(app)
+        async with working(app) as runtime:
+            await runtime.schedules.add("mine", cron("* * * * *"), "note", operator="ada")
+            assert isinstance(runtime.clock, VirtualClock)
+            runtime.clock.move("30d")
+            await runtime.schedules.remove("mine", operator="ada")
+            assert sum(row[3] for row in await ledger(runtime, "mine")) == 30 * 24 * 60
+
+
+async def test_a_name_that_belongs_to_something_that_is_over_stays_its_own(app: App):
+    noting(app, at("2026-01-01T00:10"))
+    async with working(app) as runtime:
+        await app.remind("in 1 minute", "tea", id="tea")
+        await app.remind("in 2 hours", "rice", id="rice")
+        await pass_time(runtime, "20m")
+        await runtime.reminders.cancel("rice", operator="ada")
+        for name, words in (("note", "a schedule of code"), ("tea", "the id of a reminder"), ("rice", "the id of")):
+            with pytest.raises(ConfigError, match=words):
+                await runtime.schedules.add(name, every("1h"), "note", operator="ada")
+
+
+class TestDefinitionsThatCannotBeRead:
+    """A zone that this machine does not know, or a kind of a later version."""
+
+    @staticmethod
+    async def spoil(runtime: Runtime, name: str) -> None:
+        stored = await runtime.schedules.find(name)
+        assert stored is not None
+        spoiled = stored.definition.replace('"every"', '"moon"')
+        change = ChangeSchedule(
+            "app", name, "edit", "later", stored, stored.agent, stored.origin, "live", spoiled, stored.done_until
+        )
+        change.next_at, change.due_at = stored.next_at, stored.due_at
+        assert await runtime.store.change_schedule(change) is not None
+
+    async def test_it_is_shown_and_watched_and_can_be_given_another_rule(self, app: App):
+        runs = noting(app, every("10m"))
+        async with working(app) as runtime:
+            for name in ("mine", "yours"):
+                await runtime.schedules.add(name, every("10m"), "note", operator="ada")
+                await self.spoil(runtime, name)
+            await pass_time(runtime, "10m")
+            assert len(runs) == 1  # the others go on
+            page = (await runtime.reader.schedules())["schedules"]
+            (rule,) = [one["rule"] for one in page if one["name"] == "mine"]
+            assert rule.startswith(
+                'a rule that cannot be read (a stored schedule is of the kind "moon", which this version'
+            )
+            assert "by a rule that cannot be read" in str(await runtime.reader.why("mine"))
+            await pass_time(runtime, "1h")
+            await runtime.watcher.once()
+            open_ones = {one["key"] for one in (await runtime.reader.alarms(state="open"))["alarms"]}
+            assert {"schedule/app/mine", "expect/app/mine/not-fired"} <= open_ones
+            await runtime.schedules.edit("mine", every("10m"), operator="ada")
+            await runtime.schedules.remove("yours", operator="ada")
+            assert [row[:2] for row in await ledger(runtime, "yours")] == [("missed", "00:10")]
+            await pass_time(runtime, "10m")
+            assert [row[0] for row in await ledger(runtime, "mine")] == ["missed", "fired"]
+            await runtime.resolver.tick()
+            open_ones = {one["key"] for one in (await runtime.reader.alarms(state="open"))["alarms"]}
+            assert not {"schedule/app/mine", "schedule/app/yours"} & open_ones
+
+    async def test_code_that_knows_better_begins(self, new_app: NewApp):
+        async with working(new_app_with(new_app, [])) as runtime:
+            await self.spoil(runtime, "note")
+        runs: list[Run] = []
+        async with working(new_app_with(new_app, runs)) as runtime:
+            await pass_time(runtime, "10m")
+            assert len(runs) == 1

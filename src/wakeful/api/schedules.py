@@ -29,7 +29,7 @@ from wakeful.operations.scheduling import (
     refuse_removal,
 )
 from wakeful.stores.timing import StoredSchedule
-from wakeful.triggers.schedule import Schedule, read_definition
+from wakeful.triggers.schedule import Schedule, as_stored
 from wakeful.triggers.schedules import refuse_name
 
 COUNT_DEFAULT = 5
@@ -89,7 +89,7 @@ def schedule_routes(reader: Reader, schedules: Scheduling, agents: Agents, setti
         stored = await known(request)
         agent, given = change.fields.text("agent"), change.fields.given
         refuse_others(stored, "edit")
-        before = read_definition(from_json(stored.definition))
+        before = as_stored(stored.definition)
         schedule = read_schedule(lambda options: edited(before, options) or before, change.fields)
         if agent is not None:
             agents.refuse_unknown(agent)

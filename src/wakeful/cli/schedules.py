@@ -13,8 +13,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, get_args
 
-from pydantic_core import from_json
-
 from wakeful.cli.arguments import Command, Parser, UsageError, one_of, operator_of, read_data, whole_number
 from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read, reading, sending
@@ -34,7 +32,7 @@ from wakeful.operations.scheduling import (
 )
 from wakeful.settings import default_app
 from wakeful.stores.reading import Reader
-from wakeful.triggers.schedule import CatchUp, ScheduleOverlap, read_definition
+from wakeful.triggers.schedule import CatchUp, ScheduleOverlap, as_stored
 from wakeful.triggers.schedules import Schedules, refuse_name
 
 # The verbs, and how many words follow each.
@@ -275,7 +273,7 @@ def _change(arguments: argparse.Namespace, verb: str, rest: list[str], given: di
             schedules = Schedules(stored.app, store)
             if verb == "edit":
                 refuse_foreign(stored, "edit")
-                wanted = edited(read_definition(from_json(stored.definition)), given)
+                wanted = edited(as_stored(stored.definition), given)
                 if wanted is None and data is ... and arguments.agent is None:
                     message = f"edit {plain(name)}: nothing is given that would change; see wakeful schedules --help"
                     raise UsageError(message)

@@ -24,7 +24,7 @@ from wakeful.model import Decision, Step
 from wakeful.policy.decide import ScheduleFacts
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, StoredSchedule
-from wakeful.triggers.schedule import Schedule, read_definition
+from wakeful.triggers.schedule import Schedule, as_stored
 from wakeful.triggers.schedules import MOST_TRIES, Schedules, refuse_name
 from wakeful.values import digest_of_arguments, to_text
 
@@ -89,7 +89,7 @@ async def unschedule(run: Run, name: str) -> bool:
         result = to_json({"removed": there}).decode()
         if before is None or not there:
             return Wish("remove", before, None, run.agent, "", lambda _: result)
-        rule = read_definition(from_json(before.definition)).describe()
+        rule = as_stored(before.definition).describe()
         return Wish("remove", before, change, before.agent, rule, lambda _: result)
 
     identity = digest_of_arguments((name,), {}, of="run.unschedule")

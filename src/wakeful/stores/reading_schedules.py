@@ -15,7 +15,7 @@ from wakeful.stores.base import Row
 from wakeful.stores.timing import Span, StoredSchedule
 from wakeful.stores.verbs.schedules import RUN_STATE, schedule_of
 from wakeful.triggers.cadence import Cadence, Firing, cadence_of
-from wakeful.triggers.schedule import TIMING_FIELDS, TYPE, Rule, Schedule, read_definition
+from wakeful.triggers.schedule import TIMING_FIELDS, TYPE, Rule, Schedule, as_stored
 from wakeful.triggers.zones import local, zone_named
 
 LONGEST_PAGE = 500
@@ -91,7 +91,7 @@ class ScheduleReader:
         if row is None:
             return None
         stored = schedule_of(row)
-        schedule = read_definition(from_json(stored.definition))
+        schedule = as_stored(stored.definition)
         offset = schedule.offset(stored.app, stored.name)
         found = [
             {**moment_summary(one, zone_of(schedule)), "due_at": to_text(one + offset)}
@@ -121,7 +121,7 @@ class ScheduleReader:
         merged = [
             occurrence_summary(row) for row in before if row[1] == "coalesced" and row[7] is not None and row[7] in runs
         ]
-        schedule = read_definition(from_json(stored.definition))
+        schedule = as_stored(stored.definition)
         return {
             "app": app,
             "schedule": stored.name,
@@ -166,7 +166,7 @@ class ScheduleReader:
 
 def schedule_summary(stored: StoredSchedule, run_state: str | None, ledger: Sequence[Row]) -> Shown:
     """A schedule as every listing shows it. `ledger` is what became of its last instants, the latest first."""
-    schedule = read_definition(from_json(stored.definition))
+    schedule = as_stored(stored.definition)
     zone = zone_of(schedule)
     return {
         "app": stored.app,
@@ -273,7 +273,7 @@ def span_summary(span: Span) -> Shown:
 def change_summary(row: Row) -> Shown:
     """Who did what, and the rule as it was from then on."""
     revision, verb, operator, note, definition, changed = row
-    rule = None if definition is None else read_definition(from_json(definition)).rule.describe()
+    rule = None if definition is None else as_stored(definition).rule.describe()
     return {
         "revision": revision,
         "verb": verb,

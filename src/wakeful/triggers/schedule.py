@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
+from pydantic_core import from_json
+
 from wakeful.cel import Match
 from wakeful.clock import SECOND, Microseconds, duration, written
 from wakeful.errors import ConfigError, did_you_mean
@@ -135,6 +137,11 @@ class Schedule:
         """Everything that decides about its instants, and what becomes of them."""
         return {"rule": self.rule.definition(), **self.timing.definition()}
 
+    @property
+    def fires_all(self) -> bool:
+        """Whether each instant has a run of its own, however late."""
+        return self.timing.catch_up == "all"
+
     def offset(self, app: str, name: str) -> Microseconds:
         """How much later than its instants it fires: the same for each of them, and other than that of other schedules."""
         jitter = self.timing.jitter
@@ -224,3 +231,38 @@ def read_definition(definition: dict[str, Any]) -> Schedule:
         )
     rule = kinds[kind](**stored)
     return Schedule(rule, Timing(**{name: definition[name] for name in TIMING_FIELDS if name in definition}))
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A stored rule that cannot be read here: a zone that this machine does not know, a kind of a later version. It can be shown,
+    given another rule, and removed; who would fire it says why that cannot be.
+    """
+
+    problem: str
+
+    kind: ClassVar[str] = "unreadable"
+
+    def next(self, after: Microseconds) -> Microseconds | None:  # noqa: ARG002 a rule's shape
+        return None
+
+    def previous(self, before: Microseconds) -> Microseconds | None:  # noqa: ARG002 a rule's shape
+        return None
+
+    def count(self, first: Microseconds, last: Microseconds, most: int) -> tuple[int, Microseconds]:  # noqa: ARG002 a rule's shape
+        return 0, first
+
+    def describe(self) -> str:
+        return f"a rule that cannot be read ({self.problem})"
+
+    def definition(self) -> dict[str, Any]:
+        return {"kind": self.kind, "zone": "UTC"}
+
+
+def as_stored(definition: str) -> Schedule:
+    """As `read_definition`, for whoever only looks, or changes it: one that cannot be read is no reason to fail."""
+    try:
+        return read_definition(from_json(definition))
+    except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
+        problem = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
+        return Schedule(Unreadable(problem))

@@ -41,6 +41,8 @@ class ScheduleStore(Protocol):
         self, app: str, after: tuple[Microseconds, int] | None, most: int
     ) -> tuple[Microseconds | None, list[StoredSchedule]]: ...
 
+    async def find_schedule(self, app: str, name: str) -> StoredSchedule | None: ...
+
     async def queued_schedules(self, app: str) -> list[StoredSchedule]: ...
 
     async def next_schedule(self, app: str) -> tuple[Microseconds, Microseconds | None]: ...
@@ -117,11 +119,27 @@ class Scheduler(Service):
         queued = await self._store.queued_schedules(self._app)
         self._some_wait = bool(queued)
         self._store.await_end(frozenset(one.waits_for for one in queued if one.waits_for), self.wake)
-        free = [one for one in queued if one.open_run is None]
+        free = [one for one in queued if one.open_run is None or self._goes_beside(one)]
         if not free:
             return 0
         now, _ = await self._store.next_schedule(self._app)
         return await self._settle(free, now)
+
+    def _goes_beside(self, stored: StoredSchedule) -> bool:
+        """Whether its instants need not wait for the run before them: an edit has put them off, and not that run."""
+        try:
+            return self.rules.of(stored).timing.overlap != "queue_one"
+        except Exception:
+            return False  # whoever settles it says so
+
+    async def settle_all(self, name: str) -> None:
+        """Every instant of a schedule that is due, by the definition that it has now; where each has a run of its own."""
+        while (stored := await self._store.find_schedule(self._app, name)) is not None and stored.state == "live":
+            if not self.rules.of(stored).fires_all:
+                return
+            now, _ = await self._store.next_schedule(self._app)
+            if not await self._settle([stored], now):
+                return
 
     async def _settle(self, due: list[StoredSchedule], now: Microseconds) -> int:
         requests = []

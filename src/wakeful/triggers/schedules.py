@@ -7,7 +7,7 @@ one begins after that. Each change is recorded, and has a revision.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
@@ -30,7 +30,7 @@ from wakeful.stores.timing import (
     StoredSchedule,
     reached,
 )
-from wakeful.triggers.schedule import NAME_LIMIT, TYPE, Schedule, read_definition
+from wakeful.triggers.schedule import NAME_LIMIT, TYPE, Schedule, Unreadable, as_stored, read_definition
 from wakeful.triggers.scheduler import source_of
 from wakeful.triggers.settling import judge, put_off
 
@@ -77,12 +77,14 @@ class Schedules:
         *,
         arrive: Callable[[Event, str], Arrival] | None = None,
         agents: Collection[str] | None = None,
+        settle: Callable[[str], Awaitable[None]] | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._app = app
         self._store = store
         self._arrive = arrive
         self._agents = agents  # None: nobody here knows which there are
+        self._settle = settle  # None: nobody here can fire
         self._changed = changed
 
     # reading
@@ -121,9 +123,7 @@ class Schedules:
         self._refuse_unknown(agent)
 
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
-            if before is not None and before.state in {"live", "paused"}:
-                message = f"app {self._app} has a schedule {name} already: edit it, or remove it first"
-                raise ConfigError(message)
+            self._refuse_taken(before, name, origin)
             return self._made(
                 name, schedule, agent, before, now, data=data, origin=origin, owner=owner, operator=operator, note=note
             )
@@ -165,6 +165,7 @@ class Schedules:
                 request.state = "paused"
             return request
 
+        await self._settle_first(name)
         return await self._change(name, change)
 
     async def pause(self, name: str, *, operator: str, note: str | None = None) -> StoredSchedule:
@@ -184,6 +185,7 @@ class Schedules:
             request.state = "paused"
             return request
 
+        await self._settle_first(name)
         return await self._change(name, change)
 
     async def resume(self, name: str, *, operator: str, note: str | None = None) -> StoredSchedule:
@@ -311,7 +313,7 @@ class Schedules:
         for name, known in stored.items():
             gone = known.origin == "code" and name not in declared and known.state != "removed"
             if gone and known.agent in agents:  # of an agent that is not here nobody here can say that
-                await self.remove(name, operator=BY_CODE, note="the code does not have it any more")
+                await self._leave(name)
 
     async def _enter(self, name: str, agent: str, schedule: Schedule, owner: str | None) -> None:
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule | None:
@@ -332,9 +334,26 @@ class Schedules:
             request.owner = owner
             return request
 
+        await self._settle_first(name)
+        await self._change(name, change)
+
+    async def _leave(self, name: str) -> None:
+        def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule | None:
+            if before is None or before.origin != "code" or before.state == "removed":
+                return None  # another process was first
+            return self._removed(before, now, operator=BY_CODE, note="the code does not have it any more")
+
         await self._change(name, change)
 
     # one change
+
+    async def _settle_first(self, name: str) -> None:
+        """Instants that each have a run of their own are fired before a change: they could only wait as one."""
+        if self._settle is None:
+            return
+        known = await self._store.find_schedule(self._app, name)
+        if known is not None and known.state == "live" and as_stored(known.definition).fires_all:
+            await self._settle(name)
 
     async def _change(
         self, name: str, change: Callable[[StoredSchedule | None, Microseconds], ChangeSchedule | None]
@@ -399,24 +418,19 @@ class Schedules:
         verb: ChangeVerb,
     ) -> ChangeSchedule:
         """1. What is due by the old definition is settled, or queued. 2. The new one begins after that."""
-        old = read_definition(from_json(known.definition))
+        old = as_stored(known.definition)
         offset = old.offset(self._app, known.name)
-        settled: list[Settled] = []
-        current = known
-        if known.state == "paused":
-            settled, current = _skipped(known, old, now - offset)
-        while known.state == "live" and (verdict := judge(old, current, now, offset)) is not None:
-            put_off(verdict)
-            settled += verdict.settled
-            moved = verdict.next_at != current.next_at
-            current = replace(
-                current, next_at=verdict.next_at, queued=verdict.queued, waits_for=verdict.waits_for, open_run=None
-            )
-            if not moved or verdict.next_at is None or verdict.next_at > now - offset:
-                break
-        done_until = max(now - offset, reached(known.done_until, settled, current.queued))
+        later = schedule.offset(self._app, known.name)
+        stays = (old.rule, old.fires_all, offset) == (schedule.rule, schedule.fires_all, later)
+        if known.state == "live" and verb != "pause" and old.fires_all and stays:
+            # Its instants are the same, and each has a run of its own: those that are due could only wait as one.
+            settled: list[Settled] = []
+            current, done_until, next_at = known, known.done_until, known.next_at
+        else:
+            settled, current = _settled(known, old, now, offset)
+            done_until = max(now - offset, reached(known.done_until, settled, current.queued))
+            next_at = schedule.rule.next(done_until)
         queued, waits_for = current.queued, current.waits_for
-        next_at = schedule.rule.next(done_until)
         return self._request(
             known,
             verb=verb,
@@ -426,7 +440,7 @@ class Schedules:
             definition=_text(schedule),
             done_until=done_until,
             next_at=next_at,
-            offset=schedule.offset(self._app, known.name),
+            offset=later,
             settled=settled,
             queued=queued,
             waits_for=waits_for,
@@ -474,18 +488,10 @@ class Schedules:
         )
 
     def _removed(self, known: StoredSchedule, now: Microseconds, *, operator: str, note: str | None) -> ChangeSchedule:
-        schedule = read_definition(from_json(known.definition))
-        settled: list[Settled] = []
-        queued = known.queued
-        offset = schedule.offset(self._app, known.name)
-        if known.state == "paused":
-            settled, after = _skipped(known, schedule, now - offset)
-            queued = after.queued
-        elif known.state == "live" and (verdict := judge(schedule, known, now, offset)) is not None:
-            put_off(verdict)
-            settled, queued = verdict.settled, verdict.queued
-        if queued is not None:
-            settled.append(Settled("skipped", queued, f"removed by {operator}"))
+        schedule = as_stored(known.definition)
+        settled, current = _settled(known, schedule, now, schedule.offset(self._app, known.name))
+        if current.queued is not None:
+            settled.append(Settled("skipped", current.queued, f"removed by {operator}"))
         return self._request(
             known,
             verb="remove",
@@ -504,6 +510,20 @@ class Schedules:
             message = f'app {self._app} has no schedule "{name}"'
             raise ConfigError(message)
         return before
+
+    def _refuse_taken(self, before: StoredSchedule | None, name: str, origin: Origin) -> None:
+        if before is None:
+            return
+        if before.state in {"live", "paused"}:
+            message = f"app {self._app} has a schedule {name} already: edit it, or remove it first"
+            raise ConfigError(message)
+        if before.origin == "reminder" or (before.state == "done" and before.origin not in {"runtime", origin}):
+            # Its history would be lost, or whoever it belongs to would find a stranger in its place.
+            what = (
+                "the id of a reminder" if before.origin == "reminder" else f"a schedule of {before.origin} that is done"
+            )
+            message = f"app {self._app}: {name} is {what}: use another name"
+            raise ConfigError(message)
 
     def _refuse_unknown(self, agent: str) -> None:
         if self._agents is not None and agent not in self._agents:
@@ -540,6 +560,29 @@ def refuse_name(name: Any) -> None:
     ):
         message = f"a schedule's name is printable text of at most {NAME_LIMIT} characters, without /, not {name!r:.80}"
         raise ConfigError(message)
+
+
+def _settled(
+    known: StoredSchedule, schedule: Schedule, now: Microseconds, offset: Microseconds
+) -> tuple[list[Settled], StoredSchedule]:
+    """What becomes of all that is due, for somebody who cannot fire; and the schedule as it is after that."""
+    if known.state == "paused":
+        return _skipped(known, schedule, now - offset)
+    settled, current = [], known
+    if isinstance(schedule.rule, Unreadable):  # no more is known than the one that stands there
+        if known.next_at is not None and known.next_at <= now:
+            settled.append(Settled("missed", Span(known.next_at, known.next_at, 1), schedule.describe()))
+        return settled, replace(known, next_at=None)
+    while known.state == "live" and (verdict := judge(schedule, current, now, offset)) is not None:
+        put_off(verdict)
+        settled += verdict.settled
+        moved = verdict.next_at != current.next_at
+        current = replace(
+            current, next_at=verdict.next_at, queued=verdict.queued, waits_for=verdict.waits_for, open_run=None
+        )
+        if not moved or verdict.next_at is None or verdict.next_at > now - offset:
+            break
+    return settled, current
 
 
 def _skipped(known: StoredSchedule, schedule: Schedule, until: Microseconds) -> tuple[list[Settled], StoredSchedule]:

@@ -51,9 +51,7 @@ def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset:
     if first is not None and first <= until:
         last_of_all = rule.previous(until + 1) or first
         if timing.catch_up == "all":
-            if verdict.queued is not None:
-                verdict.firings.append(firing(rule, verdict.queued))
-                verdict.queued = verdict.waits_for = None
+            _go(schedule, stored, verdict, None)  # what waits is older
             _all_of_them(schedule, verdict, first, last_of_all, until)
             return verdict
         if timing.catch_up == "none" and not joins:

@@ -213,7 +213,7 @@ def _run(columns: Sequence[Any], around: _Around) -> RunFacts:
 
 def _schedule(app: str, row: Row, now: Microseconds, around: _Around) -> Expected:
     name, agent, owner, state, definition, next_at, due_at, queued_from, last_at, changed_by = row[:10]
-    schedule = schedules.read_definition(from_json(definition))
+    schedule = schedules.as_stored(definition)
     facts = ScheduleFacts(
         name,
         agent,

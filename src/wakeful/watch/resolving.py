@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from wakeful.clock import Microseconds
 from wakeful.service import Service
 from wakeful.stores.alarms import ResolveAlarms
+from wakeful.stores.timing import StoredSchedule
 
 LOOK_EVERY = 60.0
 
@@ -20,6 +21,10 @@ class AlarmStore(Protocol):
     async def open_alarms(self, app: str) -> list[tuple[str, Microseconds]]: ...
 
     async def resolve_alarms(self, request: ResolveAlarms) -> None: ...
+
+    async def next_schedule(self, app: str) -> tuple[Microseconds, Microseconds | None]: ...
+
+    async def schedules(self, app: str) -> list[StoredSchedule]: ...
 
 
 class Waiting(Protocol):
@@ -64,6 +69,7 @@ class Resolver(Service):
         """Resolve what is over; returns how many were."""
         mine = [key for key, _ in await self._store.open_alarms(self._app)]
         over = await self._unloaded(mine) + await self._undeclared(mine)
+        over += await self._unfired(mine)
         over += [key for key in mine if key == f"full/{self._app}" and self._has_room()]
         if over:
             await self._store.resolve_alarms(ResolveAlarms(over))
@@ -76,6 +82,16 @@ class Resolver(Service):
             return []
         waiting = {agent for agent, _ in await self._waiting.waiting_agents(self._app)}
         return [key for key, agent in about.items() if agent in self._agents or agent not in waiting]
+
+    async def _unfired(self, keys: list[str]) -> list[str]:
+        """Schedules that could not be fired: nothing of theirs is due any more."""
+        about = {key: key.split("/", 2)[2] for key in keys if key.startswith(f"schedule/{self._app}/")}
+        if not about:
+            return []
+        now, _ = await self._store.next_schedule(self._app)
+        live = [one for one in await self._store.schedules(self._app) if one.state == "live"]
+        due = {one.name for one in live if one.due_at is not None and one.due_at <= now}
+        return [key for key, name in about.items() if name not in due]
 
     async def _undeclared(self, keys: list[str]) -> list[str]:
         """Channels that the app did not have: likewise."""

@@ -88,6 +88,7 @@ def _write_down(
                 mine.append(Settled("coalesced", firing.coalesced, COALESCED, run))
             mine.append(Settled("fired", Span(firing.instant, firing.instant, 1), "", run))
             noted.append((now, seq, firing.instant, run))
+        mine.sort(key=lambda one: one.span.first)
     yield from insert_occurrences(now, {one.schedule.seq: one.schedule for one in winners}, written)
     if noted:
         yield "note_fired", noted
