@@ -17,6 +17,7 @@ import contextlib
 import random
 import time
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -227,7 +228,8 @@ class Runtime:
         self.teller = Teller(
             app.name,
             self.store,
-            self.door.arrive,
+            # A rule that denies everything would keep the alarm about itself from being told.
+            partial(self.door.arrive, judged=False),
             channels=app.channels,
             default=app.alarms,
             repeat=app.alarm_repeat,
