@@ -11,7 +11,7 @@ import pytest
 
 from support import apps
 from support.apps import NewApp, pass_time
-from support.stores import OpenStore, count
+from support.stores import OpenStore, count, query
 from wakeful import App, ConfigError, Denied, Persistent, Run, Transient, on, step
 from wakeful.channels import log
 from wakeful.clock import VirtualClock
@@ -21,7 +21,7 @@ from wakeful.operations.checking_in import check_in
 from wakeful.operations.pausing import change_pause
 from wakeful.policy.decide import DEFAULT_RULES, AdmissionFacts
 from wakeful.runtime import Runtime
-from wakeful.stores.base import ChangePause
+from wakeful.stores.base import Alarm, ChangePause, RaiseAlarm
 from wakeful.stores.store import DatabaseStore
 from wakeful.triggers.cron import cron
 from wakeful.triggers.every import every
@@ -204,6 +204,49 @@ class TestSchedules:
             assert keys == ["missed/app/note"]
             assert await look(outside, runtime) == []
             assert (await standing(runtime, "note"))["absence"] == "not-fired"
+
+    @pytest.mark.parametrize("verb", ["pause", "remove"])
+    async def test_that_was_missed_is_over_when_somebody_decides_so(
+        self, new_app: NewApp, clock: VirtualClock, verb: str
+    ):
+        async with working(scheduled(new_app(), cron("0 * * * *", tz="UTC", grace="5m"))):
+            pass
+        clock.move("90m")
+        async with working(scheduled(new_app(), cron("0 * * * *", tz="UTC", grace="5m"))) as runtime:
+            await runtime.drain()
+            assert [one["key"] for one in (await runtime.reader.alarms(state="open"))["alarms"]] == ["missed/app/note"]
+            await getattr(runtime.schedules, verb)("note", operator="ada")
+            assert (await runtime.reader.alarms(state="open"))["alarms"] == []
+
+    async def test_that_nobody_here_understands_keeps_nobody_from_the_others(
+        self, app: App, outside: Watcher, store_url: str
+    ):
+        """Another version wrote it, or its zone is not on this machine."""
+        scheduled(app)
+        app.agent(every("10m"), name="strange", owner="ada")(lambda run: None)
+        app.expect("backup", at_least_every="1h")
+        app.expect("odd", by="03:00")
+        async with working(app) as runtime:
+            await pass_time(runtime, "10m")
+            odd = """update wakeful_expectation set definition = '{"by": "03:00", "zone": "Mars/Olympus"}' where name = 'odd'"""
+            strange = """update wakeful_schedule set definition = '{"rule": {"kind": "tide"}}', revision = 9 where name = 'strange'"""
+            for change in (odd, strange):
+                await query(store_url, change)
+            await pass_time(runtime, "30m")
+            await runtime.store.raise_alarm(RaiseAlarm(Alarm("app", "expect/app/strange/failed", "before")))
+            clock = runtime.clock
+            assert isinstance(clock, VirtualClock)
+            clock.move("1h")
+            assert await look(outside, runtime) == [
+                "expect/app/backup/not-fired",
+                "expect/app/note/not-fired",
+                "expect/app/strange/failed",
+            ]
+            for name in ("odd", "strange"):
+                found = await standing(runtime, name)
+                assert (found["state"], found["reason"].split(":")[0]) == ("pending", "it cannot be judged here")
+            (said,) = [one for one in (await runtime.reader.alarms())["alarms"] if one["key"] == "schedule/app/strange"]
+            assert (said["agent"], said["owner"], said["count"]) == ("strange", "ada", 1)
 
     async def test_that_somebody_paused_is_not_missed(self, app: App, outside: Watcher):
         scheduled(app)

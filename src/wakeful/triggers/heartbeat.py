@@ -147,11 +147,6 @@ def data_of(file: HeartbeatFile, section: Section) -> dict[str, Any]:
     }
 
 
-def heartbeat_alarm(app: str, name: str) -> str:
-    """The key of the alarm about a check, by the name of its schedule, or about a file, by the name of its heartbeat."""
-    return f"heartbeat/{app}/{name}"
-
-
 def check_name(title: str) -> str:
     """A title as a name: `Unread mail!` is `unread-mail`."""
     return "-".join("".join(one if one.isalnum() else " " for one in title.casefold()).split())

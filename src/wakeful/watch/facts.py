@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from pydantic_core import from_json
 
 from wakeful.clock import SECOND, Microseconds
+from wakeful.errors import ConfigError, words_of
 from wakeful.stores.base import Row
 from wakeful.triggers import schedule as schedules
 from wakeful.watch.absence import (
@@ -33,6 +34,8 @@ LAST_RUNS = 50
 LAST_PROCESSES = 50
 # A busy machine renews a lease late; nobody need be called for that.
 LATE_RENEWAL: Microseconds = 5 * SECOND
+# What comes of a definition that this process cannot make anything of.
+UNREADABLE = (ConfigError, ValueError, KeyError, TypeError)
 
 
 class Database(Protocol):
@@ -113,8 +116,11 @@ class Facts:
 
     async def _declared(self, app: str, row: Row, now: Microseconds, around: _Around) -> Expected:
         name, definition, agent, owner, since, noted_at = row
-        expectation = read_definition(name, from_json(definition), agent, owner)
-        verdict = await self._judge(app, expectation, since, now, around)
+        try:
+            expectation = read_definition(name, from_json(definition), agent, owner)
+            verdict = await self._judge(app, expectation, since, now, around)
+        except UNREADABLE as error:
+            return Expected(app, name, "expectation", definition, _unreadable(error), agent, owner, noted_at, noted_at)
         met_at = max(filter(None, (verdict.met_at, noted_at)), default=None)
         return Expected(
             app, name, expectation.kind, expectation.describe(), verdict, agent, owner, met_at, noted_at=noted_at
@@ -180,6 +186,11 @@ class Facts:
         return bool(rows) and (rows[0][0] not in {None, "null"} or bool(rows[0][1]))
 
 
+def _unreadable(error: Exception) -> Verdict:
+    """Another version wrote it, or its zone is not on this machine: it keeps the alarm that it has, and the others are looked at."""
+    return Verdict("pending", f"it cannot be judged here: {words_of(error) or type(error).__name__}")
+
+
 @dataclass(frozen=True, slots=True)
 class _Around:
     workers: dict[str, int]
@@ -213,7 +224,10 @@ def _run(columns: Sequence[Any], around: _Around) -> RunFacts:
 
 def _schedule(app: str, row: Row, now: Microseconds, around: _Around) -> Expected:
     name, agent, owner, state, definition, next_at, due_at, queued_from, last_at, changed_by = row[:10]
-    schedule = schedules.read_definition(from_json(definition))
+    try:
+        schedule = schedules.read_definition(from_json(definition))
+    except UNREADABLE as error:
+        return Expected(app, name, "schedule", definition, _unreadable(error), agent, owner)
     facts = ScheduleFacts(
         name,
         agent,
