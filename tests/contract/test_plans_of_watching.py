@@ -47,9 +47,9 @@ FILL = [
     select 'run-' || n, 'run-' || n, 'app', 'agent', n, 'done', 1, n from generate_series($1::bigint, $2::bigint) n""",
     """insert into wakeful_delivery (id, run_seq, app, channel, state, message, position, due_at, created_at)
     select 'delivery-' || n, n, 'app', 'ops', 'pending', '""', 0, 0, n from generate_series($1::bigint, $2::bigint) n""",
-    """insert into wakeful_schedule (app, name, agent, origin, state, revision, definition, next_at, due_at, last_run,
+    """insert into wakeful_schedule (app, name, agent, origin, state, revision, definition, next_at, due_at, done_until, last_run,
       created_at, changed_at, changed_by)
-    select case when n <= 10 then 'app' else 'other' end, 'schedule-' || n, 'agent', 'code', 'live', 1, '{}', 1, 1,
+    select case when n <= 10 then 'app' else 'other' end, 'schedule-' || n, 'agent', 'code', 'live', 1, '{}', 1, 1, 0,
       'run-' || n, 1, 1, 'code'
     from generate_series($1::bigint, $2::bigint) n""",
     """insert into wakeful_occurrence (schedule_seq, state, from_at, to_at, count, revision, settled_at)

@@ -14,7 +14,7 @@ from support.apps import NewApp, pass_time
 from support.stores import OpenStore, count, query
 from wakeful import App, ConfigError, Denied, Persistent, Run, Transient, on, step
 from wakeful.channels import log
-from wakeful.clock import VirtualClock
+from wakeful.clock import VirtualClock, duration
 from wakeful.execution.circuits import Circuit
 from wakeful.model import Decision
 from wakeful.operations.checking_in import check_in
@@ -468,6 +468,33 @@ class TestTheWatcherItself:
             async with working(scheduled(new_app())):
                 assert await look(outside, other) == []
             assert await look(outside, other) == []  # it left in good order
+
+    async def test_notices_that_the_last_one_died_whoever_stopped_before(
+        self, new_app: NewApp, outside: Watcher, clock: VirtualClock
+    ):
+        runtime = Runtime(scheduled(new_app()), lease=duration("10m"))
+        await runtime.open()
+        await runtime.start()
+        clock.move("1s")
+        async with scheduled(new_app()).running(lease=duration("1m")):
+            pass  # it began last, and said goodbye
+        await runtime.die()
+        clock.move("11m")
+        async with working(new_app("other")) as runtime:
+            assert "down/app" in await look(outside, runtime)
+
+    async def test_knows_one_that_lives_behind_any_number_that_died(
+        self, app: App, outside: Watcher, store_url: str, clock: VirtualClock
+    ):
+        scheduled(app)
+        async with working(app) as runtime:
+            now = clock.now()
+            for number in range(60):
+                columns = "id, host, pid, state, started_at, lease_until, app, agents"
+                values = f"'crashed-{number}', 'host', 1, 'dead', {now + number + 1}, {now + number + 2}, 'app', '[\"note\"]'"
+                await query(store_url, f"insert into wakeful_process ({columns}) values ({values})")
+            crew = await outside._facts.crew("app")
+            assert (crew.workers["note"], crew.alive, crew.died) == (1, 1, False)
 
     async def test_does_not_count_one_that_only_watches(self, new_app: NewApp, outside: Watcher, clock: VirtualClock):
         runtime = Runtime(scheduled(new_app()))

@@ -94,14 +94,15 @@ class Facts:
     async def crew(self, app: str) -> Crew:
         rows = await self._database.fetch("processes_of_app", self._database.read_clock(), app, LAST_PROCESSES)
         workers: dict[str, int] = {}
-        alive, states = 0, []
+        alive = 0
         for _, agents, state, left in rows:
             living = state == "alive" and left > -LATE_RENEWAL
             alive += living
-            states.append(state)
             for agent in from_json(agents or "[]"):
                 workers[agent] = workers.get(agent, 0) + living
-        return Crew(workers, alive, died=bool(states) and not alive and states[0] != "stopped")
+        # A lease ends soon after its process: the one that ended last tells whether they are gone in good order.
+        last = max(rows, key=lambda row: row[3], default=None)
+        return Crew(workers, alive, died=last is not None and not alive and last[2] != "stopped")
 
     async def expected(self, app: str, now: Microseconds, crew: Crew, *, whole: bool = False) -> list[Expected]:
         """How expectations stand: all that are declared, and of schedules those that are not simply fine; with `whole` all."""

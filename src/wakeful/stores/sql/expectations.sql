@@ -98,5 +98,10 @@ select output, exists (select 1 from wakeful_delivery where run_seq = :run_seq) 
 select agent, operator from wakeful_pause where app = :app and paused = 1
 
 -- processes_of_app(now, app, most) --
--- The last ones that worked for an app, newest first, and what is left of their leases.
-select id, agents, state, lease_until - {now} from wakeful_process where app = :app order by started_at desc limit :most
+-- Those that live, however long ago they began, and the last ones that worked for an app; and what is left of their leases.
+select id, agents, state, lease_until - {now} from wakeful_process where state = 'alive' and app = :app
+union all
+select id, agents, state, lease_until - {now} from (
+  select id, agents, state, lease_until from wakeful_process where app = :app order by started_at desc limit :most
+) as latest
+where state <> 'alive'
