@@ -403,6 +403,40 @@ class TestOutput:
             clock.move("1d")
             assert await look(outside, runtime) == ["expect/app/agent digest/not-fired"]
 
+    async def test_of_an_agent_that_always_has_something_new_to_do(
+        self, app: App, outside: Watcher, clock: VirtualClock
+    ):
+        app.agent(on("news"), name="digest")(lambda run: "text")
+        app.expect(agent="digest", output_within="2h")
+        async with working(app) as runtime:
+            await change_pause(runtime.store, ChangePause("app", "digest", paused=True, operator="ada"))
+            for _ in range(3):
+                for _ in range(60):
+                    await app.emit("news")
+                clock.move("61m")
+            assert await look(outside, runtime) == ["expect/app/agent digest/parked"]
+
+
+class TestWhatIsRemoved:
+    async def test_was_there(self, app: App, outside: Watcher, store_url: str, clock: VirtualClock):
+        app.expect("weekly", by="03:00", days="sun", tz="UTC")
+        app.expect(source="stripe", at_least_every="60d")
+        async with working(app) as runtime:
+            clock.move("3d")  # it is Sunday
+            await check_in(runtime.door, "app", "weekly")
+            await app.emit("charge", source="stripe")
+            assert await look(outside, runtime) == []
+            clock.move("3d")
+            for table in ("wakeful_admission", "wakeful_event"):
+                await query(store_url, f"delete from {table}")
+            assert await look(outside, runtime) == []
+            clock.move("5d")
+            assert await look(outside, runtime) == ["expect/app/weekly/not-fired"]
+            clock.move("50d")
+            assert await look(outside, runtime) == ["expect/app/weekly/not-fired"]
+            clock.move("2d")
+            assert len(await look(outside, runtime)) == 2
+
 
 class TestTheWatcherItself:
     async def test_says_a_thing_once(self, app: App, outside: Watcher, stores: OpenStore, store_url: str):

@@ -31,6 +31,8 @@ from wakeful.watch.expectations import CHECKIN, Expectation, read_definition
 # How many of the last arrivals, runs and processes are looked at.
 LAST_ARRIVALS = 32
 LAST_RUNS = 50
+# How far back one is looked for that has had its time, where all of the last ones still have some.
+FURTHEST_BACK = 50_000
 LAST_PROCESSES = 50
 # A busy machine renews a lease late; nobody need be called for that.
 LATE_RENEWAL: Microseconds = 5 * SECOND
@@ -119,7 +121,7 @@ class Facts:
         name, definition, agent, owner, since, noted_at = row
         try:
             expectation = read_definition(name, from_json(definition), agent, owner)
-            verdict = await self._judge(app, expectation, since, now, around)
+            verdict = await self._judge(app, expectation, since, noted_at, now, around)
         except UNREADABLE as error:
             return Expected(app, name, "expectation", definition, _unreadable(error), agent, owner, noted_at, noted_at)
         met_at = max(filter(None, (verdict.met_at, noted_at)), default=None)
@@ -128,12 +130,18 @@ class Facts:
         )
 
     async def _judge(
-        self, app: str, expectation: Expectation, since: Microseconds, now: Microseconds, around: _Around
+        self,
+        app: str,
+        expectation: Expectation,
+        since: Microseconds,
+        noted_at: Microseconds | None,
+        now: Microseconds,
+        around: _Around,
     ) -> Verdict:
         why: Verdict | None = None
         runs: list[Admitted] = []
         if expectation.agent is not None:
-            runs = await self._runs(app, expectation.agent, around, output=expectation.output_within is not None)
+            runs = await self._runs(app, expectation.agent, around, expectation.output_within, now)
             arrivals = sorted(
                 one.run.finished_at
                 for one in runs
@@ -142,10 +150,12 @@ class Facts:
             within = expectation.output_within or 0
             judged = (judge_admitted(one, within, now, output=bool(within)) for one in runs)
             why = next((one for one in judged if one is not None and one.state in {"absent", "met"}), None)
-            more = len(runs) == LAST_RUNS and bool(arrivals)
+            more = len(runs) >= LAST_RUNS and bool(arrivals)
         else:
             arrivals = await self._arrivals(app, expectation)
             more = len(arrivals) == LAST_ARRIVALS
+        if noted_at is not None and since <= noted_at < (arrivals[0] if arrivals else now) and not more:
+            arrivals.insert(0, noted_at)  # its event, or its run, may have been removed since
         if expectation.by is not None:
             return judge_by(arrivals, expectation.deadlines, since, now, expectation.what, why, more=more)
         verdict: Verdict | None = None
@@ -167,20 +177,29 @@ class Facts:
             rows = await self._database.fetch("arrivals_of_type", app, expectation.event, LAST_ARRIVALS)
         return sorted(row[0] for row in rows)
 
-    async def _runs(self, app: str, agent: str, around: _Around, *, output: bool) -> list[Admitted]:
-        """What became of the last events of an agent, newest first."""
+    async def _runs(
+        self, app: str, agent: str, around: _Around, within: Microseconds | None, now: Microseconds
+    ) -> list[Admitted]:
+        """What became of the last events of an agent, newest first. Of an agent with so much to do that all of these still have
+        time, also of some before them: each new run would otherwise be a reason to wait.
+        """
         found: list[Admitted] = []
-        asked = not output
-        for at, state, reason, seq, *columns in await self._database.fetch(
-            "admissions_of_agent", app, agent, LAST_RUNS
-        ):
-            run = _run(columns, around) if seq is not None else None
-            if run is not None and run.state == "done" and not asked:
-                # The newest that is done decides: of the others nobody needs to know what they returned.
-                asked = True
-                run = replace(run, has_output=await self._has_output(seq))
-            found.append(Admitted(at, state, reason, run))
-        return found
+        asked = within is None
+        skip = 0
+        while True:
+            rows = await self._database.fetch("admissions_of_agent", app, agent, LAST_RUNS, skip)
+            for at, state, reason, seq, *columns in rows:
+                run = _run(columns, around) if seq is not None else None
+                if run is not None and run.state == "done" and not asked:
+                    # The newest that is done decides: of the others nobody needs to know what they returned.
+                    asked = True
+                    run = replace(run, has_output=await self._has_output(seq))
+                found.append(Admitted(at, state, reason, run))
+            skip = skip * 4 or LAST_RUNS
+            if within is None or len(rows) < LAST_RUNS or skip > FURTHEST_BACK:
+                return found
+            if judge_output(found[-LAST_RUNS:], within, now).state != "pending":
+                return found
 
     async def _has_output(self, seq: int) -> bool:
         rows = await self._database.fetch("output_of_run", seq)
