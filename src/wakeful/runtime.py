@@ -408,6 +408,8 @@ class Runtime:
             "scheduler": self.scheduler.silent_for,
             "teller": self.teller.silent_for,
             "reaper": self.reaper.silent_for,
+            "watcher": self.watcher.silent_for,
+            "heartbeats": self.heartbeats.silent_for,
         }
         return {part: since for part, since in parts.items() if self._working and since > SILENT}
 

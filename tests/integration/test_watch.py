@@ -521,7 +521,7 @@ class TestTheWatcherItself:
         self, app: App, outside: Watcher, store_url: str, clock: VirtualClock
     ):
         scheduled(app)
-        async with working(app) as runtime:
+        async with working(app):
             now = clock.now()
             for number in range(60):
                 columns = "id, host, pid, state, started_at, lease_until, app, agents"
@@ -615,6 +615,11 @@ class TestDeclaring:
         with pytest.raises(ConfigError, match=r'there is no agent "digets"\. Did you mean "?digest'):
             async with working(app):
                 pass
+
+    async def test_of_the_name_of_a_schedule(self, app: App):
+        scheduled(app).expect("note", by="03:00")
+        with pytest.raises(ConfigError, match="there is a schedule of that name"):
+            Runtime(app)
 
     async def test_starting_again_stores_nothing_new(self, new_app: NewApp, store_url: str):
         for _ in range(2):

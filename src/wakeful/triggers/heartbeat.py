@@ -154,7 +154,7 @@ def check_name(title: str) -> str:
 
 def _decoded(content: bytes, file: str) -> str:
     if len(content) > LARGEST_FILE:
-        raise ConfigError(f"{file}: a heartbeat has at most {LARGEST_FILE:,} bytes, and this one has {len(content):,}")
+        raise ConfigError(f"{file}: a heartbeat has at most {LARGEST_FILE:,} bytes, and this one has more")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -20,7 +20,7 @@ from wakeful.service import Service
 from wakeful.stores.base import Alarm
 from wakeful.stores.heartbeat import ReportHeartbeat, heartbeat_alarm
 from wakeful.stores.timing import StoredSchedule
-from wakeful.triggers.heartbeat import Heartbeat, HeartbeatFile, Section, data_of
+from wakeful.triggers.heartbeat import LARGEST_FILE, Heartbeat, HeartbeatFile, Section, data_of
 from wakeful.triggers.schedules import Schedules
 
 LOOK_EVERY = 1.0
@@ -233,6 +233,7 @@ def is_of(known: StoredSchedule, heartbeat: Heartbeat) -> bool:
 def _content(heartbeat: Heartbeat) -> bytes | str:
     """What the file holds, or why that cannot be told."""
     try:
-        return heartbeat.path.read_bytes()
+        with heartbeat.path.open("rb") as file:
+            return file.read(LARGEST_FILE + 1)  # whatever it is, it is read every second
     except OSError as error:
         return error.strerror or str(error)
