@@ -29,6 +29,7 @@ from wakeful.policy.decide import DEFAULT_RULES, Rule
 from wakeful.secrets import Env, Secret
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.reminders import Reminder
+from wakeful.triggers.schedules import code_schedules
 from wakeful.watch.expectations import Expectation, read_expectation
 from wakeful.watch.ping import read_ping
 from wakeful.watch.telling import declare_alarms
@@ -293,8 +294,16 @@ class App:
         self.expectations[expectation.name] = expectation
 
     def unknown_agents(self) -> list[str]:
-        """What is wrong with expectations, once everything is declared: agents that nobody declared."""
-        return [
+        """What is wrong with expectations, once everything is declared: agents that nobody declared, and names of schedules,
+        under which there is an expectation already.
+        """
+        taken = [
+            f"app {self.name}: expect({name!r}): there is a schedule of that name, and what is expected of it goes by that: "
+            "give this one another name"
+            for name in code_schedules(self.everything)
+            if name in self.expectations
+        ]
+        return taken + [
             f'app {self.name}: expect({one.name!r}): there is no agent "{one.agent}".{did_you_mean(one.agent, self.agents)}'
             for one in self.expectations.values()
             if one.agent is not None and one.agent not in self.everything

@@ -17,6 +17,7 @@ import contextlib
 import random
 import time
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -232,7 +233,8 @@ class Runtime:
         self.teller = Teller(
             app.name,
             self.store,
-            self.door.arrive,
+            # A rule that denies everything would keep the alarm about itself from being told.
+            partial(self.door.arrive, judged=False),
             channels=app.channels,
             default=app.alarms,
             repeat=app.alarm_repeat,
@@ -411,6 +413,8 @@ class Runtime:
             "scheduler": self.scheduler.silent_for,
             "teller": self.teller.silent_for,
             "reaper": self.reaper.silent_for,
+            "watcher": self.watcher.silent_for,
+            "heartbeats": self.heartbeats.silent_for,
         }
         return {part: since for part, since in parts.items() if self._working and since > SILENT}
 

@@ -20,7 +20,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "checkins": ("app", "backup", 32),
     "arrivals_of_type": ("app", "rare", 32),
     "arrivals_from": ("app", "/rare", 32),
-    "admissions_of_agent": ("app", "rare", 50),
+    "admissions_of_agent": ("app", "rare", 50, 0),
     "output_of_run": (7,),
     "schedules_to_judge": (None, "app", 0),
     "expectations_of_app": ("app",),

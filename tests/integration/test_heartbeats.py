@@ -446,6 +446,31 @@ async def test_the_alarm_of_a_check_that_is_removed_is_over(app: App, file: Path
         assert await alarms(runtime) == {}
 
 
+async def test_so_is_that_of_one_that_begins_anew_in_another_session(app: App, file: Path):
+    put(file, MAIL)
+    app.heartbeat(file, checklist=Desk(mail=OSError("away")))
+    async with working(app) as runtime:
+        for _ in range(3):
+            await pass_time(runtime, "30m")
+        assert list(await alarms(runtime)) == ["heartbeat/app/heartbeat/mail"]
+        await edited(runtime, file, MAIL.replace("## Mail\n", "## Mail\nsession: other\n"))
+        assert await alarms(runtime) == {}
+
+
+async def test_alarms_go_to_the_owner(app: App, file: Path):
+    put(file, MAIL)
+    app.heartbeat(file, checklist=Desk(mail=OSError("away")), owner="ada")
+    async with working(app) as runtime:
+        for _ in range(3):
+            await pass_time(runtime, "30m")
+        await edited(runtime, file, "## Mail\nevry: 2h\n")
+        found = (await runtime.reader.alarms())["alarms"]
+        assert {(one["key"], one["agent"], one["owner"]) for one in found} == {
+            ("heartbeat/app/heartbeat/mail", "heartbeat", "ada"),
+            ("heartbeat/app/heartbeat", "heartbeat", "ada"),
+        }
+
+
 async def test_a_schedule_of_somebody_else_is_not_taken_over(app: App, file: Path):
     @app.agent()
     async def other(run: Run) -> None: ...

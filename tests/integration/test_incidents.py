@@ -15,7 +15,9 @@ from support.apps import NewApp, go, pass_time, working
 from wakeful import App, ConfigError, Persistent, Run, on
 from wakeful.channels import Channel, Message
 from wakeful.errors import NotFound
+from wakeful.model import Decision
 from wakeful.operations.alarms import change_alarm
+from wakeful.policy.decide import DEFAULT_RULES
 from wakeful.runtime import SILENT, Runtime
 from wakeful.stores.alarms import ChangeAlarm, TellAlarms
 from wakeful.stores.base import ChangePause, RedoDelivery, RedoRun
@@ -240,6 +242,39 @@ async def test_trouble_of_the_teller_itself_is_only_in_the_log(new_app: NewApp, 
                 await pass_time(runtime)
         assert [line["what"] for line in lines if line["event"] == "alarm"] == ["opened"]
         assert ops.got == []
+
+
+async def test_no_rule_keeps_an_alarm_from_being_told(new_app: NewApp, ops: Post):
+    def broken(_: Any) -> Decision | None:
+        raise ValueError("no idea")
+
+    app = new_app(alarms="ops", channels={"ops": ops}, rules=(broken, *DEFAULT_RULES))
+    Trouble(app)
+    async with working(app) as runtime:
+        await app.emit("go")
+        await eventually(runtime, ops, 1)
+        assert ops.told == [("opened", "rule")]
+
+
+async def test_an_alarm_of_a_very_long_name_is_told_and_keeps_no_other_from_it(new_app: NewApp, ops: Post):
+    app = new_app(alarms="ops", channels={"ops": ops})
+    async with working(app) as runtime:
+        source = "/" + "s" * 1_000
+        for number in range(2):
+            await app.emit("go", number, source=f"{source}/{'x' * 20}", id="1")
+        await eventually(runtime, ops, 1)
+        runtime.alarm("archive/app", "no room")
+        await eventually(runtime, ops, 2)
+        assert ops.told == [("opened", "conflict"), ("opened", "archive")]
+        assert ops.got[0].body["key"] == f"conflict/app/{source}/{'x' * 20}"
+
+
+async def eventually(runtime: Runtime, post: Post, most: int) -> None:
+    """Alarms that are stored in the background, told."""
+    async with asyncio.timeout(PATIENCE):
+        while len(post.got) < most:
+            await runtime.drain()
+            await asyncio.sleep(0)
 
 
 async def test_a_process_that_dies_after_raising_an_alarm_is_heard_of_through_another(new_app: NewApp, ops: Post):

@@ -11,17 +11,17 @@ import pytest
 
 from support import apps
 from support.apps import NewApp, pass_time
-from support.stores import OpenStore, count
+from support.stores import OpenStore, count, query
 from wakeful import App, ConfigError, Denied, Persistent, Run, Transient, on, step
 from wakeful.channels import log
-from wakeful.clock import VirtualClock
+from wakeful.clock import VirtualClock, duration
 from wakeful.execution.circuits import Circuit
 from wakeful.model import Decision
 from wakeful.operations.checking_in import check_in
 from wakeful.operations.pausing import change_pause
 from wakeful.policy.decide import DEFAULT_RULES, AdmissionFacts
 from wakeful.runtime import Runtime
-from wakeful.stores.base import ChangePause
+from wakeful.stores.base import Alarm, ChangePause, RaiseAlarm
 from wakeful.stores.store import DatabaseStore
 from wakeful.triggers.cron import cron
 from wakeful.triggers.every import every
@@ -205,6 +205,49 @@ class TestSchedules:
             assert await look(outside, runtime) == []
             assert (await standing(runtime, "note"))["absence"] == "not-fired"
 
+    @pytest.mark.parametrize("verb", ["pause", "remove"])
+    async def test_that_was_missed_is_over_when_somebody_decides_so(
+        self, new_app: NewApp, clock: VirtualClock, verb: str
+    ):
+        async with working(scheduled(new_app(), cron("0 * * * *", tz="UTC", grace="5m"))):
+            pass
+        clock.move("90m")
+        async with working(scheduled(new_app(), cron("0 * * * *", tz="UTC", grace="5m"))) as runtime:
+            await runtime.drain()
+            assert [one["key"] for one in (await runtime.reader.alarms(state="open"))["alarms"]] == ["missed/app/note"]
+            await getattr(runtime.schedules, verb)("note", operator="ada")
+            assert (await runtime.reader.alarms(state="open"))["alarms"] == []
+
+    async def test_that_nobody_here_understands_keeps_nobody_from_the_others(
+        self, app: App, outside: Watcher, store_url: str
+    ):
+        """Another version wrote it, or its zone is not on this machine."""
+        scheduled(app)
+        app.agent(every("10m"), name="strange", owner="ada")(lambda run: None)
+        app.expect("backup", at_least_every="1h")
+        app.expect("odd", by="03:00")
+        async with working(app) as runtime:
+            await pass_time(runtime, "10m")
+            odd = """update wakeful_expectation set definition = '{"by": "03:00", "zone": "Mars/Olympus"}' where name = 'odd'"""
+            strange = """update wakeful_schedule set definition = '{"rule": {"kind": "tide"}}', revision = 9 where name = 'strange'"""
+            for change in (odd, strange):
+                await query(store_url, change)
+            await pass_time(runtime, "30m")
+            await runtime.store.raise_alarm(RaiseAlarm(Alarm("app", "expect/app/strange/failed", "before")))
+            clock = runtime.clock
+            assert isinstance(clock, VirtualClock)
+            clock.move("1h")
+            assert await look(outside, runtime) == [
+                "expect/app/backup/not-fired",
+                "expect/app/note/not-fired",
+                "expect/app/strange/failed",
+            ]
+            for name in ("odd", "strange"):
+                found = await standing(runtime, name)
+                assert (found["state"], found["reason"].split(":")[0]) == ("pending", "it cannot be judged here")
+            (said,) = [one for one in (await runtime.reader.alarms())["alarms"] if one["key"] == "schedule/app/strange"]
+            assert (said["agent"], said["owner"], said["count"]) == ("strange", "ada", 1)
+
     async def test_that_somebody_paused_is_not_missed(self, app: App, outside: Watcher):
         scheduled(app)
         async with working(app) as runtime:
@@ -360,6 +403,40 @@ class TestOutput:
             clock.move("1d")
             assert await look(outside, runtime) == ["expect/app/agent digest/not-fired"]
 
+    async def test_of_an_agent_that_always_has_something_new_to_do(
+        self, app: App, outside: Watcher, clock: VirtualClock
+    ):
+        app.agent(on("news"), name="digest")(lambda run: "text")
+        app.expect(agent="digest", output_within="2h")
+        async with working(app) as runtime:
+            await change_pause(runtime.store, ChangePause("app", "digest", paused=True, operator="ada"))
+            for _ in range(3):
+                for _ in range(60):
+                    await app.emit("news")
+                clock.move("61m")
+            assert await look(outside, runtime) == ["expect/app/agent digest/parked"]
+
+
+class TestWhatIsRemoved:
+    async def test_was_there(self, app: App, outside: Watcher, store_url: str, clock: VirtualClock):
+        app.expect("weekly", by="03:00", days="sun", tz="UTC")
+        app.expect(source="stripe", at_least_every="60d")
+        async with working(app) as runtime:
+            clock.move("3d")  # it is Sunday
+            await check_in(runtime.door, "app", "weekly")
+            await app.emit("charge", source="stripe")
+            assert await look(outside, runtime) == []
+            clock.move("3d")
+            for table in ("wakeful_admission", "wakeful_event"):
+                await query(store_url, f"delete from {table}")
+            assert await look(outside, runtime) == []
+            clock.move("5d")
+            assert await look(outside, runtime) == ["expect/app/weekly/not-fired"]
+            clock.move("50d")
+            assert await look(outside, runtime) == ["expect/app/weekly/not-fired"]
+            clock.move("2d")
+            assert len(await look(outside, runtime)) == 2
+
 
 class TestTheWatcherItself:
     async def test_says_a_thing_once(self, app: App, outside: Watcher, stores: OpenStore, store_url: str):
@@ -425,6 +502,33 @@ class TestTheWatcherItself:
             async with working(scheduled(new_app())):
                 assert await look(outside, other) == []
             assert await look(outside, other) == []  # it left in good order
+
+    async def test_notices_that_the_last_one_died_whoever_stopped_before(
+        self, new_app: NewApp, outside: Watcher, clock: VirtualClock
+    ):
+        runtime = Runtime(scheduled(new_app()), lease=duration("10m"))
+        await runtime.open()
+        await runtime.start()
+        clock.move("1s")
+        async with scheduled(new_app()).running(lease=duration("1m")):
+            pass  # it began last, and said goodbye
+        await runtime.die()
+        clock.move("11m")
+        async with working(new_app("other")) as runtime:
+            assert "down/app" in await look(outside, runtime)
+
+    async def test_knows_one_that_lives_behind_any_number_that_died(
+        self, app: App, outside: Watcher, store_url: str, clock: VirtualClock
+    ):
+        scheduled(app)
+        async with working(app):
+            now = clock.now()
+            for number in range(60):
+                columns = "id, host, pid, state, started_at, lease_until, app, agents"
+                values = f"'crashed-{number}', 'host', 1, 'dead', {now + number + 1}, {now + number + 2}, 'app', '[\"note\"]'"
+                await query(store_url, f"insert into wakeful_process ({columns}) values ({values})")
+            crew = await outside._facts.crew("app")
+            assert (crew.workers["note"], crew.alive, crew.died) == (1, 1, False)
 
     async def test_does_not_count_one_that_only_watches(self, new_app: NewApp, outside: Watcher, clock: VirtualClock):
         runtime = Runtime(scheduled(new_app()))
@@ -511,6 +615,11 @@ class TestDeclaring:
         with pytest.raises(ConfigError, match=r'there is no agent "digets"\. Did you mean "?digest'):
             async with working(app):
                 pass
+
+    async def test_of_the_name_of_a_schedule(self, app: App):
+        scheduled(app).expect("note", by="03:00")
+        with pytest.raises(ConfigError, match="there is a schedule of that name"):
+            Runtime(app)
 
     async def test_starting_again_stores_nothing_new(self, new_app: NewApp, store_url: str):
         for _ in range(2):

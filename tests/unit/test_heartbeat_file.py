@@ -145,7 +145,7 @@ def test_the_name_of_a_check():
         ),
         ("# D\n\n## A\nprobe: x\nevery: soon\n", "HEARTBEAT.md:4: there is no probe"),
         ("## A\nevery: soon\n", "HEARTBEAT.md:2: every('soon'): 'soon' is not a duration"),
-        ("## A\nevery: 0s\n", "HEARTBEAT.md:2: every('0s'): an interval is at least a second"),
+        ("## A\nevery: 0s\n", "HEARTBEAT.md:2: every('0s'): an interval is a second or more"),
         ("## A\nevery: 1h\nevery: 2h\n", "HEARTBEAT.md:3: every is there twice, first in line 2"),
         ("## A\ndays:\n", "HEARTBEAT.md:2: days is empty: give it a value, or remove the line"),
         ("## A\ntimeout: 1ms\n", "HEARTBEAT.md:2: timeout must be at least a second, not 1ms"),

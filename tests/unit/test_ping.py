@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -107,6 +108,38 @@ async def test_a_look_that_fails_is_told_and_the_watcher_is_red():
         await ping.stop()
     assert watcher.is_red
     assert asked(receiver) == [("POST", "/hook/fail", "could not look: the store is away")]
+
+
+async def test_looks_that_fail_for_long_are_silence(monkeypatch: pytest.MonkeyPatch):
+    gone = Gone()
+    watcher = Watcher(Facts(gone), gone)
+    assert watcher.silent_for == 0.0  # nobody wants it to look
+    await watcher.start()
+    try:
+        while not watcher._failed:
+            await asyncio.sleep(0)
+        assert watcher.silent_for < 1
+        later = time.monotonic() + 200
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        assert watcher.silent_for > 199
+    finally:
+        monkeypatch.undo()
+        await watcher.stop()
+
+
+async def test_a_look_that_takes_long_is_made_less_often(monkeypatch: pytest.MonkeyPatch):
+    gone = Gone()
+    watcher = Watcher(Facts(gone), gone)
+
+    async def look() -> tuple[int, list[str]]:
+        later = time.monotonic() + 1.5
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        return 2_000_000, []
+
+    monkeypatch.setattr(watcher, "look", look)
+    rest = await watcher.run_once()
+    assert rest is not None
+    assert 30 <= rest < 31
 
 
 async def test_a_silent_receiver_does_not_hold_up_a_look():

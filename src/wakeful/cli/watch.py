@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from wakeful.api.health import health_routes
+from wakeful.api.health import Silent, health_routes
 from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.cli.arguments import Command, Parser, UsageError, add_app, add_logs, add_store, seconds
 from wakeful.cli.life import Stopping, live
@@ -169,7 +169,7 @@ async def _watch_app(
     app.runtime = runtime
     try:
         opened = await is_open(runtime)
-        async with health(arguments.host, listener, runtime.watcher, runtime.reader, stopping):
+        async with health(arguments.host, listener, runtime.watcher, runtime.reader, stopping, runtime.silent_parts):
             if await start_patiently(runtime, stopping, opened=opened):
                 print(f"wakeful: watching {app.name} ({shown_store(runtime.url)}) every {readable(every)}", flush=True)
                 await stopping.asked.wait()
@@ -180,13 +180,18 @@ async def _watch_app(
 
 @contextlib.asynccontextmanager
 async def health(
-    host: str, listener: socket.socket | None, watcher: Watcher, reader: Reader, stopping: Stopping
+    host: str,
+    listener: socket.socket | None,
+    watcher: Watcher,
+    reader: Reader,
+    stopping: Stopping,
+    parts: Silent = dict,
 ) -> AsyncIterator[None]:
     """What a supervisor asks, answered for as long as the block lasts."""
     if listener is None:
         yield
         return
-    server = HttpServer(only_health(host, watcher, reader), grace=1, access_log=False)
+    server = HttpServer(only_health(host, watcher, reader, parts), grace=1, access_log=False)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     say(f"health on {url_of(host, listener)}/healthz and /readyz")
     try:
@@ -195,12 +200,12 @@ async def health(
         await server.stop(serving, stopping)
 
 
-def only_health(host: str, watcher: Watcher, reader: Reader) -> Starlette:
+def only_health(host: str, watcher: Watcher, reader: Reader, parts: Silent = dict) -> Starlette:
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
 
     def silent() -> dict[str, float]:
-        return {"watcher": watcher.blind_for} if watcher.is_red else {}
+        return {**parts(), **({"watcher": watcher.blind_for} if watcher.is_red else {})}
 
     guard = Middleware(Guard, settings=ApiSettings(host=host, token=token()))
     return Starlette(routes=health_routes(reader, silent=silent), middleware=[guard])

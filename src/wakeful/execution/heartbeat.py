@@ -27,8 +27,9 @@ from wakeful.execution.probe import ask_command
 from wakeful.execution.run import Run
 from wakeful.model import digest
 from wakeful.stores.base import Alarm
+from wakeful.stores.heartbeat import heartbeat_alarm
 from wakeful.triggers.every import every as every_so_often
-from wakeful.triggers.heartbeat import Heartbeat, Usual, heartbeat_alarm
+from wakeful.triggers.heartbeat import Heartbeat, Usual
 from wakeful.triggers.schedules import BY_HAND
 from wakeful.values import to_text
 
@@ -198,7 +199,8 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
             words = f"{type(error).__name__}: {words_of(error)}"[:SHOWN_OF_A_TEXT]
             memory.result, memory.error, memory.failures = "failed", words, memory.failures + 1
             if memory.failures >= FAILURES_BEFORE_ALARM:
-                run.outgoing.alarm = Alarm(run.app, alarm, failing(name, memory, run.id))
+                text = failing(name, memory, run.id)
+                run.outgoing.alarm = Alarm(run.app, alarm, text, heartbeat.name, heartbeat.owner)
             return Beat(heartbeat.name, written.check, "failed", reason=words)
         if memory.failures >= FAILURES_BEFORE_ALARM:
             run.outgoing.resolves = alarm

@@ -13,3 +13,8 @@ class ReportHeartbeat:
 
     alarms: list[Alarm] = field(default_factory=list)
     resolved: list[str] = field(default_factory=list)  # keys of alarms that are over
+
+
+def heartbeat_alarm(app: str, name: str) -> str:
+    """The key of the alarm about a check, by the name of its schedule, or about a file, by the name of its heartbeat."""
+    return f"heartbeat/{app}/{name}"

@@ -179,6 +179,11 @@ def missed_alarm(app: str, schedule: str) -> str:
     return f"missed/{app}/{schedule}"
 
 
+def unfired_alarm(app: str, schedule: str) -> str:
+    """The key of the alarm about a schedule whose definition a process cannot make anything of."""
+    return f"schedule/{app}/{schedule}"
+
+
 def accept_of(request: object) -> AcceptEvents | None:
     """The events that come in with a request, whichever kind it is."""
     if type(request) is AcceptEvents:

@@ -147,11 +147,6 @@ def data_of(file: HeartbeatFile, section: Section) -> dict[str, Any]:
     }
 
 
-def heartbeat_alarm(app: str, name: str) -> str:
-    """The key of the alarm about a check, by the name of its schedule, or about a file, by the name of its heartbeat."""
-    return f"heartbeat/{app}/{name}"
-
-
 def check_name(title: str) -> str:
     """A title as a name: `Unread mail!` is `unread-mail`."""
     return "-".join("".join(one if one.isalnum() else " " for one in title.casefold()).split())
@@ -159,7 +154,7 @@ def check_name(title: str) -> str:
 
 def _decoded(content: bytes, file: str) -> str:
     if len(content) > LARGEST_FILE:
-        raise ConfigError(f"{file}: a heartbeat has at most {LARGEST_FILE:,} bytes, and this one has {len(content):,}")
+        raise ConfigError(f"{file}: a heartbeat has at most {LARGEST_FILE:,} bytes, and this one has more")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

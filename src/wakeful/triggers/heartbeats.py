@@ -18,9 +18,9 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import ConfigError
 from wakeful.service import Service
 from wakeful.stores.base import Alarm
-from wakeful.stores.heartbeat import ReportHeartbeat
+from wakeful.stores.heartbeat import ReportHeartbeat, heartbeat_alarm
 from wakeful.stores.timing import StoredSchedule
-from wakeful.triggers.heartbeat import Heartbeat, HeartbeatFile, Section, data_of, heartbeat_alarm
+from wakeful.triggers.heartbeat import LARGEST_FILE, Heartbeat, HeartbeatFile, Section, data_of
 from wakeful.triggers.schedules import Schedules
 
 LOOK_EVERY = 1.0
@@ -46,6 +46,7 @@ class _Changes:
     added: list[str] = field(default_factory=list)
     edited: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)  # edited, and in another session
 
 
 class Heartbeats(Service):
@@ -83,16 +84,18 @@ class Heartbeats(Service):
         """Checks of a heartbeat that was renamed or removed in the code would never run again, and nobody would know."""
         declared = {watched.heartbeat.name for watched in self._watched}
         left: dict[str, list[str]] = {}
+        owners: dict[str, str | None] = {}
         for stored in await self._schedules.all():
             if stored.origin == "heartbeat" and stored.agent not in declared:
                 left.setdefault(stored.agent, []).extend([stored.name] if is_there(stored) else [])
+                owners[stored.agent] = stored.owner
         for name, checks in left.items():
             key = heartbeat_alarm(self._app, name)
             text = (
                 f"heartbeat {name} has {len(checks)} check(s) in the store, and app {self._app} does not declare it here: was it "
                 f"renamed or removed? Give it its name back, or remove {', '.join(checks)}: `wakeful schedules remove NAME`"
             )
-            alarms = [Alarm(self._app, key, text)] if checks else []
+            alarms = [Alarm(self._app, key, text, name, owners[name])] if checks else []
             await self._store.report_heartbeat(ReportHeartbeat(alarms, [] if checks else [key]))
 
     async def _look(self, watched: _Watched) -> None:
@@ -114,7 +117,8 @@ class Heartbeats(Service):
         except ConfigError as error:
             await self._complain(heartbeat, key, str(error))
             return
-        over = [heartbeat_alarm(self._app, name) for name in changes.removed]
+        # A check that begins without a memory knows nothing of an alarm either.
+        over = [heartbeat_alarm(self._app, name) for name in changes.forgotten]
         await self._store.report_heartbeat(ReportHeartbeat(resolved=[key, *over]))
         if not file.sections:
             self.log.warning("the heartbeat has no checks: it does nothing", file=str(heartbeat.path))
@@ -131,7 +135,9 @@ class Heartbeats(Service):
     async def _complain(self, heartbeat: Heartbeat, key: str, words: str) -> None:
         text = f"heartbeat {heartbeat.name}: {words}. Its checks stay as they were read before"
         self.log.error("alarm", key=key, text=text)
-        await self._store.report_heartbeat(ReportHeartbeat([Alarm(self._app, key, text)]))
+        await self._store.report_heartbeat(
+            ReportHeartbeat([Alarm(self._app, key, text, heartbeat.name, heartbeat.owner)])
+        )
 
     async def _put_in_force(self, heartbeat: Heartbeat, file: HeartbeatFile) -> _Changes:
         """1. What is new or different. 2. What is not there any more."""
@@ -147,6 +153,8 @@ class Heartbeats(Service):
                 changes.added.append(name)
             elif await self._edit(heartbeat, name, section, file, stored[name]):
                 changes.edited.append(name)
+                if session_of(stored[name]) != section.session:
+                    changes.forgotten.append(name)
         for name, known in stored.items():
             if name not in wanted and is_there(known) and is_of(known, heartbeat):
                 await self._remove(name, operator)
@@ -212,6 +220,12 @@ def is_there(known: StoredSchedule | None) -> bool:
     return known is not None and known.state in {"live", "paused"}
 
 
+def session_of(known: StoredSchedule) -> str | None:
+    """The session whose state has what its check remembers."""
+    data = None if known.data is None else from_json(known.data)
+    return data.get("session") if isinstance(data, dict) else None
+
+
 def is_of(known: StoredSchedule, heartbeat: Heartbeat) -> bool:
     return known.origin == "heartbeat" and known.agent == heartbeat.name
 
@@ -219,6 +233,7 @@ def is_of(known: StoredSchedule, heartbeat: Heartbeat) -> bool:
 def _content(heartbeat: Heartbeat) -> bytes | str:
     """What the file holds, or why that cannot be told."""
     try:
-        return heartbeat.path.read_bytes()
+        with heartbeat.path.open("rb") as file:
+            return file.read(LARGEST_FILE + 1)  # whatever it is, it is read every second
     except OSError as error:
         return error.strerror or str(error)

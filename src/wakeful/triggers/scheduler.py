@@ -23,7 +23,7 @@ from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Event, Flow
 from wakeful.service import Service
 from wakeful.stores.base import AcceptEvents, Alarm
-from wakeful.stores.timing import Fired, Firing, SettleOccurrences, StoredSchedule, missed_alarm
+from wakeful.stores.timing import Fired, Firing, SettleOccurrences, StoredSchedule, missed_alarm, unfired_alarm
 from wakeful.triggers.schedule import TYPE, Schedule, read_definition
 from wakeful.triggers.settling import Verdict, covered, judge, missed_text
 
@@ -77,7 +77,7 @@ class Scheduler(Service):
         arrive: Callable[[Event, str], Arrival],
         agents: Collection[str],
         *,
-        alarm: Callable[[str, str], None] = lambda _key, _text: None,
+        alarm: Callable[..., None] = lambda _key, _text, **_: None,
         time_passes: bool = True,
     ) -> None:
         super().__init__()
@@ -90,6 +90,7 @@ class Scheduler(Service):
         self.rules = Rules()
         self.fired = 0
         self._some_wait = False
+        self._unfired: dict[int, tuple[int, str]] = {}  # revisions that cannot be fired, and what was said of that
 
     async def run_once(self) -> float | None:
         """Settle all that is due, and rest until the next instant."""
@@ -147,10 +148,7 @@ class Scheduler(Service):
             try:
                 request = self._judged(stored, now)
             except Exception as error:
-                self._alarm(
-                    f"schedule/{self._app}/{stored.name}",
-                    f"schedule {stored.name} cannot be fired: {type(error).__name__}: {words_of(error)}",
-                )
+                self._complain(stored, f"{type(error).__name__}: {words_of(error)}")
                 continue
             if request is not None:
                 requests.append(request)
@@ -170,6 +168,13 @@ class Scheduler(Service):
                 moved += 1
                 self.fired += len(result.receipts)
         return moved
+
+    def _complain(self, stored: StoredSchedule, words: str) -> None:
+        """It stays due, and is looked at with all that is: what was said of it once is not said again."""
+        if self._unfired.get(stored.seq) != (stored.revision, words):
+            self._unfired[stored.seq] = (stored.revision, words)
+            text = f"schedule {stored.name} cannot be fired: {words}"
+            self._alarm(unfired_alarm(self._app, stored.name), text, agent=stored.agent, owner=stored.owner)
 
     def _judged(self, stored: StoredSchedule, now: Microseconds) -> SettleOccurrences | None:
         if stored.agent not in self._agents:

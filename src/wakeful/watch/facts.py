@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from pydantic_core import from_json
 
 from wakeful.clock import SECOND, Microseconds
+from wakeful.errors import ConfigError, words_of
 from wakeful.stores.base import Row
 from wakeful.triggers import schedule as schedules
 from wakeful.watch.absence import (
@@ -30,9 +31,13 @@ from wakeful.watch.expectations import CHECKIN, Expectation, read_definition
 # How many of the last arrivals, runs and processes are looked at.
 LAST_ARRIVALS = 32
 LAST_RUNS = 50
+# How far back one is looked for that has had its time, where all of the last ones still have some.
+FURTHEST_BACK = 50_000
 LAST_PROCESSES = 50
 # A busy machine renews a lease late; nobody need be called for that.
 LATE_RENEWAL: Microseconds = 5 * SECOND
+# What comes of a definition that this process cannot make anything of.
+UNREADABLE = (ConfigError, ValueError, KeyError, TypeError)
 
 
 class Database(Protocol):
@@ -91,14 +96,15 @@ class Facts:
     async def crew(self, app: str) -> Crew:
         rows = await self._database.fetch("processes_of_app", self._database.read_clock(), app, LAST_PROCESSES)
         workers: dict[str, int] = {}
-        alive, states = 0, []
+        alive = 0
         for _, agents, state, left in rows:
             living = state == "alive" and left > -LATE_RENEWAL
             alive += living
-            states.append(state)
             for agent in from_json(agents or "[]"):
                 workers[agent] = workers.get(agent, 0) + living
-        return Crew(workers, alive, died=bool(states) and not alive and states[0] != "stopped")
+        # A lease ends soon after its process: the one that ended last tells whether they are gone in good order.
+        last = max(rows, key=lambda row: row[3], default=None)
+        return Crew(workers, alive, died=last is not None and not alive and last[2] != "stopped")
 
     async def expected(self, app: str, now: Microseconds, crew: Crew, *, whole: bool = False) -> list[Expected]:
         """How expectations stand: all that are declared, and of schedules those that are not simply fine; with `whole` all."""
@@ -113,20 +119,29 @@ class Facts:
 
     async def _declared(self, app: str, row: Row, now: Microseconds, around: _Around) -> Expected:
         name, definition, agent, owner, since, noted_at = row
-        expectation = read_definition(name, from_json(definition), agent, owner)
-        verdict = await self._judge(app, expectation, since, now, around)
+        try:
+            expectation = read_definition(name, from_json(definition), agent, owner)
+            verdict = await self._judge(app, expectation, since, noted_at, now, around)
+        except UNREADABLE as error:
+            return Expected(app, name, "expectation", definition, _unreadable(error), agent, owner, noted_at, noted_at)
         met_at = max(filter(None, (verdict.met_at, noted_at)), default=None)
         return Expected(
             app, name, expectation.kind, expectation.describe(), verdict, agent, owner, met_at, noted_at=noted_at
         )
 
     async def _judge(
-        self, app: str, expectation: Expectation, since: Microseconds, now: Microseconds, around: _Around
+        self,
+        app: str,
+        expectation: Expectation,
+        since: Microseconds,
+        noted_at: Microseconds | None,
+        now: Microseconds,
+        around: _Around,
     ) -> Verdict:
         why: Verdict | None = None
         runs: list[Admitted] = []
         if expectation.agent is not None:
-            runs = await self._runs(app, expectation.agent, around, output=expectation.output_within is not None)
+            runs = await self._runs(app, expectation.agent, around, expectation.output_within, now)
             arrivals = sorted(
                 one.run.finished_at
                 for one in runs
@@ -135,10 +150,12 @@ class Facts:
             within = expectation.output_within or 0
             judged = (judge_admitted(one, within, now, output=bool(within)) for one in runs)
             why = next((one for one in judged if one is not None and one.state in {"absent", "met"}), None)
-            more = len(runs) == LAST_RUNS and bool(arrivals)
+            more = len(runs) >= LAST_RUNS and bool(arrivals)
         else:
             arrivals = await self._arrivals(app, expectation)
             more = len(arrivals) == LAST_ARRIVALS
+        if noted_at is not None and since <= noted_at < (arrivals[0] if arrivals else now) and not more:
+            arrivals.insert(0, noted_at)  # its event, or its run, may have been removed since
         if expectation.by is not None:
             return judge_by(arrivals, expectation.deadlines, since, now, expectation.what, why, more=more)
         verdict: Verdict | None = None
@@ -160,24 +177,38 @@ class Facts:
             rows = await self._database.fetch("arrivals_of_type", app, expectation.event, LAST_ARRIVALS)
         return sorted(row[0] for row in rows)
 
-    async def _runs(self, app: str, agent: str, around: _Around, *, output: bool) -> list[Admitted]:
-        """What became of the last events of an agent, newest first."""
+    async def _runs(
+        self, app: str, agent: str, around: _Around, within: Microseconds | None, now: Microseconds
+    ) -> list[Admitted]:
+        """What became of the last events of an agent, newest first. Of an agent with so much to do that all of these still have
+        time, also of some before them: each new run would otherwise be a reason to wait.
+        """
         found: list[Admitted] = []
-        asked = not output
-        for at, state, reason, seq, *columns in await self._database.fetch(
-            "admissions_of_agent", app, agent, LAST_RUNS
-        ):
-            run = _run(columns, around) if seq is not None else None
-            if run is not None and run.state == "done" and not asked:
-                # The newest that is done decides: of the others nobody needs to know what they returned.
-                asked = True
-                run = replace(run, has_output=await self._has_output(seq))
-            found.append(Admitted(at, state, reason, run))
-        return found
+        asked = within is None
+        skip = 0
+        while True:
+            rows = await self._database.fetch("admissions_of_agent", app, agent, LAST_RUNS, skip)
+            for at, state, reason, seq, *columns in rows:
+                run = _run(columns, around) if seq is not None else None
+                if run is not None and run.state == "done" and not asked:
+                    # The newest that is done decides: of the others nobody needs to know what they returned.
+                    asked = True
+                    run = replace(run, has_output=await self._has_output(seq))
+                found.append(Admitted(at, state, reason, run))
+            skip = skip * 4 or LAST_RUNS
+            if within is None or len(rows) < LAST_RUNS or skip > FURTHEST_BACK:
+                return found
+            if judge_output(found[-LAST_RUNS:], within, now).state != "pending":
+                return found
 
     async def _has_output(self, seq: int) -> bool:
         rows = await self._database.fetch("output_of_run", seq)
         return bool(rows) and (rows[0][0] not in {None, "null"} or bool(rows[0][1]))
+
+
+def _unreadable(error: Exception) -> Verdict:
+    """Another version wrote it, or its zone is not on this machine: it keeps the alarm that it has, and the others are looked at."""
+    return Verdict("pending", f"it cannot be judged here: {words_of(error) or type(error).__name__}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +244,10 @@ def _run(columns: Sequence[Any], around: _Around) -> RunFacts:
 
 def _schedule(app: str, row: Row, now: Microseconds, around: _Around) -> Expected:
     name, agent, owner, state, definition, next_at, due_at, queued_from, last_at, changed_by = row[:10]
-    schedule = schedules.as_stored(definition)
+    try:
+        schedule = schedules.read_definition(from_json(definition))
+    except UNREADABLE as error:
+        return Expected(app, name, "schedule", definition, _unreadable(error), agent, owner)
     facts = ScheduleFacts(
         name,
         agent,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from wakeful.clock import Microseconds, seconds, to_text
 from wakeful.execution.run import Run
-from wakeful.intake.cloudevents import new_event
+from wakeful.intake.cloudevents import TEXT_LIMIT, new_event
 from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Event, digest
 from wakeful.service import Service
@@ -116,7 +116,7 @@ class Teller(Service):
             {"channel": channel, **told_of(alarm, self._app)},
             source=f"/{self._app}/alarms/{digest(alarm.key)}",
             id=f"{alarm.incident}.{alarm.told + 1}",
-            subject=alarm.key,
+            subject=alarm.key if len(alarm.key) <= TEXT_LIMIT else digest(alarm.key),
         )
         return self._arrive(event, TELLER)
 

@@ -26,6 +26,8 @@ from wakeful.watch.ping import Ping
 EVERY: Microseconds = 60 * SECOND
 # Never sooner than that, however much is overdue at any moment.
 SHORTEST_REST = 1.0
+# Nor sooner than so many times as long as a look takes: where very much is amiss, it takes its time.
+REST_OF_A_LOOK = 20
 AFTER_A_FAILED_LOOK = 5.0
 LOOK_TAKES_AT_MOST = 30.0
 LOOKS_UNTIL_RED = 3
@@ -91,15 +93,25 @@ class Watcher(Service):
         return time.monotonic() - (self._made_at if self._good_at is None else self._good_at)
 
     @property
+    def silent_for(self) -> float:
+        """As of every service; and looks that fail are none."""
+        return max(super().silent_for, self.blind_for if self._task is not None and self._is_blind else 0.0)
+
+    @property
+    def _is_blind(self) -> bool:
+        return self.blind_for > LOOKS_UNTIL_RED * max(seconds(self._every), SHORTEST_REST)
+
+    @property
     def is_red(self) -> bool:
         """Has nobody looked for several times as long as there should be between two looks?"""
-        return self._good_at is None or self.blind_for > LOOKS_UNTIL_RED * max(seconds(self._every), SHORTEST_REST)
+        return self._good_at is None or self._is_blind
 
     async def run_once(self) -> float | None:
         """One look; rest until something could be overdue."""
         if self._first_after:
             rest, self._first_after = self._first_after, 0.0
             return rest
+        began = time.monotonic()
         try:
             async with asyncio.timeout(LOOK_TAKES_AT_MOST):
                 soonest, down = await self.look()
@@ -119,7 +131,9 @@ class Watcher(Service):
         if not self._time_passes:
             return None
         rest = seconds(self._every)
-        return rest if soonest is None else max(SHORTEST_REST, min(rest, seconds(soonest)))
+        if soonest is None:
+            return rest
+        return max(SHORTEST_REST, min(rest, max(seconds(soonest), REST_OF_A_LOOK * (self._good_at - began))))
 
     def _tell(self, kind: str, words: str = "") -> None:
         if self._ping is not None:

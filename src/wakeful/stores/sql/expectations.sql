@@ -80,15 +80,15 @@ where app = :app and type = :type and state <> 'quarantined' order by seq desc l
 select accepted_at from wakeful_event
 where app = :app and source = :source and state <> 'quarantined' order by seq desc limit :most
 
--- admissions_of_agent(app, agent, most) --
--- The last events that an agent was to have, newest first, and what became of them.
+-- admissions_of_agent(app, agent, most, skip) --
+-- The last events that an agent was to have, newest first, and what became of them; with `skip` those before so many.
 select event.accepted_at, admission.state, admission.reason, run.seq, run.id, run.agent, run.state, run.created_at,
   run.started_at, run.finished_at, run.due_at, run.reason, run.parked_for
 from wakeful_admission admission
 join wakeful_event event on event.seq = admission.event_seq
 left join wakeful_run run on run.id = admission.run_id
 where admission.agent = :agent and event.app = :app and admission.state <> 'skipped'
-order by admission.event_seq desc limit :most
+order by admission.event_seq desc limit :most offset :skip
 
 -- output_of_run(run_seq) --
 -- What it returned, and whether it sent anything.
@@ -98,5 +98,11 @@ select output, exists (select 1 from wakeful_delivery where run_seq = :run_seq) 
 select agent, operator from wakeful_pause where app = :app and paused = 1
 
 -- processes_of_app(now, app, most) --
--- The last ones that worked for an app, newest first, and what is left of their leases.
-select id, agents, state, lease_until - {now} from wakeful_process where app = :app order by started_at desc limit :most
+-- Those that live, however long ago they began, and the last ones that worked for an app; and what is left of their leases.
+-- No index has `app || '/'`: those that live are few, and those of an app may be many.
+select id, agents, state, lease_until - {now} from wakeful_process where state = 'alive' and app || '/' = cast(:app as text) || '/'
+union all
+select id, agents, state, lease_until - {now} from (
+  select id, agents, state, lease_until from wakeful_process where app = :app order by started_at desc limit :most
+) as latest
+where state <> 'alive'

@@ -16,7 +16,7 @@ where app = :app and type = :type and state <> 'quarantined' order by written_in
 select accepted_at from wakeful_event
 where source = :source and app || '' = :app and state <> 'quarantined' order by seq + 0 desc limit :most
 
--- admissions_of_agent(app, agent, most) --
+-- admissions_of_agent(app, agent, most, skip) --
 -- differs: as checkins. `= any(array[…])` makes it look up each row by its key, and no index has `app || '/'`.
 select event.accepted_at, admission.state, admission.reason, run.seq, run.id, run.agent, run.state, run.created_at,
   run.started_at, run.finished_at, run.due_at, run.reason, run.parked_for
@@ -24,7 +24,7 @@ from wakeful_admission admission
 join wakeful_event event on event.seq = any(array[admission.event_seq])
 left join wakeful_run run on run.id = any(array[admission.run_id])
 where admission.agent = :agent and event.app || '/' = cast(:app as text) || '/' and admission.state <> 'skipped'
-order by admission.event_seq + 0 desc limit :most
+order by admission.event_seq + 0 desc limit :most offset :skip
 
 -- schedules_to_judge(now, app, whole) --
 -- differs: `= any(array[…])`, as admissions_of_agent. Of instants with one time, which there are only of one that was fired by

@@ -6,7 +6,18 @@ from collections.abc import Sequence
 
 from wakeful.model import FINAL_RUN_STATES, Receipt
 from wakeful.stores.base import Row, Transaction
-from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, Settled, SettleOccurrences, Span, StoredSchedule
+from wakeful.stores.heartbeat import heartbeat_alarm
+from wakeful.stores.timing import (
+    ChangeSchedule,
+    Fired,
+    FireSchedule,
+    Settled,
+    SettleOccurrences,
+    Span,
+    StoredSchedule,
+    missed_alarm,
+    unfired_alarm,
+)
 from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
@@ -215,8 +226,20 @@ def _change(now: int | None, request: ChangeSchedule) -> Transaction[StoredSched
             ],
         )
         yield from insert_occurrences(now, {seq: before}, {seq: request.settled})
+        if over := _over(request):
+            yield from resolve_alarms(now, over)
     yield "insert_schedule_change", [(now, seq, request.verb, request.operator, request.note, request.definition)]
     return schedule_of((yield "find_schedule", [(now, request.app, request.name)])[0])
+
+
+def _over(request: ChangeSchedule) -> list[str]:
+    """Alarms that nothing would end any more. What was missed is so no longer once somebody decided that it is not to be."""
+    place = (request.app, request.name)
+    if request.state == "removed":
+        return [missed_alarm(*place), unfired_alarm(*place), heartbeat_alarm(*place)]
+    if request.state == "paused":
+        return [missed_alarm(*place)]
+    return [unfired_alarm(*place)] if request.verb == "edit" else []
 
 
 def _columns(span: Span | None) -> tuple[int | None, int | None, int, int | None]:
