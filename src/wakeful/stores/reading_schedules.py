@@ -13,7 +13,7 @@ from wakeful.clock import Microseconds, from_datetime, seconds, to_text
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.stores.base import Row
 from wakeful.stores.timing import Span, StoredSchedule
-from wakeful.stores.verbs.schedules import schedule_of
+from wakeful.stores.verbs.schedules import last_state_of, schedule_of
 from wakeful.triggers.cadence import Cadence, Firing, cadence_of
 from wakeful.triggers.schedule import TIMING_FIELDS, TYPE, Rule, Schedule, read_definition
 from wakeful.triggers.zones import local, zone_named
@@ -158,7 +158,7 @@ class ScheduleReader:
     async def _summary(self, row: Row) -> Shown:
         stored = schedule_of(row)
         ledger = await self._database.fetch("ledger_of_schedule", stored.seq, AFTER_ALL, LOOKED_AT)
-        return schedule_summary(stored, row[22], ledger)
+        return schedule_summary(stored, last_state_of(row), ledger)
 
 
 # what is shown

@@ -220,6 +220,12 @@ def _columns(span: Span | None) -> tuple[int | None, int | None, int, int | None
     return (None, None, 0, None) if span is None else (span.first, span.last, span.count, span.before)
 
 
+def last_state_of(row: Row) -> str | None:
+    """Of a row of `{schedule}`, how its last run stands."""
+    state: str | None = row[24]
+    return state
+
+
 def schedule_of(row: Row) -> StoredSchedule:
     """A row of `{schedule}`."""
     (
