@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -50,6 +51,15 @@ def test_the_listing(wakeful, desk):
     assert [found["name"] for found in shown["schedules"]] == ["digest"]
     assert shown["next"] is None
     assert wakeful("schedules", "--agent", "triage").out == "no schedules like that\n"
+
+
+def test_the_listing_fits_a_terminal(wakeful, desk, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    header, row = wakeful("schedules").out.splitlines()
+    assert header.split() == ["schedule", "rule", "state", "last", "next"]
+    assert 'cron("0 8 * * 1-5", tz="Europe/London")' in row
+    assert re.search(r" in \d+ [hd]$", row)
+    assert 'cron("0 8 * * 1-5", tz="Europe' in wakeful("check", "app.py").out.split("next\n")[1]
 
 
 def test_adding_and_what_comes_next(wakeful, desk):
