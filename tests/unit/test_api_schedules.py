@@ -88,7 +88,7 @@ def test_adding(api: Api):
         ({"name": "x", "agent": "review", "every": "1h", "max_count": "7"}, 400, "max_count"),
         ({"name": "x", "agent": "reviev", "every": "1h"}, 404, None),
         ({"name": "x", "agent": "review", "every": "1h", "data": "seven"}, 422, "data"),
-        ({"name": "x", "agent": "review", "at": "1969-01-01", "data": 1}, 409, None),
+        ({"name": "x", "agent": "review", "at": "1970-01-01", "data": 1}, 409, None),
     ],
 )
 def test_what_cannot_be_added(api: Api, body: dict[str, Any], status: int, field: str | None):
