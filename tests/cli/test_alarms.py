@@ -38,18 +38,22 @@ def test_they_are_listed_and_shown(wakeful, key):
     shown = wakeful("alarms").out
     assert key in shown
     assert "owner platform" in shown
-    one = wakeful("alarms", "show", key).json
+    one = wakeful("alarms", "show", key, "--json").json
     assert (one["state"], one["incident"], one["told"], one["changes"]) == ("open", 1, 1, [])
 
 
 def test_one_is_acknowledged(wakeful, key):
     assert "is acknowledged" in wakeful("alarms", "ack", key, "--note", "on it", "--as", "ada").out
-    one = wakeful("alarms", "show", key).json
+    one = wakeful("alarms", "show", key, "--json").json
     assert (one["state"], one["acknowledged_by"], one["note"], one["tell_at"]) == ("acknowledged", "ada", "on it", None)
     assert [(change["verb"], change["by"], change["note"]) for change in one["changes"]] == [
         ("acknowledge", "ada", "on it")
     ]
     assert "acknowledged by ada: on it" in wakeful("alarms").out
+    shown = wakeful("alarms", "show", key).out.splitlines()
+    assert shown[0].startswith(f"acknowledged  {key}")
+    assert "  told 1 time, last now" in shown
+    assert shown[-1].split("  ")[1:] == ["acknowledge", "ada", "on it"]
     again = wakeful("alarms", "ack", key, code=1)
     assert "is acknowledged already, by ada" in again.err
     assert wakeful("alarms", "--state", "open", "--json").json == {"alarms": []}
@@ -57,7 +61,7 @@ def test_one_is_acknowledged(wakeful, key):
 
 def test_one_is_muted(wakeful, key):
     assert "is muted until" in wakeful("alarms", "mute", key, "--for", "2h").out
-    one = wakeful("alarms", "show", key).json
+    one = wakeful("alarms", "show", key, "--json").json
     assert one["muted_until"] == one["tell_at"]
     assert "muted until" in wakeful("alarms").out
 
@@ -73,7 +77,7 @@ def test_a_loud_one_cannot_be_muted(wakeful, key):
     refused = wakeful("alarms", "mute", "paused/shop/pay", "--for", "2h", code=1)
     assert "cannot be muted" in refused.err
     wakeful("resume", "pay")
-    assert wakeful("alarms", "show", "paused/shop/pay").json["state"] == "resolved"
+    assert wakeful("alarms", "show", "paused/shop/pay", "--json").json["state"] == "resolved"
 
 
 @pytest.mark.parametrize(

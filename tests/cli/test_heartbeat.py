@@ -50,6 +50,13 @@ def test_checks_are_listed_before_they_ever_ran(wakeful, desk):
     assert " never " in lines[2]
 
 
+def test_what_they_say_is_seen_in_a_narrow_terminal(wakeful, desk, monkeypatch):
+    wakeful("heartbeat", "run", "disk-space")
+    wakeful("once", "app.py")
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "about Disk space" in wakeful("heartbeat").out
+
+
 def test_a_check_is_run_now(wakeful, desk):
     said = wakeful("heartbeat", "run", "app.py", "mail", "--as", "ada")
     assert said.out.startswith("check heartbeat/mail → run ")
@@ -68,7 +75,9 @@ def test_a_check_is_run_now(wakeful, desk):
 
 def test_a_check_that_there_is_not(wakeful, desk):
     said = wakeful("heartbeat", "run", "mial", code=1).err
-    assert said.startswith('wakeful: app desk has no check "mial". Known: heartbeat/disk-space, heartbeat/mail.')
+    assert said.startswith('wakeful: app desk has no check "mial". Did you mean "mail"?')
+    said = wakeful("heartbeat", "run", "backups", code=1).err
+    assert said.startswith('wakeful: app desk has no check "backups". Known: heartbeat/disk-space, heartbeat/mail.')
 
 
 def test_no_checks_at_all(wakeful, folder):
@@ -120,5 +129,5 @@ def test_a_worker_picks_up_an_edit(wakeful, folder, start):
     file.write_text("## Mail\nevery: 3h\n")
     worker.wait_for(r'"removed":\s*\["heartbeat/disk-space"\]')
     (mail,) = wakeful("heartbeat", "--json").json["checks"]
-    assert "3 h" in mail["every"]
+    assert mail["every"] == 'every("3h", tz="UTC")'
     assert wakeful("alarms", "--state", "open", "--json").json["alarms"] == []

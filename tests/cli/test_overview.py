@@ -7,21 +7,24 @@ import pytest
 
 import wakeful as package
 from support.command_line import WAKEFUL, environment
-from wakeful.cli import COMMANDS, main
+from wakeful.cli import COMMANDS, HEADINGS, main
 
 
 def test_help_lists_every_command_with_one_line(wakeful):
     shown = wakeful("--help").out
     for name, (_, summary) in COMMANDS.items():
-        assert f"  {name:<10} {summary}\n" in shown
+        assert f"  {name:<12} {summary}\n" in shown
     assert max(len(line) for line in shown.splitlines()) <= 80
+    assert set(HEADINGS) <= set(COMMANDS)
     assert wakeful().out == wakeful("help").out == shown
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(wakeful, name):
+def test_every_command_has_help(wakeful, name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     shown = wakeful(name, "--help").out
     assert shown.startswith(f"usage: wakeful {name}")
+    assert max(len(line) for line in shown.splitlines()) <= 80
     assert wakeful("help", name).out == shown
 
 
@@ -60,6 +63,7 @@ def test_version(wakeful):
         (["runs", "extra"], 'wakeful: runs: "extra" is one argument too many; see wakeful runs --help\n'),
         (["serve", "app.py", "--grace", "soon"], "wakeful: serve: --grace: 'soon' is not a duration"),
         (["trace"], "wakeful: RUN is missing: wakeful trace"),
+        (["remind"], "wakeful: WHEN and TEXT are missing: wakeful remind"),
         (["emit", "app.py"], "wakeful: emit takes APP and TYPE"),
         (["emit", "app.py", "a", "--data", "{"], "wakeful: --data: data is not JSON"),
         (["emit", "app.py", "a", "--data", "hello"], """Text needs quotes: --data '"hello"'"""),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+
+from wakeful.operations.scheduling import OPTIONS
 
 APP = """
 from wakeful import App, Run
@@ -52,6 +55,15 @@ def test_the_listing(wakeful, desk):
     assert wakeful("schedules", "--agent", "triage").out == "no schedules like that\n"
 
 
+def test_the_listing_fits_a_terminal(wakeful, desk, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    header, row = wakeful("schedules").out.splitlines()
+    assert header.split() == ["schedule", "rule", "state", "last", "next"]
+    assert 'cron("0 8 * * 1-5", tz="Europe/London")' in row
+    assert re.search(r" in \d+ [hd]$", row)
+    assert 'cron("0 8 * * 1-5", tz=' in wakeful("check", "app.py").out.split("next\n")[1]
+
+
 def test_adding_and_what_comes_next(wakeful, desk):
     words = ("--cron", "0 7 * * *", "--tz", "America/New_York", "--data", '{"n": 1}', "--as", "ada", "--note", "early")
     said = wakeful("schedules", "add", "morning", "triage", *words).out.splitlines()
@@ -93,6 +105,22 @@ def test_pausing_resuming_and_removing(wakeful, desk):
     assert "extra" in wakeful("schedules", "--all").out
     assert "nothing comes: it is removed" in wakeful("schedules", "next", "extra").out
     assert 'there is no schedule "extra"' in wakeful("schedules", "resume", "extra", code=1).err
+
+
+def test_whatever_a_schedule_takes_can_be_said_here(wakeful, desk):
+    options = {"starts_within": "5m", "ends_within": "2h", "grace": "20m", "jitter": "3s", "expires": "1h"}
+    words = [word for name, span in options.items() for word in (f"--{name.replace('_', '-')}", span)]
+    wakeful("schedules", "add", "morning", "triage", "--every", "12h", *words)
+    found = one(wakeful, "morning")["options"]
+    assert {name: found[name] for name in options} == {
+        "starts_within": 300.0,
+        "ends_within": 7200.0,
+        "grace": 1200.0,
+        "jitter": 3.0,
+        "expires": 3600.0,
+    }
+    shown = wakeful("schedules", "--help").out
+    assert all(f"--{option.replace('_', '-')} " in shown for option in OPTIONS)
 
 
 def test_firing_and_the_story_of_its_run(wakeful, desk):

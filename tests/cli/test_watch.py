@@ -174,6 +174,16 @@ def test_a_script_checks_in_by_a_line_at_its_end(ops, wakeful):
     assert wakeful("checkin", "nightly backup", "--id", "7", "--data", '{"bytes": 5}').out.startswith("checked again")
 
 
+def test_the_listing_fits_a_terminal(ops, wakeful, monkeypatch):
+    wakeful("once", "app.py")
+    monkeypatch.setenv("COLUMNS", "80")
+    header, *rows = wakeful("expectations").out.splitlines()
+    assert header.split("  ")[0] == "expectation"
+    assert header.split()[1:] == ["state", "last", "met", "due", "what"]
+    assert all("pending" in row and len(row) <= 80 for row in rows)
+    assert wakeful("expectations", "--of", "shop").out == "nothing is expected of app shop\n"
+
+
 def test_a_name_that_nobody_expects_is_refused(ops, wakeful):
     wakeful("once", "app.py")
     refused = wakeful("checkin", "nigthly backup", code=1)

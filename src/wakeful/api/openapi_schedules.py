@@ -27,12 +27,14 @@ WORDS = {
     "max_count": "With catch_up all: no more than so many",
     "jitter": "Fire up to so much later, always by the same",
     "expires": "What has not begun so long after its instant never does",
+    "starts_within": "Later than that, somebody hears that it has not begun",
+    "ends_within": "Longer than that, somebody hears that it is not over",
 }
 
 
 def options() -> Json:
     """What a schedule is made of; exactly one of cron, every and at says when."""
-    fields: Json = {name: {**TEXT, "description": WORDS.get(name, name)} for name in OPTIONS}
+    fields: Json = {name: {**TEXT, "description": WORDS[name]} for name in OPTIONS}
     fields["max_count"] = {
         "type": ["integer", "null"],
         "minimum": 1,

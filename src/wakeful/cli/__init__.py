@@ -15,40 +15,48 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("serve", "take events over HTTP and work on them"),
     "worker": ("serve", "work without HTTP; any number of workers may share a store"),
     "once": ("once", "work until nothing is due any more, then exit"),
-    "watch": ("watch", "look whether what is expected happened, and say where it did not"),
-    "check": ("check", "say what is declared, and what is wrong with it, without running it"),
+    "check": ("check", "say what is declared and what is wrong with it; runs nothing"),
     "run": ("run", "run an agent now"),
     "emit": ("emit", "send an event"),
-    "checkin": ("checkin", "say that something was done that is expected"),
+    "schedules": ("schedules", "list what wakes when; add, edit, pause, remove or fire it"),
     "remind": ("reminders", "have somebody reminded at a time, unless it happens by itself"),
     "reminders": ("reminders", "list reminders; move or cancel one"),
-    "events": ("listings", "list events, the newest first"),
-    "runs": ("listings", "list runs, the newest first"),
-    "trace": ("trace", "show a run: steps, arguments, results, attempts, errors, times"),
+    "heartbeat": ("heartbeat", "list the checks of heartbeats, what became of each; run one"),
+    "backfill": ("backfill", "do instants of a schedule that are over, after a count"),
     "why": ("why", "tell the whole story of an event, a run, a delivery, a schedule…"),
-    "effects": ("effects", "list what runs did outside; settle what is held for a person"),
-    "approvals": ("approvals", "list what runs ask people, and answer"),
-    "release": ("release", "let a held output out, although it did not pass its checks"),
-    "deliveries": ("deliveries", "list messages on their way to channels; replay or discard dead ones"),
-    "state": ("state", "show, set or clear what an agent keeps from run to run"),
-    "heartbeat": ("heartbeat", "list the checks of heartbeats, and what became of each; run one now"),
+    "trace": ("trace", "show a run: steps, arguments, results, attempts, errors, times"),
+    "runs": ("listings", "list runs, the newest first"),
+    "events": ("listings", "list events, the newest first"),
+    "alarms": ("alarms", "list alarms, the latest first; acknowledge, mute or resolve one"),
+    "watch": ("watch", "look whether what is expected happened, and say where it did not"),
+    "expectations": ("expectations", "list what should happen by when, and how it stands"),
+    "checkin": ("checkin", "say that something was done that is expected"),
     "circuits": ("circuits", "list dependencies that are or were down; close a circuit by hand"),
     "locks": ("locks", "list the locks that runs have now"),
+    "approvals": ("approvals", "list what runs ask people, and answer"),
+    "effects": ("effects", "list what runs did outside; settle what is held for a person"),
+    "release": ("release", "let a held output out, although it did not pass its checks"),
+    "deliveries": ("deliveries", "list messages on their way to channels; replay or discard them"),
+    "state": ("state", "show, set or clear what an agent keeps from run to run"),
+    "dead": ("redo", "list dead letters by error; show, replay or discard them"),
     "replay": ("redo", "do again what failed, or with --again what went well"),
-    "backfill": ("backfill", "do instants of a schedule that are over, after a count"),
     "fork": ("fork", "do a run again from a step on, with what was finished before it"),
     "cancel": ("cancel", "stop runs at their next step, and undo what they did"),
-    "dead": ("redo", "list dead letters by error; show, replay or discard them"),
-    "schedules": ("schedules", "list what wakes when; add, edit, pause, remove or fire it"),
     "pause": ("pauses", "claim nothing more of an agent, or of all; list what is paused"),
     "resume": ("pauses", "let what was paused go on, at a rate if need be"),
-    "archive": ("archive", "write finished runs into a file, and with --remove out of the store"),
+    "archive": ("archive", "write finished runs into a file, with --remove out of the store"),
     "keys": ("keys", "make, list and rotate the keys that payloads are encrypted with"),
-    "alarms": ("alarms", "list alarms, the latest first; acknowledge, mute or resolve one"),
-    "expectations": ("expectations", "list what should happen by when, and how it stands"),
-    "doctor": ("doctor", "look at the store, its schema, the clock, permissions and versions"),
+    "doctor": ("doctor", "look at the store, its schema, clock, permissions and versions"),
     "migrate": ("migrate", "bring a store's schema up to date"),
     "bench": ("bench", "measure speed and cost (in a checkout of Wakeful)"),
+}
+# What stands above a command in --help: a group begins with it.
+HEADINGS = {
+    "init": "to begin, and to work",
+    "run": "what wakes agents",
+    "why": "what happened, and what did not",
+    "approvals": "what people decide",
+    "archive": "the store",
 }
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -103,13 +111,16 @@ def dispatch(words: list[str]) -> int:
 
 
 def overview() -> str:
-    lines = [f"  {name:<10} {summary}" for name, (_, summary) in COMMANDS.items()]
+    lines = []
+    for name, (_, summary) in COMMANDS.items():
+        if name in HEADINGS:
+            lines += ["", f"{HEADINGS[name]}:"]
+        lines.append(f"  {name:<12} {summary}")
     return "\n".join(
         [
             "wakeful runs the agents that nobody is watching.",
             "",
             "usage: wakeful COMMAND …          wakeful COMMAND --help tells more",
-            "",
             *lines,
             "",
             "APP is file.py, file.py:name or module:name.",

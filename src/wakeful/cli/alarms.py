@@ -11,11 +11,13 @@ import argparse
 import asyncio
 from typing import Any, get_args
 
+from rich.console import Console
 from rich.text import Text
 
 from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_limit, add_store, one_of, operator_of
+from wakeful.cli.carrying import number
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.terminal import ago, is_piped, now, plain, print_json, state, terminal
+from wakeful.cli.terminal import Cell, ago, clock_time, is_piped, now, plain, print_json, print_table, state, terminal
 from wakeful.clock import SECOND, Microseconds, duration
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import AlarmState
@@ -63,8 +65,7 @@ def execute(arguments: argparse.Namespace) -> int:
         message = "alarms takes list, or show, ack, mute or resolve and a KEY, like: wakeful alarms ack dead/ops/review/3f2a91"
         raise UsageError(message)
     if verb == "show":
-        print_json(_find(arguments, rest[0]))
-        return 0
+        return _show(arguments, rest[0])
     if (verb == "mute") != (arguments.span is not None):
         message = (
             "mute takes --for and how long, like: --for 2h" if verb == "mute" else f"--for is for mute, not for {verb}"
@@ -87,16 +88,40 @@ def _list(arguments: argparse.Namespace) -> int:
         return 0
     out, present = terminal(), now()
     for alarm in answer["alarms"]:
-        head = Text.assemble(
-            state(alarm["state"]),
-            "  ",
-            (plain(alarm["key"]), "bold"),
-            f"  {alarm['count']}×, last {ago(alarm['last_at'], present)}, first {ago(alarm['opened_at'], present)}",
-        )
-        out.print(head)
-        out.print(Text(f"  {plain(alarm['text'])}"), soft_wrap=is_piped(out))
-        if (more := _said(alarm)) is not None:
-            out.print(Text(f"  {more}", style="dim"), soft_wrap=is_piped(out))
+        _print(out, alarm, present)
+    return 0
+
+
+def _print(out: Console, alarm: Shown, present: Microseconds) -> None:
+    head = Text.assemble(
+        state(alarm["state"]),
+        "  ",
+        (plain(alarm["key"]), "bold"),
+        f"  {alarm['count']}×, last {ago(alarm['last_at'], present)}, first {ago(alarm['opened_at'], present)}",
+    )
+    out.print(head)
+    out.print(Text(f"  {plain(alarm['text'])}"), soft_wrap=is_piped(out))
+    if (more := _said(alarm)) is not None:
+        out.print(Text(f"  {more}", style="dim"), soft_wrap=is_piped(out))
+
+
+def _show(arguments: argparse.Namespace, key: str) -> int:
+    alarm = _find(arguments, key)
+    if arguments.json:
+        print_json(alarm)
+        return 0
+    out, present = terminal(), now()
+    _print(out, alarm, present)
+    if alarm["told_at"] is not None:
+        again = f", again {ago(alarm['tell_at'], present)}" if alarm["tell_at"] and alarm["state"] == "open" else ""
+        print(f"  told {number(alarm['told'], 'time')}, last {ago(alarm['told_at'], present)}{again}")
+    if alarm["resolved_at"] is not None:
+        print(f"  resolved {ago(alarm['resolved_at'], present)}")
+    rows: list[list[Cell]] = [
+        [clock_time(one["at"]), one["verb"], plain(one["by"]), plain(one["note"] or "–")] for one in alarm["changes"]
+    ]
+    if rows:
+        print_table(out, ["changed", "how", "by", "note"], rows, flexible="note")
     return 0
 
 

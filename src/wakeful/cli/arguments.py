@@ -28,7 +28,9 @@ class Parser(argparse.ArgumentParser):
         command = self.prog.removeprefix("wakeful ")
         missing = message.removeprefix("the following arguments are required: ")
         if missing != message:
-            message = f"{missing} is missing: {self.format_usage().removeprefix('usage: ').strip()}"
+            *others, last = missing.split(", ")
+            what = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+            message = f"{what} missing: {self.format_usage().removeprefix('usage: ').strip()}"
             raise UsageError(message)
         raise UsageError(f"{command}: {message.removeprefix('argument ')}")
 
@@ -44,6 +46,16 @@ class Parser(argparse.ArgumentParser):
             hint = did_you_mean(first.partition("=")[0], known)
             raise UsageError(f'{command}: there is no option "{first}".{hint}')
         return arguments
+
+
+class Wrapped(argparse.RawDescriptionHelpFormatter):
+    """Wraps what stands below the options, too; where that has lines of its own, they stay."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        from textwrap import fill
+
+        lines = text.splitlines()
+        return "\n".join(fill(line, width, initial_indent=indent, subsequent_indent=indent) for line in lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +74,7 @@ class Command:
             description=f"{summary[:1].upper()}{summary[1:]}.",
             epilog=self.more or None,
             allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=Wrapped,
         )
         self.declare(parser)
         return self.execute(parser.read(words))

@@ -54,7 +54,10 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 backfill_command = Command(
-    declare, execute, "Instants that are done already are passed over: the same command goes on where it stopped."
+    declare,
+    execute,
+    "Instants that are done already are passed over: the same command goes on where it stopped.",
+    usage="[options] [APP] AGENT --from TIME",
 )
 
 

@@ -225,14 +225,15 @@ def show(found: dict[str, Any]) -> None:
 
 def show_schedules(out: Console, found: dict[str, Any]) -> None:
     """What wakes when, and by whose clock."""
-    from wakeful.cli.schedule_views import wall
+    from wakeful.cli.schedule_views import WIDE, wall
 
+    wide = out.width >= WIDE
     rows: list[list[Cell]] = [
         [
             plain(one["name"]),
             plain(one["agent"]),
             plain(one["rule"]),
-            "never" if one["next"] is None else f"{wall(one['next'])} ({one['next']['at']})",
+            "never" if one["next"] is None else wall(one["next"]) + (f" ({one['next']['at']})" if wide else ""),
         ]
         for one in found["schedules"]
     ]

@@ -11,6 +11,8 @@ from wakeful.cli.opening import chosen_store, read
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, state, terminal
 from wakeful.watch.absence import WORDS
 
+WIDE = 140
+
 
 def declare(parser: Parser) -> None:
     parser.add_argument("--of", metavar="NAME", help="only those of this app")
@@ -24,25 +26,32 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"expectations": found})
         return 0
+    if not found and arguments.of is not None:
+        print(f"nothing is expected of app {plain(arguments.of)}")
+        return 0
     if not found:
         print("nothing is expected here. Every schedule is; more is declared by app.expect(…).")
         return 0
     out, present = terminal(), now()
-    rows: list[list[Cell]] = [
-        [
-            plain(one["name"]),
-            plain(one["app"]),
-            plain(one["what"]),
-            ago(one["met_at"], present),
-            ago(one["due_at"], present),
-            state(one["state"]) if one["absence"] is None else Text(WORDS[one["absence"]], style="red"),
-            Text(plain(one["reason"]), style="dim"),
-        ]
-        for one in found
-    ]
-    columns = ["expectation", "app", "what", "last met", "due", "state", "reason"]
-    print_table(out, columns, rows, flexible="reason")
+    columns = ["expectation", "state", "last met", "due", "what", "reason"]
+    if len({one["app"] for one in found}) > 1:
+        columns.insert(0, "app")
+    if out.width < WIDE:
+        columns.remove("reason")
+    rows = []
+    for one in found:
+        cells: dict[str, Cell] = {
+            "app": plain(one["app"]),
+            "expectation": plain(one["name"]),
+            "state": state(one["state"]) if one["absence"] is None else Text(WORDS[one["absence"]], style="red"),
+            "last met": ago(one["met_at"], present),
+            "due": ago(one["due_at"], present),
+            "what": plain(one["what"]),
+            "reason": Text(plain(one["reason"]), style="dim"),
+        }
+        rows.append([cells[column] for column in columns])
+    print_table(out, columns, rows, flexible=columns[-1])
     return 0
 
 
-expectations_command = Command(declare, execute)
+expectations_command = Command(declare, execute, "wakeful why NAME tells the story of one of them.")

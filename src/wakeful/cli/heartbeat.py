@@ -19,6 +19,8 @@ NONE = (
     "worker has read it"
 )
 
+NARROW = 100
+
 
 def declare(parser: Parser) -> None:
     parser.add_argument(
@@ -59,24 +61,31 @@ def _list(arguments: argparse.Namespace) -> int:
     elif not checks:
         print(NONE)
     else:
-        present = now()
-        several = len({one["app"] for one in checks}) > 1
-        header = [*(["app"] if several else []), "check", "last", "result", "failures", "next", "every", "says"]
-        rows: list[list[Cell]] = [
-            [
-                *([plain(one["app"])] if several else []),
-                plain(one["name"]),
-                ago(one["last_at"], present) if one["last_at"] else "never",
-                state(one["result"]) if one["result"] else "–",
-                str(one["failures"]) if one["failures"] else "–",
-                ago(one["next_at"], present) if one["state"] == "live" else plain(one["state"]),
-                plain(one["every"]),
-                plain(_says(one)),
-            ]
-            for one in checks
-        ]
-        print_table(terminal(), header, rows, flexible="says")
+        _show(checks)
     return 0
+
+
+def _show(checks: list[dict[str, Any]]) -> None:
+    out, present = terminal(), now()
+    columns = ["check", "last", "result", "failures", "next", "every", "says"]
+    if len({one["app"] for one in checks}) > 1:
+        columns.insert(0, "app")
+    if out.width < NARROW:
+        columns.remove("every")
+    rows = []
+    for one in checks:
+        cells: dict[str, Cell] = {
+            "app": plain(one["app"]),
+            "check": plain(one["name"]),
+            "last": ago(one["last_at"], present) if one["last_at"] else "never",
+            "result": state(one["result"]) if one["result"] else "–",
+            "failures": str(one["failures"]) if one["failures"] else "–",
+            "next": ago(one["next_at"], present) if one["state"] == "live" else plain(one["state"]),
+            "every": plain(one["every"]),
+            "says": plain(_says(one)),
+        }
+        rows.append([cells[column] for column in columns])
+    print_table(out, columns, rows, flexible="says")
 
 
 def _says(check: dict[str, Any]) -> str:

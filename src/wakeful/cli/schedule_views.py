@@ -76,7 +76,7 @@ def print_schedules(schedules: list[Shown]) -> None:
             "rule": plain(one["rule"]),
             "state": state(one["state"]),
             "last": last(one, present),
-            "next": coming(one, present),
+            "next": coming(one, present, whole=out.width >= NARROW),
             "late": lateness(one["cadence"]),
             "really": really(one["cadence"]),
             "not fired": lost(one["counts"]),
@@ -93,15 +93,19 @@ def last(one: Shown, present: Microseconds) -> str:
     return f"{ago(fired['at'], present)}, {fired['state'] or 'run removed'}"
 
 
-def coming(one: Shown, present: Microseconds) -> str:
+def coming(one: Shown, present: Microseconds, *, whole: bool) -> str:
+    """What the clock shows then, and in how long; where there is no room, only the latter."""
     if one["next"] is None or one["state"] != "live":
         return "–"
     due = moment(one["due_at"]) or present
     if due <= present:
         return f"due {ago(one['due_at'], present)}"
+    soon = ago(one["next"]["at"], present)
+    if not whole:
+        return soon
     at = datetime.fromisoformat(one["next"]["local"])
     exact = "%H:%M:%S" if at.second else "%H:%M"
-    return f"{at.strftime(f'%a %d %b {exact}')}, {ago(one['next']['at'], present)}"
+    return f"{at.strftime(f'%a %d %b {exact}')}, {soon}"
 
 
 def lateness(cadence: Shown) -> str:

@@ -94,6 +94,8 @@ def declare(parser: Parser) -> None:
     )
     when.add_argument("--jitter", metavar="TIME", help="fire up to so much later, always by the same")
     when.add_argument("--expires", metavar="TIME", help="what has not begun so long after its instant never does")
+    when.add_argument("--starts-within", metavar="TIME", help="later than that, somebody hears that it has not begun")
+    when.add_argument("--ends-within", metavar="TIME", help="longer than that, somebody hears that it is not over")
     parser.add_argument("--agent", metavar="NAME", help="with list: only those of this agent; with edit: for this one")
     known = get_args(ScheduleState)
     parser.add_argument(

@@ -72,5 +72,7 @@ def find_check(checks: list[Shown], name: str, *, app: str) -> str:
         message = f'"{name}" is a check of several heartbeats: write {" or ".join(ending)}'
         raise NotFound(message)
     known = did_you_mean(name, own) if own else " A worker (`wakeful serve APP`) reads them out of the file"
+    if "Did" not in known and "Did" in (guess := did_you_mean(name, [one.partition("/")[2] for one in own])):
+        known = guess
     message = f'app {app} has no check "{name}".{known}'
     raise NotFound(message)

@@ -33,8 +33,9 @@ def zone_named(name: str | ZoneInfo | None, *, where: str) -> ZoneInfo:
         return _zone(wanted)
     except (KeyError, ValueError, OSError, TypeError):
         origin = " (from WAKEFUL_TIME_ZONE)" if name is None else ""
-        known = did_you_mean(str(wanted), available_timezones())
-        message = f'{where}: there is no zone {wanted!r}{origin}.{known} Zones are named like "Europe/London"'
+        hint = did_you_mean(str(wanted), available_timezones())
+        guess = hint if "Did" in hint else ""
+        message = f'{where}: there is no zone {wanted!r}{origin}.{guess} Zones are named like "Europe/London"'
         raise ConfigError(message) from None
 
 
