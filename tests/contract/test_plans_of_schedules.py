@@ -22,8 +22,8 @@ ASKED: dict[str, tuple[object, ...]] = {
     "changes_of_schedule": (11, 50),
 }
 FILL = [
-    """insert into wakeful_schedule (app, name, agent, origin, state, revision, definition, created_at, changed_at, changed_by)
-    select 'app', 'schedule-' || n, 'agent', 'code', 'live', 1, '{}', n, n, 'code' from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_schedule (app, name, agent, origin, state, revision, definition, done_until, created_at, changed_at, changed_by)
+    select 'app', 'schedule-' || n, 'agent', 'code', 'live', 1, '{}', n, n, n, 'code' from generate_series($1::bigint, $2::bigint) n""",
     """insert into wakeful_occurrence (schedule_seq, state, from_at, to_at, count, revision, run, settled_at)
     select n, 'fired', n, n, 1, 1, 'run-' || n, n from generate_series($1::bigint, $2::bigint) n""",
     """insert into wakeful_schedule_change (schedule_seq, revision, verb, operator, changed_at)
