@@ -11,6 +11,7 @@ import pytest
 from support.apps import NewApp, pass_time, working
 from wakeful import App, ConfigError, Run, on
 from wakeful.clock import VirtualClock, from_datetime, to_text
+from wakeful.operations.scheduling import edited
 from wakeful.runtime import Runtime
 from wakeful.stores.base import ChangePause
 from wakeful.stores.timing import ChangeSchedule
@@ -220,8 +221,8 @@ async def test_an_edit_loses_no_instant_and_doubles_none(app: App):
         await pass_time(runtime, "10m")
         assert isinstance(runtime.clock, VirtualClock)
         runtime.clock.move("10m")  # due, and nobody has looked
-        edited = await runtime.schedules.edit("mine", cron("*/5 * * * *"), operator="ada", note="more often")
-        assert (edited.revision, short(edited.next_at or 0)) == (2, "00:25")
+        changed = await runtime.schedules.edit("mine", cron("*/5 * * * *"), operator="ada", note="more often")
+        assert (changed.revision, short(changed.next_at or 0)) == (2, "00:25")
         await runtime.drain()
         await pass_time(runtime, "5m")
         assert [row[:2] for row in await ledger(runtime, "mine")] == [
@@ -404,6 +405,27 @@ async def test_a_name_that_belongs_to_something_that_is_over_stays_its_own(app: 
         for name, words in (("note", "a schedule of code"), ("tea", "the id of a reminder"), ("rice", "the id of")):
             with pytest.raises(ConfigError, match=words):
                 await runtime.schedules.add(name, every("1h"), "note", operator="ada")
+
+
+async def test_of_two_who_change_different_parts_neither_undoes_the_other(app: App):
+    noting(app)
+    async with working(app) as runtime:
+        await runtime.schedules.add("mine", every("10m"), "note", operator="ada")
+        await asyncio.gather(
+            runtime.schedules.edit("mine", lambda now: edited(now, {"grace": "5m"}), operator="ada"),
+            runtime.schedules.edit("mine", lambda now: edited(now, {"every": "20m"}), operator="bob"),
+            Schedules("app", runtime.store).edit("mine", lambda now: edited(now, {"jitter": "1m"}), operator="eve"),
+        )
+        one = await runtime.reader.schedule("mine")
+        assert one is not None
+        assert (one["rule"], one["options"]["grace"], one["options"]["jitter"]) == ('every("20m", tz="UTC")', 300, 60)
+
+
+async def test_agents_of_our_own_are_woken_by_no_schedule(app: App):
+    noting(app)
+    async with working(app) as runtime:
+        with pytest.raises(ConfigError, match="Wakeful's own"):
+            await runtime.schedules.add("mine", every("10m"), "wakeful.remind", operator="ada")
 
 
 class TestDefinitionsThatCannotBeRead:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +42,7 @@ from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.cron import cron
 from wakeful.triggers.on import on
 from wakeful.triggers.reminders import Reminder, read_when, refuse_condition
-from wakeful.triggers.schedule import Schedule
+from wakeful.triggers.schedule import Schedule, as_stored
 from wakeful.triggers.zones import zone_named
 
 RUN = {
@@ -513,8 +514,11 @@ class FakeSchedules:
     async def add(self, name: str, schedule: Schedule, agent: str, /, **given: Any) -> StoredSchedule:
         return await self._changed("add", name, schedule=schedule, agent=agent, **given)
 
-    async def edit(self, name: str, schedule: Schedule | None, /, **given: Any) -> StoredSchedule:
-        return await self._changed("edit", name, schedule=schedule, **given)
+    async def edit(
+        self, name: str, schedule: Callable[[Schedule], Schedule | None] | None, /, **given: Any
+    ) -> StoredSchedule:
+        wanted = None if schedule is None else schedule(as_stored(self.stored[name].definition))
+        return await self._changed("edit", name, schedule=wanted, **given)
 
     async def pause(self, name: str, /, **given: Any) -> StoredSchedule:
         return await self._changed("pause", name, **given)

@@ -141,7 +141,7 @@ options = st.fixed_dictionaries(
         "overlap": st.sampled_from(["queue_one", "skip", "queue_all", "replace", "allow"]),
         "grace": spans.map(written),
         "jitter": spans.map(written),
-        "expires": seconds,
+        "expires": st.integers(10_000_001, 20_000_000).map(lambda second: f"{second}s"),  # longer than any jitter
     },
 ) | st.fixed_dictionaries(
     {"catch_up": st.just("all")}, optional={"max_age": seconds, "max_count": st.integers(1, 100_000)}
@@ -192,3 +192,8 @@ def test_a_span_is_written_as_it_is_read(span: int):
 def test_a_kind_of_a_newer_version_is_refused_in_words():
     with pytest.raises(ConfigError, match='of the kind "moon", which this version does not know'):
         read_definition({"rule": {"kind": "moon", "phase": "full"}})
+
+
+def test_a_jitter_that_outlasts_its_events_is_refused():
+    with pytest.raises(ConfigError, match="it would never start"):
+        every("1h", jitter="10m", expires="5m")

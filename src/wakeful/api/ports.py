@@ -193,7 +193,15 @@ class Scheduling(Protocol):
     ) -> StoredSchedule: ...
 
     async def edit(
-        self, name: str, schedule: Schedule | None, /, *, agent: str | None, data: Any, operator: str, note: str | None
+        self,
+        name: str,
+        schedule: Callable[[Schedule], Schedule | None] | None,
+        /,
+        *,
+        agent: str | None,
+        data: Any,
+        operator: str,
+        note: str | None,
     ) -> StoredSchedule: ...
 
     async def pause(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...

@@ -102,7 +102,7 @@ def schedule_routes(reader: Reader, schedules: Scheduling, agents: Agents, setti
             refuse_past(schedule, await reader.time())
             await schedules.edit(
                 stored.name,
-                schedule if changes & set(OPTIONS) else None,
+                (lambda now: edited(now, read_options(change.fields))) if changes & set(OPTIONS) else None,
                 agent=agent,
                 data=given.get("data", ...),
                 operator=change.operator,

@@ -283,7 +283,8 @@ def _change(arguments: argparse.Namespace, verb: str, rest: list[str], given: di
                     refuse_past(wanted, await reader.time())
                 if arguments.agent is not None:
                     await app_for(reader, arguments.agent, stored.app)
-                await schedules.edit(name, wanted, agent=arguments.agent, data=data, **by)
+                change = None if wanted is None else (lambda before: edited(before, given))
+                await schedules.edit(name, change, agent=arguments.agent, data=data, **by)
             elif verb == "remove":
                 await refuse_removal(reader, stored)
                 await schedules.remove(name, **by)

@@ -17,13 +17,13 @@ from wakeful.triggers.at import At, at
 from wakeful.triggers.cron import Cron, cron
 from wakeful.triggers.every import Every, every
 from wakeful.triggers.schedule import TIMING_FIELDS, Schedule, Timing, read_timing
+from wakeful.triggers.schedules import OWN
 from wakeful.triggers.zones import local, zone_named
 
 RULES = ("cron", "every", "at")
 HOURS = ("active", "days")
 # All that can be given of a schedule: None takes it away again.
 OPTIONS = (*RULES, "tz", *HOURS, *TIMING_FIELDS)
-OWN = "wakeful."  # how the names of Wakeful's own agents begin
 
 Given = Mapping[str, Any]
 

@@ -180,6 +180,11 @@ def read_timing(options: dict[str, Any], *, where: str) -> tuple[Timing, str | N
         _duration("starts_within", given, 0, where) if "starts_within" in given else None,
         _duration("ends_within", given, 0, where) if "ends_within" in given else None,
     )
+    if timing.expires is not None and timing.jitter >= timing.expires:
+        raise ConfigError(
+            f"{where}: jitter={written(timing.jitter)} may fire it when expires={written(timing.expires)} after its instant is "
+            "over: it would never start. Make jitter shorter, or expires longer"
+        )
     return timing, _name(given.get("name"), where)
 
 

@@ -35,6 +35,7 @@ from wakeful.triggers.scheduler import source_of
 from wakeful.triggers.settling import judge, put_off
 
 BY_CODE = "code"
+OWN = "wakeful."  # how the names of Wakeful's own agents begin
 # How the ids of events begin that somebody fired: no instant is written like this.
 BY_HAND = "by-hand-"
 # Somebody else changes it at the same time: not for ever.
@@ -121,6 +122,8 @@ class Schedules:
     ) -> StoredSchedule:
         """Make a schedule. ConfigError if there is one of that name, or no such agent."""
         self._refuse_unknown(agent)
+        if origin == "runtime":
+            refuse_own(agent)
 
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
             self._refuse_taken(before, name, origin)
@@ -133,7 +136,7 @@ class Schedules:
     async def edit(
         self,
         name: str,
-        schedule: Schedule | None = None,
+        schedule: Schedule | Callable[[Schedule], Schedule | None] | None = None,
         *,
         agent: str | None = None,
         data: Any = ...,
@@ -143,16 +146,19 @@ class Schedules:
         verb: ChangeVerb = "edit",
     ) -> StoredSchedule:
         """Give it another definition, other data, another agent or owner. What is due by the old one comes first. One that is
-        paused stays so.
+        paused stays so. A function makes the new definition out of the one that there is when it is changed: of two who change
+        different parts of it at once, neither undoes what the other did.
         """
         if agent is not None:
             self._refuse_unknown(agent)
+            refuse_own(agent)
 
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
             known = self._known(before, name)
+            wanted = schedule(as_stored(known.definition)) if callable(schedule) else schedule
             request = self._edited(
                 known,
-                schedule or read_definition(from_json(known.definition)),
+                wanted or read_definition(from_json(known.definition)),
                 now,
                 agent=agent or known.agent,
                 data=known.data if data is ... else _written(data),
@@ -546,6 +552,13 @@ def code_schedules(agents: Mapping[str, Declared]) -> dict[str, tuple[str, Sched
                 raise ConfigError(message)
             found[name] = (agent.name, trigger, agent.options.owner)
     return found
+
+
+def refuse_own(agent: str) -> None:
+    """ConfigError for an agent of Wakeful's own: it takes nothing that a schedule could give it."""
+    if agent.startswith(OWN):
+        message = f"agent {agent} is Wakeful's own: no schedule wakes it"
+        raise ConfigError(message)
 
 
 def refuse_name(name: Any) -> None:
