@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import signal
 import threading
@@ -12,6 +13,7 @@ import httpx2
 import pytest
 
 from support.command_line import wait_for_answer
+from support.stores import query
 from wakeful.testing.postgres_server import PostgresServer
 
 APP = """
@@ -114,6 +116,9 @@ def test_a_server_that_was_killed_is_noticed_by_another_process(ops, start, wake
     pings.wait_for("")
     assert wait_for_answer(f"{address}/readyz", 200).json()["status"] == "ready"
     server.signal(signal.SIGKILL)
+    server.process.wait()
+    # As if the 15 seconds of its lease were over.
+    asyncio.run(query(f"sqlite:///{ops}/wakeful.db", "update wakeful_process set lease_until = 1"))
     watch.wait_for("down/ops")
     assert "no process of app ops is alive" in pings.wait_for("/fail")
     assert "down/ops" in [one["key"] for one in wakeful("alarms", "--json").json["alarms"]]
@@ -130,8 +135,6 @@ def test_a_server_that_was_killed_is_noticed_by_another_process(ops, start, wake
 def test_a_database_that_is_gone_makes_it_red_and_fails_the_ping(
     ops, start, pings, postgres_server: PostgresServer, wakeful
 ):
-    import asyncio
-
     database = asyncio.run(postgres_server.create_database())
     url = postgres_server.dsn(database)
     wakeful("migrate", "--store", url)

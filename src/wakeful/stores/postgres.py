@@ -532,6 +532,7 @@ class PostgresBackend:
                         min_size=0,
                         max_size=USERS_CONNECTIONS if for_users else READING_CONNECTIONS,
                         max_inactive_connection_lifetime=60,
+                        reset=None if for_users else nothing_to_reset,
                         **self._options(),
                     )
             async with pool.acquire(timeout=None if for_users else CONNECT_TIMEOUT) as connection:
@@ -549,6 +550,10 @@ class PostgresBackend:
         if isinstance(error, self._asyncpg.exceptions.DiskFullError):
             return StoreFull(f"the disk of PostgreSQL is full: make room, it goes on by itself ({error})")
         return StoreUnavailable(f"PostgreSQL is unavailable: {str(error) or type(error).__name__}")
+
+
+async def nothing_to_reset(_: Any) -> None:
+    """What we read leaves no trace on a connection, so it is spared the round trip that would remove one."""
 
 
 class PostgresRenewer:
