@@ -33,7 +33,7 @@ from wakeful.execution.lease import LEASE, Membership
 from wakeful.execution.reaper import Reaper
 from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.watchdog import Watchdog
-from wakeful.execution.worker import Worker, limits_of
+from wakeful.execution.worker import OF_WAKEFUL, Worker, limits_of
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 FULL_AGAIN_AFTER = 60.0
 LAST_ALARMS_TAKE_AT_MOST = 2.0
-INNER = "wakeful."
+
 # Whoever has just started fires what is due first, and need not raise an alarm about it.
 FIRST_LOOK_AFTER = 5.0
 # Each of the parts looks every half a minute or more often: one that is so late does not look any more.
@@ -130,7 +130,7 @@ class Runtime:
         self.log = structlog.get_logger("wakeful").bind(app=app.name)
         agents = self.agents = app.everything
         # Whoever only watches does what Wakeful itself needs done, like telling people of alarms, and nothing of the app's own.
-        here = {name: one for name, one in app.inner.items() if name.startswith(INNER)} if watching else agents
+        here = {name: one for name, one in app.inner.items() if name.startswith(OF_WAKEFUL)} if watching else agents
         self.door = Door(
             app.name,
             # A schedule addresses its agent itself.

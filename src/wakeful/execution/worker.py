@@ -33,6 +33,7 @@ GIVING_BACK_TAKES = 1.0
 SOLO_PATIENCE = 5.0
 CANCELLED_TIMES = 3
 LEFT_TO_OTHERS_FOR = 0.1  # what they have not taken by then, they are too busy for, or gone
+OF_WAKEFUL = "wakeful."  # how the names of its own agents begin
 LET_GO_WITHIN = 5.0  # what does not end then is given back all the same, and its writes are refused
 
 
@@ -94,6 +95,7 @@ class Worker:
         self.peers: Mapping[str, int] = {}  # how many other processes have each agent
         self._versions: dict[str, str] = {}  # of the agents' code; looked up when it starts, not when it is declared
         self._hot: dict[str, None] = dict.fromkeys(agents)
+        self._aside = frozenset(name for name in agents if name.startswith(OF_WAKEFUL))
         self._hinted: set[str] = set()  # since the claim that is under way was put together: it may not have seen these
         self._running: dict[str, int] = dict.fromkeys(agents, 0)
         self._runs: dict[str, Run] = {}
@@ -359,8 +361,11 @@ class Worker:
         if self._stopping or self._alone or (self._tasks and self._solo_has_waited_long()):
             return []
         room = self._limit - len(self._tasks)
-        wants = []
-        for place, agent in enumerate(list(self._hot)):
+        # What Wakeful does itself (an alarm, a reminder) goes one at a time beside the others: it neither waits for them nor
+        # takes a share of their room.
+        wants = [(agent, 1) for agent in self._hot if agent in self._aside and not self._running[agent]]
+        hot = [agent for agent in self._hot if agent not in self._aside]
+        for place, agent in enumerate(hot):
             if room <= 0:
                 break
             options = self._agents[agent].options
@@ -370,7 +375,7 @@ class Worker:
                 if free > 0:
                     wants.append((agent, free))
                 continue
-            share = max(1, room // max(1, len(self._hot) - place))
+            share = max(1, room // max(1, len(hot) - place))
             if free > 0:
                 most = min(free, share)
                 wants.append((agent, most))
