@@ -22,7 +22,7 @@ from wakeful.execution.options import AgentOptions, location, name_of, read_dura
 from wakeful.execution.telling import declare_telling
 from wakeful.execution.versions import version_of
 from wakeful.intake.flow import FlowPlan, plan_flow
-from wakeful.model import Receipt
+from wakeful.model import OWN_AGENTS, Receipt
 from wakeful.output.channels.base import Channel, handling_of
 from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
@@ -253,6 +253,9 @@ class App:
             where = f"agent {chosen} ({location(function)})"
             if not _NAME.match(chosen):
                 message = f"{where}: an agent's name is letters, digits, _ . and -, at most 100 of them"
+                raise ConfigError(message)
+            if home is self.agents and chosen.startswith(OWN_AGENTS):
+                message = f"{where}: names that begin with {OWN_AGENTS} are those of Wakeful's own agents"
                 raise ConfigError(message)
             if chosen in self.everything:
                 there = self.everything[chosen].written_at

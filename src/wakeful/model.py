@@ -52,6 +52,8 @@ RUN_STATES = frozenset(get_args(RunState))
 SCHEDULE_STATES = frozenset(get_args(ScheduleState))
 FINAL_RUN_STATES: frozenset[RunState] = frozenset({"done", "dead", "denied", "cancelled"})
 CLAIMABLE_RUN_STATES: frozenset[RunState] = frozenset({"ready", "waiting"})
+# How the names of agents begin by which Wakeful does its own work. No other agent may be called so.
+OWN_AGENTS = "wakeful."
 
 # What an event may become. A duplicate is never a row of its own: it is counted on the event that it repeats.
 EVENT_TRANSITIONS: dict[EventState | None, frozenset[EventState]] = {

@@ -33,13 +33,13 @@ from wakeful.execution.lease import LEASE, Membership
 from wakeful.execution.reaper import Reaper
 from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.watchdog import Watchdog
-from wakeful.execution.worker import OF_WAKEFUL, Worker, limits_of
+from wakeful.execution.worker import Worker, limits_of
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
 from wakeful.intake.matching import fits
 from wakeful.intake.route import Router
-from wakeful.model import Decision, Event
+from wakeful.model import OWN_AGENTS, Decision, Event
 from wakeful.output.channels.base import Channel
 from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.outbox import Courier
@@ -130,7 +130,7 @@ class Runtime:
         self.log = structlog.get_logger("wakeful").bind(app=app.name)
         agents = self.agents = app.everything
         # Whoever only watches does what Wakeful itself needs done, like telling people of alarms, and nothing of the app's own.
-        here = {name: one for name, one in app.inner.items() if name.startswith(OF_WAKEFUL)} if watching else agents
+        here = {name: one for name, one in app.inner.items() if name.startswith(OWN_AGENTS)} if watching else agents
         self.door = Door(
             app.name,
             # A schedule addresses its agent itself.

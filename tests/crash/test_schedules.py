@@ -34,6 +34,19 @@ def noting(app: App, done: list[str]) -> App:
     return app
 
 
+def dying(runtime: Runtime) -> asyncio.Event:
+    """Set once nothing of it is stored any more."""
+    over, journal = asyncio.Event(), runtime.store.journal
+    die = journal.die
+
+    def tell() -> None:
+        die()
+        over.set()
+
+    journal.die = tell  # type: ignore[method-assign]
+    return over
+
+
 async def ledger(runtime: Runtime) -> list[tuple[str, int, int]]:
     stored = await runtime.schedules.find("note")
     assert stored is not None
@@ -55,22 +68,18 @@ async def test_whoever_comes_next_goes_on_where_it_stood(
 
     doomed = Runtime(noting(new_app(), done), probe=probe, lease=FOREVER)
     await doomed.open(migrate=True)
+    over = dying(doomed)
+    under_way: asyncio.Future[Any]
     if kind is ChangeSchedule:
-        # It dies while it enters its schedules: nobody waits for its answer.
-        starting = asyncio.ensure_future(doomed.start())
-        while not doomed.store.journal.is_dead():
-            await asyncio.sleep(0.01)
-        starting.cancel()
-        await asyncio.wait([starting])
+        under_way = asyncio.ensure_future(doomed.start())  # it dies while it enters its schedules
     else:
         await doomed.start()
         clock.move("1m")
         armed = True
-        ticking = asyncio.ensure_future(doomed.scheduler.tick())
-        while not doomed.store.journal.is_dead():
-            await asyncio.sleep(0.01)
-        ticking.cancel()
-        await asyncio.wait([ticking])
+        under_way = asyncio.ensure_future(doomed.scheduler.tick())
+    await over.wait()
+    under_way.cancel()  # nobody gets an answer any more
+    await asyncio.wait([under_way])
     dead = doomed.membership.process
     await doomed.die()
 

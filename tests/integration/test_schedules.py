@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from support.apps import NewApp, pass_time, working
+from support.stores import query
 from wakeful import App, ConfigError, Run, on
 from wakeful.clock import VirtualClock, from_datetime, to_text
 from wakeful.operations.scheduling import edited
 from wakeful.runtime import Runtime
 from wakeful.stores.base import ChangePause
+from wakeful.stores.keyring import new_key
 from wakeful.stores.timing import ChangeSchedule
 from wakeful.triggers.at import at
 from wakeful.triggers.base import Trigger
@@ -478,3 +480,34 @@ class TestDefinitionsThatCannotBeRead:
         async with working(new_app_with(new_app, runs)) as runtime:
             await pass_time(runtime, "10m")
             assert len(runs) == 1
+
+
+async def test_what_a_schedule_carries_and_why_it_was_skipped_is_encrypted(new_app: NewApp, store_url: str):
+    app = new_app(encryption=[new_key()])
+    runs = noting(app)
+    async with working(app) as runtime:
+        await runtime.schedules.add(
+            "mine", every("10m"), "note", data={"secret": "plum"}, operator="ada", note="plum too"
+        )
+        await pass_time(runtime, "10m")
+        await runtime.schedules.pause("mine", operator="plum")
+        await pass_time(runtime, "10m")
+        await runtime.schedules.resume("mine", operator="ada")
+        assert [row[0] for row in await ledger(runtime, "mine")] == ["fired", "skipped"]
+    assert [run.event.data for run in runs] == [{"secret": "plum"}]
+    for table, column in (
+        ("schedule", "data"),
+        ("schedule_change", "note"),
+        ("occurrence", "reason"),
+        ("event", "envelope"),
+    ):
+        rows = await query(store_url, f"select {column} from wakeful_{table} where {column} is not null")
+        assert rows
+        assert not [row for row in rows if "plum" in row[0]], table
+
+
+def test_names_of_wakefuls_own_agents_are_refused(app: App):
+    with pytest.raises(ConfigError, match=r"names that begin with wakeful\. are those of Wakeful's own agents"):
+
+        @app.agent(on("go"), name="wakeful.mine")
+        async def note(run: Run) -> None: ...

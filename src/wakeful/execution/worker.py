@@ -22,7 +22,7 @@ from wakeful.errors import CancelAsked, ClaimLost, StoreUnavailable
 from wakeful.execution.executor import Ended, Executor, Handler
 from wakeful.execution.run import TURNS_BEFORE_LEAVING, Run
 from wakeful.execution.versions import version_of
-from wakeful.model import Claim
+from wakeful.model import OWN_AGENTS, Claim
 from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Ready, Share
 
 AFTER_AN_ERROR = 0.25
@@ -33,7 +33,6 @@ GIVING_BACK_TAKES = 1.0
 SOLO_PATIENCE = 5.0
 CANCELLED_TIMES = 3
 LEFT_TO_OTHERS_FOR = 0.1  # what they have not taken by then, they are too busy for, or gone
-OF_WAKEFUL = "wakeful."  # how the names of its own agents begin
 LET_GO_WITHIN = 5.0  # what does not end then is given back all the same, and its writes are refused
 
 
@@ -95,7 +94,7 @@ class Worker:
         self.peers: Mapping[str, int] = {}  # how many other processes have each agent
         self._versions: dict[str, str] = {}  # of the agents' code; looked up when it starts, not when it is declared
         self._hot: dict[str, None] = dict.fromkeys(agents)
-        self._aside = frozenset(name for name in agents if name.startswith(OF_WAKEFUL))
+        self._aside = frozenset(name for name in agents if name.startswith(OWN_AGENTS))
         self._hinted: set[str] = set()  # since the claim that is under way was put together: it may not have seen these
         self._running: dict[str, int] = dict.fromkeys(agents, 0)
         self._runs: dict[str, Run] = {}

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.errors import ConfigError, NotFound, did_you_mean
+from wakeful.model import OWN_AGENTS
 from wakeful.stores.reading_schedules import is_span, zone_of
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.at import At, at
 from wakeful.triggers.cron import Cron, cron
 from wakeful.triggers.every import Every, every
 from wakeful.triggers.schedule import TIMING_FIELDS, Schedule, Timing, read_timing
-from wakeful.triggers.schedules import OWN
 from wakeful.triggers.zones import local, zone_named
 
 RULES = ("cron", "every", "at")
@@ -179,4 +179,4 @@ async def app_for(reader: Reading, agent: str, app: str | None) -> tuple[str, bo
 
 
 def _guess(agent: str, agents: set[str]) -> str:
-    return did_you_mean(agent, [one for one in agents if not one.startswith(OWN)])
+    return did_you_mean(agent, [one for one in agents if not one.startswith(OWN_AGENTS)])

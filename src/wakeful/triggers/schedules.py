@@ -17,7 +17,7 @@ from wakeful.clock import Microseconds, to_text
 from wakeful.errors import ConfigError, StoreUnavailable, did_you_mean
 from wakeful.intake.cloudevents import new_event
 from wakeful.intake.matching import fits
-from wakeful.model import Arrival, Event, Receipt
+from wakeful.model import OWN_AGENTS, Arrival, Event, Receipt
 from wakeful.stores.base import AcceptEvents
 from wakeful.stores.timing import (
     ChangeSchedule,
@@ -35,7 +35,6 @@ from wakeful.triggers.scheduler import source_of
 from wakeful.triggers.settling import judge, put_off
 
 BY_CODE = "code"
-OWN = "wakeful."  # how the names of Wakeful's own agents begin
 # How the ids of events begin that somebody fired: no instant is written like this.
 BY_HAND = "by-hand-"
 # Somebody else changes it at the same time: not for ever.
@@ -167,8 +166,6 @@ class Schedules:
                 verb=verb,
             )
             request.owner = known.owner if owner is ... else owner
-            if known.state == "paused":
-                request.state = "paused"
             return request
 
         await self._settle_first(name)
@@ -238,11 +235,10 @@ class Schedules:
         """The schedule as it is, and what would make it so; None if it is so already."""
         before, now = await self._now(name)
         if before is None or before.state in {"removed", "done"}:
-            origin: Origin = "runtime"
             made = self._made(
                 *(name, schedule, agent, before, now),
                 data=data,
-                origin=origin,
+                origin="runtime",
                 owner=owner,
                 operator=operator,
                 note=None,
@@ -254,17 +250,14 @@ class Schedules:
             before, schedule, now, agent=agent, data=_written(data), operator=operator, note=None, verb="edit"
         )
         request.owner = owner
-        if before.state == "paused":
-            request.state = "paused"
         return before, request
 
     async def plan_removal(self, name: str, *, operator: str) -> tuple[StoredSchedule | None, ChangeSchedule | None]:
         """The schedule as it is, and what would remove it; None if it is not there."""
         before, now = await self._now(name)
-        there = before is not None and before.state != "removed"
-        return before, self._removed(
-            before, now, operator=operator, note=None
-        ) if before is not None and there else None
+        if before is None or before.state == "removed":
+            return before, None
+        return before, self._removed(before, now, operator=operator, note=None)
 
     def tell_changed(self) -> None:
         """What was planned is stored."""
@@ -556,7 +549,7 @@ def code_schedules(agents: Mapping[str, Declared]) -> dict[str, tuple[str, Sched
 
 def refuse_own(agent: str) -> None:
     """ConfigError for an agent of Wakeful's own: it takes nothing that a schedule could give it."""
-    if agent.startswith(OWN):
+    if agent.startswith(OWN_AGENTS):
         message = f"agent {agent} is Wakeful's own: no schedule wakes it"
         raise ConfigError(message)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from wakeful.model import FINAL_RUN_STATES, Receipt
 from wakeful.stores.base import Row, Transaction
@@ -22,8 +23,8 @@ from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 COALESCED = "into the one after it"
-# Where a row of `{schedule}` has the state of its last run.
-RUN_STATE = 24
+# Where a row of `{schedule}` has what is queued, and the state of its last run.
+QUEUED, RUN_STATE = 12, 24
 
 
 def settle_occurrences(now: int | None, requests: Sequence[SettleOccurrences]) -> Transaction[list[Fired | None]]:
@@ -247,56 +248,9 @@ def _columns(span: Span | None) -> tuple[int | None, int | None, int, int | None
 
 
 def schedule_of(row: Row) -> StoredSchedule:
-    """A row of `{schedule}`."""
-    (
-        seq,
-        app,
-        name,
-        agent,
-        origin,
-        state,
-        revision,
-        definition,
-        data,
-        owner,
-        next_at,
-        due_at,
-        queued_from,
-        queued_to,
-        queued_count,
-        queued_before,
-        done_until,
-        waits_for,
-        last_at,
-        last_run,
-        fired_at,
-        created_at,
-        changed_at,
-        changed_by,
-        run_state,
-        *_,
-    ) = row
-    return StoredSchedule(
-        seq,
-        app,
-        name,
-        agent,
-        origin,
-        state,
-        revision,
-        definition,
-        data,
-        owner,
-        next_at,
-        due_at,
-        None if queued_from is None else Span(queued_from, queued_to, queued_count, queued_before),
-        done_until,
-        waits_for,
-        last_at,
-        last_run,
-        fired_at,
-        created_at,
-        changed_at,
-        changed_by,
-        last_run if run_state is not None and run_state not in FINAL_RUN_STATES else None,
-    )
+    """A row of `{schedule}`: the columns of a schedule in its own order, but for the four of what is queued."""
+    queued = None if row[QUEUED] is None else Span(*row[QUEUED : QUEUED + 4])
+    columns = [*row[:QUEUED], queued, *row[QUEUED + 4 : RUN_STATE]]
+    stored = StoredSchedule(*columns)
+    state = row[RUN_STATE]
+    return stored if state is None or state in FINAL_RUN_STATES else replace(stored, open_run=stored.last_run)
