@@ -8,6 +8,7 @@ that it need not be installed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
@@ -15,6 +16,7 @@ import re
 import select
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -128,6 +130,8 @@ class Shell:
         if in_background:
             self._background.append(Background(pid, command, output))
             self._wait_for(command, expected, output)
+            if words[1] in {"serve", "dev"}:
+                self._wait_until_it_answers(command, words, output)
             return
         try:
             code = self._forks.ask(wait=pid)["code"]
@@ -147,6 +151,16 @@ class Shell:
                 return
             time.sleep(0.02)
         raise AssertionError(f"`{command}` did not print what the page shows, but:\n{printed}")
+
+    def _wait_until_it_answers(self, command: str, words: list[str], output: Path) -> None:
+        """A page may show nothing of what a server prints, and what comes next may be a request to it."""
+        address = ("127.0.0.1", int(words[words.index("--port") + 1]))
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            with contextlib.suppress(ConnectionRefusedError), socket.create_connection(address):
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"`{command}` did not listen:\n{output.read_text(encoding='utf-8')}")
 
     def _expect(self, command: str, expected: list[str], printed: str) -> None:
         shown = self._shown(printed)
