@@ -59,7 +59,9 @@ APP_OPTIONS = (
     "alarm_repeat",
     "alarm_after",
     "pause_after",
+    "backlog",
 )
+BACKLOG = 10_000
 DEDUPLICATION = "90d"
 ALARM_REPEAT = "4h"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
@@ -126,6 +128,7 @@ class App:
         alarm_repeat: Duration | None = ALARM_REPEAT,
         alarm_after: int | None = 3,
         pause_after: int | None = 10,
+        backlog: int | None = BACKLOG,
         **unknown: Any,
     ) -> None:
         for option in unknown:
@@ -180,6 +183,10 @@ class App:
         streak = {"alarm_after": alarm_after, "pause_after": pause_after}
         read_options(AgentOptions, streak, where=f"App({name!r})")
         self.streak = streak  # what agents that say nothing else have
+        if backlog is not None and (not isinstance(backlog, int) or isinstance(backlog, bool) or backlog < 1):
+            message = f"App({name!r}): backlog must be a whole number from 1 up, or None for no limit, not {backlog!r}"
+            raise ConfigError(message)
+        self.backlog = backlog
         declare_alarms(self)
         self.runtime: Runtime | None = None
         declare_telling(self)

@@ -16,6 +16,7 @@ WakefulError
 │   ├── EncryptionKeyMissing   payloads are encrypted with a key that is not here
 │   ├── StateChanged       an agent's state was changed since the run read it: the run goes again
 │   ├── CancelAsked        somebody wants the run to stop: it commits nothing more, and what it did is undone
+│   ├── SourceLost         another process reads the source now: what this one brought was not stored
 │   └── ClaimLost          a fenced write was refused: somebody else owns the run now
 └── Failure                what a step, an action or a handler raises to say how it failed
     ├── Transient          may work later: retried with backoff
@@ -134,6 +135,10 @@ class CancelAsked(StoreError):
         self.run = run
         self.by = by
         self.note = note
+
+
+class SourceLost(StoreError):
+    """Another process reads the source now. What this one brought was not stored."""
 
 
 class ClaimLost(StoreError):

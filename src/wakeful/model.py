@@ -40,6 +40,7 @@ CircuitState = Literal["closed", "open", "probing", "recovering"]
 Overlap = Literal["queue", "skip", "replace"]
 ScheduleState = Literal["live", "paused", "done", "removed"]
 ReminderState = Literal["pending", "paused", "telling", "told", "unneeded", "failed", "cancelled", "over"]
+SourceState = Literal["idle", "reading", "paused", "failing"]
 OccurrenceState = Literal["expected", "fired", "missed", "coalesced", "skipped", "superseded"]
 AttemptOutcome = Literal[
     "retried", "released", "crashed", "waited", "held", "parked", "dead", "denied", "cancelled", "done"
@@ -58,7 +59,8 @@ OWN_AGENTS = "wakeful."
 # What an event may become. A duplicate is never a row of its own: it is counted on the event that it repeats.
 EVENT_TRANSITIONS: dict[EventState | None, frozenset[EventState]] = {
     None: frozenset({"accepted", "duplicate", "expired", "unmatched", "quarantined"}),
-    "quarantined": frozenset({"accepted", "expired", "unmatched"}),
+    # What is released of it is an event of its own, with an identity of its own.
+    "quarantined": frozenset(),
     "unmatched": frozenset({"accepted"}),
     "accepted": frozenset(),
     "expired": frozenset(),
@@ -133,6 +135,15 @@ SCHEDULE_TRANSITIONS: dict[ScheduleState | None, frozenset[ScheduleState]] = {
     "paused": frozenset({"live", "removed"}),
     "done": frozenset({"live", "removed"}),
     "removed": frozenset({"live"}),
+}
+
+# idle: nobody reads it now. paused: what came before must be worked off first. A webhook is read as long as a server runs.
+SOURCE_TRANSITIONS: dict[SourceState | None, frozenset[SourceState]] = {
+    None: frozenset({"idle"}),
+    "idle": frozenset({"reading", "failing"}),
+    "reading": frozenset({"reading", "paused", "failing", "idle"}),
+    "paused": frozenset({"reading", "failing", "idle"}),
+    "failing": frozenset({"reading", "failing", "idle"}),
 }
 
 ALARM_TRANSITIONS: dict[AlarmState | None, frozenset[AlarmState]] = {
@@ -241,6 +252,7 @@ class Arrival:
     expires_at: Microseconds | None = None
     admissions: list[Admission] = field(default_factory=list)
     decisions: list[tuple[str, Decision]] = field(default_factory=list)
+    aliases: tuple[str, ...] = ()  # digests by which it is known too: one that is there already makes it a duplicate
 
 
 @dataclass(slots=True)

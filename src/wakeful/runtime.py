@@ -3,6 +3,7 @@
 store ─ journal ─┬─ door (intake)
                  ├─ worker ─ executor ─ run
                  ├─ scheduler ─ schedules ─ heartbeats
+                 ├─ sources ─ readers
                  ├─ courier ─ channels
                  ├─ teller and resolver (alarms)
                  ├─ membership (lease), reaper and housekeeper
@@ -18,7 +19,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import structlog
 from pydantic_core import to_json
@@ -60,6 +61,7 @@ from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.scheduler import Scheduler
 from wakeful.triggers.schedules import Schedules
+from wakeful.triggers.sources import Sources
 from wakeful.watch.facts import Facts
 from wakeful.watch.ping import Ping
 from wakeful.watch.resolving import Resolver
@@ -114,8 +116,11 @@ class Runtime:
         watching: bool = False,
         watch_every: Microseconds | None = None,
         ping: Ping | None = None,
+        reading: Literal["always", "drained", "never"] = "always",
     ) -> None:
-        """`watching`: it only watches, and does what Wakeful's own agents do; it counts as nobody who works for the app."""
+        """`watching`: it only watches, and does what Wakeful's own agents do; it counts as nobody who works for the app.
+        `reading`: sources are read as something comes, only while the runtime is drained, or not at all.
+        """
         app.refuse_unknown_channels()
         for message in app.unknown_agents():
             raise ConfigError(message)
@@ -230,6 +235,16 @@ class Runtime:
             changed=self.scheduler.wake,
         )
         self.surroundings.schedules = self.schedules
+        self._reading = reading
+        self.sources = Sources(
+            app.name,
+            {} if watching or reading == "never" else {name: one.triggers for name, one in app.agents.items()},
+            self.store,
+            self.door.arrive,
+            lambda: self.membership.process,
+            clock=clock,
+            backlog=app.backlog,
+        )
         self.teller = Teller(
             app.name,
             self.store,
@@ -293,6 +308,7 @@ class Runtime:
             await self.schedules.enter(self.agents)
             await self._enter_expectations()
             await self.heartbeats.run_once()
+            await self.sources.enter()
         await self.reaper.run_once()
         await self.circuits.run_once()
         await self.worker.start()
@@ -308,6 +324,8 @@ class Runtime:
         if not self.watching:
             await self.housekeeper.start()
         await self.scheduler.start()
+        if self._reading == "always":
+            await self.sources.start()
         if self.app.heartbeats and not self.watching and self.clock.for_database() is None:  # as with the watchdog
             await self.heartbeats.start()
         if watch and self.clock.for_database() is None:
@@ -329,6 +347,7 @@ class Runtime:
         if self._working:
             self._working = False
             self.worker.claim_nothing_more()
+            await self.sources.stop()
             await self.watcher.stop()
             await self.heartbeats.stop()
             await self.scheduler.stop()
@@ -361,6 +380,7 @@ class Runtime:
         """
         self._working = False
         self.store.journal.die()
+        await self.sources.die()
         await self.watcher.stop()
         await self.heartbeats.stop()
         await self.scheduler.stop()
@@ -383,6 +403,7 @@ class Runtime:
         """Work and deliver until nothing is due and nothing runs (`wakeful once`)."""
         while True:
             told = self.teller.told
+            brought = await self.sources.drain()
             await self.scheduler.tick()
             self.worker.look()
             await self.worker.settled()
@@ -391,7 +412,7 @@ class Runtime:
             delivered, back = await self.courier.drain(), await self.circuits.tick()
             moved = await self.scheduler.tick()
             await self.teller.tick()  # or the one that is woken by whoever raises an alarm: then that has made work too
-            if not delivered and not back and not moved and told == self.teller.told:
+            if not brought and not delivered and not back and not moved and told == self.teller.told:
                 return
 
     async def _enter_expectations(self) -> None:

@@ -52,6 +52,11 @@ class Service(ABC):
                 self.log.error("ended by itself", error=repr(error))
 
     @property
+    def runs(self) -> bool:
+        """Does it work by itself?"""
+        return self._task is not None
+
+    @property
     def silent_for(self) -> float:
         """How many seconds ago it should have looked and did not, or could not. Zero while it rests, or is not to work."""
         if self._task is None:

@@ -31,7 +31,7 @@ once_command = Command(declare, execute)
 
 
 async def _once(app: App, arguments: argparse.Namespace, stopping: Stopping) -> int:
-    runtime = make_runtime(app, arguments)
+    runtime = make_runtime(app, arguments, reading="drained")
     try:
         await runtime.open()
         before, sent_before = await runtime.reader.counts(), await runtime.reader.delivery_counts()

@@ -104,5 +104,5 @@ async def sending(app: App, store: str | None) -> AsyncIterator[Runtime]:
     """A runtime that is connected to its store, for a command that puts something in."""
     from wakeful.runtime import running
 
-    async with running(app, worker=False, store=store) as runtime:
+    async with running(app, worker=False, store=store, reading="never") as runtime:
         yield runtime

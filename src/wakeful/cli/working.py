@@ -7,7 +7,7 @@ import asyncio
 import gc
 import os
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -65,10 +65,10 @@ def prepare(arguments: argparse.Namespace, *, level: str = "info") -> App:
     return app
 
 
-def make_runtime(app: App, arguments: argparse.Namespace) -> Runtime:
+def make_runtime(app: App, arguments: argparse.Namespace, **options: Any) -> Runtime:
     from wakeful.runtime import Runtime
 
-    runtime = Runtime(app, store=arguments.store, grace=arguments.grace)
+    runtime = Runtime(app, store=arguments.store, grace=arguments.grace, **options)
     app.runtime = runtime  # app.emit() inside a handler goes through this one
     return runtime
 

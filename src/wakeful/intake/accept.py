@@ -15,7 +15,19 @@ from wakeful.intake.cloudevents import content_digest, to_envelope
 from wakeful.intake.flow import FlowPlan
 from wakeful.intake.matching import fits
 from wakeful.intake.route import Router
-from wakeful.model import Admission, Arrival, Claim, Decision, Event, EventState, Receipt, Step, event_key, run_id
+from wakeful.model import (
+    Admission,
+    Arrival,
+    Claim,
+    Decision,
+    Event,
+    EventState,
+    Receipt,
+    Step,
+    digest,
+    event_key,
+    run_id,
+)
 from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, AdmissionFacts, Rule, decide
 from wakeful.stores.base import AcceptEvents, HeldLock
 
@@ -66,14 +78,16 @@ class Door:
         locks: tuple[HeldLock, ...] = (),
         written: Callable[[Receipt], str] | None = None,
         adopts: bool = False,
+        aliases: tuple[str, ...] = (),
     ) -> list[Receipt]:
         """Store events and what becomes of them; answers after the commit.
 
         `agent` addresses one agent instead of routing. `within` is a caller's own transaction (PostgreSQL). `claim`
         and `step` are a run's checkpoint that is stored together with the events it emits; `written` says what that
         checkpoint holds, `adopts` that it waits for the end of the run that is made. It is made inside the `locks`.
+        `aliases` are further names of a single event: one that came before makes it a duplicate.
         """
-        arrivals = [self.arrive(event, agent) for event in events]
+        arrivals = [self.arrive(event, agent, aliases=aliases) for event in events]
         request = AcceptEvents(self._app, arrivals, idempotency, claim, step, written, adopts, fits, locks=locks)
         if within is not None:
             receipts = await self._store.accept_within(within, request)
@@ -84,7 +98,9 @@ class Door:
                 self._on_conflict(event)
         return receipts
 
-    def arrive(self, event: Event, agent: str | None = None, *, judged: bool = True) -> Arrival:
+    def arrive(
+        self, event: Event, agent: str | None = None, *, judged: bool = True, aliases: tuple[str, ...] = ()
+    ) -> Arrival:
         """An event with what shall become of it: for each agent it concerns, an admission with its reason. Not `judged`: the
         rules have no say.
         """
@@ -128,6 +144,7 @@ class Door:
             expires_at,
             admissions,
             decisions,
+            tuple([digest(self._app, event.source, "alias", alias) for alias in aliases]) if aliases else (),
         )
 
     def _concerned(self, event: Event, agent: str | None) -> list[tuple[str, bool, str]]:

@@ -2,7 +2,8 @@
 
     type ──► plan (cached per type) ──► agents whose pattern fits ──► `where` of each ──► matched, or not and why
 
-An agent whose pattern does not fit is not listed: it has nothing to do with the event. One whose pattern fits and whose
+A trigger that brings events in from a place of its own says which: events of other sources are none of its business, whatever
+their type. An agent whose pattern does not fit is not listed: it has nothing to do with the event. One whose pattern fits and whose
 condition says no is listed as not matched, with the reason, so that "did nothing, because" can be shown.
 """
 
@@ -26,6 +27,11 @@ class Selector(Protocol):
     @property
     def type(self) -> str:
         """An exact event type, or a pattern with wildcards."""
+        ...
+
+    @property
+    def source(self) -> str | None:
+        """The only source whose events it takes; None: whoever sent them."""
         ...
 
     @property
@@ -68,16 +74,21 @@ class Router:
                     self._patterns.append((type_matcher(selector.type), (position, number)))
                 else:
                     self._exact.setdefault(selector.type, []).append((position, number))
-        self._plans: dict[str, _Plan] = {}
+        self._plans: dict[tuple[str, str | None], _Plan] = {}
+        # The sources that some trigger names: all others are the same to everybody.
+        self._sources = frozenset(
+            one.source for _, selectors in self._routes for one in selectors if one.source is not None
+        )
 
     def route(self, event: Event) -> list[Routing]:
         """The agents whose pattern fits the event's type, each matched or not, with the reason."""
-        plan = self._plans.get(event.type) or self._make_plan(event.type)
+        place = (event.type, event.source if event.source in self._sources else None)
+        plan = self._plans.get(place) or self._make_plan(*place)
         if plan.answer is not None:
             return plan.answer.copy()
         return [_ask(agent, selectors, event) for agent, selectors in plan.candidates]
 
-    def _make_plan(self, kind: str) -> _Plan:
+    def _make_plan(self, kind: str, source: str | None) -> _Plan:
         fitting = list(self._exact.get(kind, ()))
         fitting += [place for fits, place in self._patterns if fits(kind)]
         by_agent: dict[int, list[int]] = {}
@@ -86,7 +97,9 @@ class Router:
         candidates: list[tuple[str, list[Selector]]] = []
         for position, numbers in by_agent.items():
             agent, selectors = self._routes[position]
-            chosen = [selectors[number] for number in numbers]
+            chosen = [one for number in numbers if (one := selectors[number]).source in {None, source}]
+            if not chosen:
+                continue
             free = next((selector for selector in chosen if selector.where is None), None)
             candidates.append((agent, [free] if free is not None else chosen))
         answer = None
@@ -96,7 +109,7 @@ class Router:
         # Types come from outside and may be made up without end: start over rather than grow, it costs microseconds.
         if len(self._plans) >= PLAN_LIMIT:
             self._plans.clear()
-        self._plans[kind] = plan
+        self._plans[kind, source] = plan
         return plan
 
 

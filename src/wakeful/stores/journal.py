@@ -58,6 +58,7 @@ from wakeful.stores.base import (
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.sources import ReportSource, SettleQuarantine, TakeIn, TakenIn
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, accept_of
 from wakeful.stores.verbs import VERBS
 from wakeful.stores.verbs.keys import ENDS, lock, pass_on
@@ -94,12 +95,14 @@ MAY_WAKE = frozenset(
         FireSchedule,
         TellAlarms,
         FillInstants,
+        TakeIn,
+        SettleQuarantine,
     }
 )
 # What a person did, from wherever that was: anybody may have work now.
 BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery, ChangePause, CancelRun, ForkRun, ChangeAlarm)
 # After these there may be an alarm to tell: if they carry one, or always.
-MAY_ALARM = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun, NoteChange, WorkLane, SettleOccurrences})
+MAY_ALARM = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun, NoteChange, WorkLane, SettleOccurrences, ReportSource})
 ALARMING = frozenset(
     {RaiseAlarm, ResolveAlarms, ChangeCircuit, FinishCancelled, ReportHeartbeat, SettleLook, *BY_PEOPLE}
 )
@@ -370,7 +373,7 @@ def within_limits(waiting: list[Waiting], share: int) -> int:
         rows += 1
         if kind is SaveSteps:
             characters += sum([len(step.result) for step in request.steps if step.result is not None])
-        elif kind is AcceptEvents or kind is SettleOccurrences:
+        elif kind is AcceptEvents or kind is SettleOccurrences or kind is TakeIn:
             arrivals = [] if (accept := accept_of(request)) is None else accept.arrivals
             rows += len(arrivals) - 1
             characters += sum([len(arrival.envelope) for arrival in arrivals])
@@ -401,6 +404,8 @@ def carries_alarm(request: Any) -> bool:
     if type(request) is WorkLane:
         return any(one.alarm is not None or one.resolves is not None for one in request.results)
     kind = type(request)
+    if kind is ReportSource and request.resolves is not None:
+        return True
     return (kind is not CloseRun and request.alarm is not None) or (kind in ENDS and request.well_again)
 
 
@@ -552,7 +557,7 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
             if result is not None:
                 return ""  # somebody else may be the one who has it due next, or the run that it waits for
         elif (accept := accept_of(request)) is not None:
-            receipts = result.receipts if isinstance(result, Fired) else result or []
+            receipts = result.receipts if isinstance(result, Fired | TakenIn) else result or []
             for arrival, receipt in zip(accept.arrivals, receipts, strict=False):
                 if receipt.status != "duplicate":
                     left = {

@@ -31,7 +31,19 @@ SHOWN_OF_AN_ERROR = 500  # bytes of its message, sealed apart: what a listing of
 
 # JSON of any size.
 VALUES = frozenset(
-    {"envelope", "result", "output", "data", "message", "arguments", "value", "answer", "state_change", "variables"}
+    {
+        "envelope",
+        "result",
+        "output",
+        "data",
+        "message",
+        "arguments",
+        "value",
+        "answer",
+        "state_change",
+        "variables",
+        "headers",
+    }
 )
 # Texts that may tell something of these: they are short, and only sealed.
 TEXTS = frozenset({"reason", "note", "text", "question", "detail", "cancel_note"})

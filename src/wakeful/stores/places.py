@@ -45,6 +45,8 @@ PLACES = (
     Place("schedule", ("seq",), ("data",)),
     Place("occurrence", ("seq",), ("reason",)),
     Place("schedule_change", ("seq",), ("note",)),
+    Place("quarantine", ("event_seq",), ("headers", "note"), walk="event_seq"),
+    Place("source", ("app", "name"), ("error",), walk=None),
     Place("alarm", ("key",), ("text", "note"), walk=None),
     Place("circuit", ("app", "name"), ("error",), walk=None),
     Place("pause", ("app", "agent"), ("note",), walk=None),

@@ -42,10 +42,15 @@ _SCHEDULE = """schedule.seq, schedule.app, schedule.name, schedule.agent, schedu
   schedule.queued_from, schedule.queued_to, schedule.queued_count, schedule.queued_before, schedule.done_until, schedule.waits_for, schedule.last_at, schedule.last_run,
   schedule.fired_at, schedule.created_at, schedule.changed_at, schedule.changed_by,
   (select run.state from wakeful_run run where run.id = schedule.last_run)"""
+# A source, in the order of `sources.StoredSource`.
+_SOURCE = """source.app, source.name, source.kind, source.state, source.cursor, source.holder, source.token, source.error,
+  source.since, source.lag, source.behind, source.taken, source.repeated, source.refused, source.quarantined, source.event_at,
+  source.read_at"""
 _SLOTS: dict[Dialect, dict[str, str]] = {
     "sqlite": {
         "{claimed}": _CLAIMED,
         "{schedule}": _SCHEDULE,
+        "{source}": _SOURCE,
         "{now}": ":now",
         "{for_key_share}": "",
         "{for_update}": "",
@@ -54,6 +59,7 @@ _SLOTS: dict[Dialect, dict[str, str]] = {
     "postgres": {
         "{claimed}": _CLAIMED,
         "{schedule}": _SCHEDULE,
+        "{source}": _SOURCE,
         "{now}": _POSTGRES_NOW,
         "{for_key_share}": "for key share",
         "{for_update}": "for update",

@@ -81,15 +81,29 @@ from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.sources import (
+    EnterSources,
+    HeldSource,
+    HoldSource,
+    Item,
+    LetSourceGo,
+    ReportSource,
+    SettleQuarantine,
+    StoredSource,
+    TakeIn,
+    TakenIn,
+)
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, StoredSchedule
 from wakeful.stores.verbs.circuits import circuit_of
 from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.schedules import schedule_of
+from wakeful.stores.verbs.sources import source_of
 from wakeful.stores.watching import KeepExpectations, SettleLook
 
 R = TypeVar("R")
 
 LEDGER_PAGE = 5_000
+ITEMS_PAGE = 10_000
 
 FIRST_WAIT = 0.05
 LONGEST_WAIT = 2.0
@@ -569,6 +583,57 @@ class DatabaseStore:
 
     async def settle_look(self, request: SettleLook) -> None:
         await self.journal.submit(request)
+
+    # sources
+
+    async def enter_sources(self, request: EnterSources) -> None:
+        await self.journal.submit(request)
+
+    async def hold_source(self, request: HoldSource) -> HeldSource | None:
+        held: HeldSource | None = await self.journal.submit(request)
+        return held
+
+    async def let_source_go(self, request: LetSourceGo) -> None:
+        await self.journal.submit(request)
+
+    async def take_in(self, request: TakeIn) -> TakenIn:
+        taken: TakenIn = await self.journal.submit(request)
+        return taken
+
+    async def report_source(self, request: ReportSource) -> None:
+        await self.journal.submit(request)
+
+    async def settle_quarantine(self, request: SettleQuarantine) -> TakenIn | None:
+        settled: TakenIn | None = await self.journal.submit(request)
+        return settled
+
+    async def find_source(self, app: str, name: str) -> StoredSource | None:
+        rows = await self.database.fetch("find_source", app, name)
+        return source_of(rows[0]) if rows else None
+
+    async def held_sources(self, app: str) -> dict[str, str]:
+        """Which process that is alive reads which source."""
+        rows = await self.database.fetch("held_sources", self.database.read_clock(), app)
+        return {row[0]: row[1] for row in rows}
+
+    async def items_of(self, app: str, source: str) -> list[Item]:
+        """Everything a source has seen."""
+        found: list[Item] = []
+        after = ""
+        while rows := await self.database.fetch("items_of_source", app, source, after, ITEMS_PAGE):
+            found += [Item(item, version, mark, bool(gone)) for item, version, mark, gone in rows]
+            after = found[-1].item
+        return found
+
+    async def backlog(self, app: str, agents: Sequence[str], most: int) -> int:
+        """How many runs of these agents could start now; it stops counting at `most`."""
+        counted = 0
+        for agent in agents:
+            rows = await self.database.fetch("backlog_of", self.database.read_clock(), app, agent, most - counted)
+            counted += rows[0][0]
+            if counted >= most:
+                break
+        return counted
 
     # waking
 

@@ -130,6 +130,7 @@ class World:
             lease=FOREVER,
             probe=self._probe,
             grace=0,
+            reading="never",  # what comes from outside is what the test says
             channels={name: self._mailed(name, one, time, is_dead) for name, one in self.app.channels.items()},
         )
         around = runtime.surroundings

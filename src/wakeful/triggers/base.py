@@ -21,6 +21,11 @@ class Trigger(Protocol):
         ...
 
     @property
+    def source(self) -> str | None:
+        """The only source whose events it takes; None: whoever sent them."""
+        ...
+
+    @property
     def where(self) -> str | None:
         """Its condition, None if the type alone decides."""
         ...

@@ -23,6 +23,7 @@ class On:
     _condition: Condition | None = field(init=False, repr=False, compare=False)
 
     carries_data: ClassVar[bool] = True
+    source: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
         _check_type(self.type)

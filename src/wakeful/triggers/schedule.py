@@ -126,6 +126,7 @@ class Schedule:
     type: ClassVar[str] = TYPE
     where: ClassVar[str | None] = None
     carries_data: ClassVar[bool] = False
+    source: ClassVar[str | None] = None
 
     def describe(self) -> str:
         return self.rule.describe()

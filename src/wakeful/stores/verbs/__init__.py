@@ -59,6 +59,7 @@ from wakeful.stores.base import (
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.sources import EnterSources, HoldSource, LetSourceGo, ReportSource, SettleQuarantine, TakeIn
 from wakeful.stores.timing import ChangeSchedule, FireSchedule, SettleOccurrences
 from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.alarms import change_alarms, resolve_named, tell_alarms
@@ -84,6 +85,14 @@ from wakeful.stores.verbs.redo import redo_runs
 from wakeful.stores.verbs.reminders import make_reminders
 from wakeful.stores.verbs.schedules import change_schedules, fire_schedules, settle_occurrences
 from wakeful.stores.verbs.scheduling import schedule_by_runs
+from wakeful.stores.verbs.sources import (
+    enter_sources,
+    hold_sources,
+    let_sources_go,
+    report_sources,
+    settle_quarantined,
+    take_in,
+)
 from wakeful.stores.verbs.state import change_states
 from wakeful.stores.verbs.waits import answer_approvals, ask_people, end_waits, look_again
 from wakeful.stores.watching import KeepExpectations, SettleLook
@@ -126,7 +135,13 @@ VERBS: dict[type, Verb] = {
     SettleOccurrences: settle_occurrences,
     FireSchedule: fire_schedules,
     FillInstants: fill_instants,
+    EnterSources: enter_sources,
+    HoldSource: hold_sources,
+    LetSourceGo: let_sources_go,
+    TakeIn: take_in,
+    SettleQuarantine: settle_quarantined,
     AcceptEvents: accept_events,
+    ReportSource: report_sources,
     AnswerApproval: answer_approvals,
     LookAgain: look_again,
     KeepExpectations: keep_expectations,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic_core import from_json, to_json
 
@@ -23,7 +24,8 @@ CONTENT = ("type", "subject", "datacontenttype", "dataschema", "data")
 
 def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transaction[list[Result]]:
     """1. Take the idempotency keys; a request whose key was taken before is answered or refused, and stores nothing.
-    2. Save the checkpoints that go with events from inside runs; a lost claim stores no event. 3. Insert the events;
+    2. Save the checkpoints that go with events from inside runs; a lost claim stores no event. 3. Insert the events, each
+    under the name by which it is known already, if there is one;
     those that come back are new. 4. Insert what the new ones become. 5. Count the others as duplicates, and keep what
     conflicts. 6. Write the answers beside the keys.
     """
@@ -32,9 +34,10 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     yield from _save_checkpoints(now, requests, results)
 
     pending = [number for number, result in enumerate(results) if result is None and number not in repeats]
-    rows = [
-        _event_row(now, requests[number].app, arrival) for number in pending for arrival in requests[number].arrivals
-    ]
+    arrivals = {number: requests[number].arrivals for number in pending}
+    if any(arrival.aliases for number in pending for arrival in arrivals[number]):
+        arrivals = yield from _by_other_names(now, arrivals)
+    rows = [_event_row(now, requests[number].app, arrival) for number in pending for arrival in arrivals[number]]
     rows.sort(
         key=lambda row: str(row[1])
     )  # in order of key, so that two processes never wait for each other in a circle
@@ -46,7 +49,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     known: list[tuple[Arrival, Receipt]] = []
     for number in pending:
         receipts: list[Receipt] = []
-        for arrival in requests[number].arrivals:
+        for arrival in arrivals[number]:
             seq = new.pop(arrival.key, None)  # a second one with the same key in the same batch is its duplicate
             if seq is not None:
                 fresh.append((requests[number].app, seq, arrival))
@@ -76,6 +79,28 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     for number, first in repeats.items():
         results[number] = results[first]
     return [result if result is not None else [] for result in results]
+
+
+def _by_other_names(now: int | None, given: dict[int, list[Arrival]]) -> Transaction[dict[int, list[Arrival]]]:
+    """The arrivals, with those that are known by another name under the key of the event which they repeat."""
+    named: dict[str, str] = {}  # of several with one name in a batch, the first has it
+    for arrivals in given.values():
+        for arrival in arrivals:
+            for alias in arrival.aliases:
+                named.setdefault(alias, arrival.key)
+    new = {row[0] for row in (yield "insert_alias", [(now, alias, named[alias]) for alias in sorted(named)])}
+    known = sorted(named.keys() - new)
+    if known:
+        named |= {row[0]: row[1] for row in (yield "find_alias", [(alias,) for alias in known])}
+    return {
+        number: [
+            replace(arrival, key=key)
+            if (key := next((named[one] for one in arrival.aliases if named[one] != arrival.key), None)) is not None
+            else arrival
+            for arrival in arrivals
+        ]
+        for number, arrivals in given.items()
+    }
 
 
 def _event_row(now: int | None, app: str, arrival: Arrival) -> tuple[object, ...]:

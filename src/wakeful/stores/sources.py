@@ -1,0 +1,172 @@
+"""What a store can be asked about sources: one request per transition.
+
+A source that only one process may read is held under a token, which rises with every holder. Events, the cursor and what the
+source knows of its items are stored in one transaction that checks this token: so nothing is lost between them, and a reader
+that was paused or cut off can store nothing any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from wakeful.clock import Microseconds
+from wakeful.model import Arrival, Receipt, SourceState
+from wakeful.stores.base import AcceptEvents, Alarm
+
+QuarantineKind = Literal["unverified", "unreadable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing a source has seen, as it was seen last. `mark` is by what a change of it is told."""
+
+    item: str
+    version: int
+    mark: str
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What could not be verified or read: its event, which is quarantined, and what came along with the bytes (JSON)."""
+
+    arrival: Arrival
+    kind: QuarantineKind
+    headers: str | None = None
+
+
+@dataclass(slots=True)
+class EnterSources:
+    """Make known which sources an app has: (name, kind) of each."""
+
+    app: str
+    sources: list[tuple[str, str]]
+
+
+@dataclass(slots=True)
+class HoldSource:
+    """Become the one reader of a source. None comes back while another process that is alive has it."""
+
+    app: str
+    name: str
+    process: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSource:
+    """A source as its reader holds it, and where to go on."""
+
+    app: str
+    name: str
+    token: int
+    cursor: str | None
+
+
+@dataclass(slots=True)
+class LetSourceGo:
+    """Read it no more. Somebody else may at once."""
+
+    app: str
+    name: str
+    process: str
+    token: int
+
+
+@dataclass(slots=True)
+class TakeIn:
+    """Store what a source brought, and where it stands now. All of it or nothing.
+
+    With a `token`, only the holder may: else SourceLost comes back. A cursor of None leaves the stored one as it is.
+    """
+
+    app: str
+    source: str
+    accept: AcceptEvents | None = None
+    process: str | None = None
+    token: int | None = None
+    cursor: str | None = None
+    items: list[Item] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    lag: Microseconds | None = None
+    behind: int | None = None
+
+    @property
+    def woken(self) -> list[tuple[str, str]]:
+        return [] if self.accept is None else self.accept.woken
+
+
+@dataclass(slots=True)
+class TakenIn:
+    """What became of it: a receipt for each event, in their order."""
+
+    receipts: list[Receipt]
+    kept: int = 0  # how many of those that were to be kept are new
+
+
+@dataclass(slots=True)
+class ReportSource:
+    """How a source is. Counts are added to those that are stored; None leaves a figure as it is.
+
+    With a `token` it is the holder who says so, and somebody else's word is ignored.
+    """
+
+    app: str
+    name: str
+    state: SourceState | None = None
+    error: str | None = None
+    token: int | None = None
+    lag: Microseconds | None = None
+    behind: int | None = None
+    taken: int = 0
+    repeated: int = 0
+    refused: int = 0
+    event_at: Microseconds | None = None
+    alarm: Alarm | None = None
+    resolves: str | None = None  # the key of an alarm that is over with this
+
+
+@dataclass(slots=True)
+class SettleQuarantine:
+    """Say what becomes of something in quarantine: `accept` has the events that were made of it; without them it is discarded.
+
+    None comes back when it was settled before, or is not there.
+    """
+
+    app: str
+    key: str  # of its event
+    operator: str
+    accept: AcceptEvents | None = None
+    note: str | None = None
+
+    @property
+    def woken(self) -> list[tuple[str, str]]:
+        return [] if self.accept is None else self.accept.woken
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSource:
+    """A source as it is stored."""
+
+    app: str
+    name: str
+    kind: str
+    state: SourceState
+    cursor: str | None
+    holder: str | None
+    token: int
+    error: str | None
+    since: Microseconds
+    lag: Microseconds | None
+    behind: int | None
+    taken: int
+    repeated: int
+    refused: int
+    quarantined: int
+    event_at: Microseconds | None
+    read_at: Microseconds | None
+
+
+def source_alarm(app: str, name: str) -> str:
+    """The key of the alarm about a source that cannot be read."""
+    return f"source/{app}/{name}"

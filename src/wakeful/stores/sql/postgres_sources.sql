@@ -1,0 +1,21 @@
+-- What must differ on PostgreSQL about sources.
+
+-- save_item(now, app, source, item, version, mark, gone) bulk --
+-- differs: all rows in one statement. A source's items are written by the one who holds it, so nobody else is in the way.
+insert into wakeful_source_item (app, source, item, version, mark, gone, changed_at)
+select given.*, {now}
+from unnest(
+  cast(:app as text[]), cast(:source as text[]), cast(:item as text[]), cast(:version as bigint[]), cast(:mark as text[]),
+  cast(:gone as bigint[])
+) as given
+on conflict (app, source, item) do update
+set version = excluded.version, mark = excluded.mark, gone = excluded.gone, changed_at = excluded.changed_at
+
+-- insert_alias(now, key, event_key) bulk --
+-- differs: all rows in one statement. They come sorted by key, so that two processes never wait for each other in a circle.
+insert into wakeful_alias (key, event_key, made_at)
+select given.*, {now} from unnest(cast(:key as text[]), cast(:event_key as text[])) as given
+on conflict (key) do nothing returning key
+
+-- find_alias(key) bulk --
+select alias.key, alias.event_key from wakeful_alias alias where alias.key = any(cast(:key as text[]))

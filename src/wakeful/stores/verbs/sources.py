@@ -1,0 +1,158 @@
+"""Sources: who reads them, and what they brought, in one transaction with where they stand now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.errors import SourceLost
+from wakeful.model import Receipt
+from wakeful.stores.base import AcceptEvents, Row, Transaction
+from wakeful.stores.sources import (
+    EnterSources,
+    HeldSource,
+    HoldSource,
+    LetSourceGo,
+    ReportSource,
+    SettleQuarantine,
+    StoredSource,
+    TakeIn,
+    TakenIn,
+)
+from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+
+
+def enter_sources(now: int | None, requests: Sequence[EnterSources]) -> Transaction[list[None]]:
+    rows = sorted({(one.app, name, kind) for one in requests for name, kind in one.sources})
+    if rows:
+        yield "enter_source", [(now, *row) for row in rows]
+    return [None] * len(requests)
+
+
+def hold_sources(now: int | None, requests: Sequence[HoldSource]) -> Transaction[list[HeldSource | None]]:
+    """The row is locked before its holder is looked at: of several who come at once, one gets it. Taking what the process has
+    already is a repetition after a lost answer: it gets a new token.
+    """
+    results: dict[int, HeldSource | None] = {}
+    for number in sorted(range(len(requests)), key=lambda one: (requests[one].app, requests[one].name)):
+        one = requests[number]
+        found = yield "lock_source", [(one.app, one.name)]
+        holder = found[0][0] if found else None
+        taken = holder not in {None, one.process} and bool((yield "is_alive", [(now, holder)]))
+        if not found or taken:
+            results[number] = None
+            continue
+        held = yield "hold_source", [(now, one.app, one.name, one.process)]
+        results[number] = HeldSource(one.app, one.name, held[0][0], held[0][1])
+    return [results[number] for number in range(len(requests))]
+
+
+def let_sources_go(now: int | None, requests: Sequence[LetSourceGo]) -> Transaction[list[None]]:
+    ordered = sorted(requests, key=lambda one: (one.app, one.name))
+    yield "let_source_go", [(now, one.app, one.name, one.process, one.token) for one in ordered]
+    return [None] * len(requests)
+
+
+def take_in(now: int | None, requests: Sequence[TakeIn]) -> Transaction[list[TakenIn | SourceLost]]:
+    """1. Lock the sources that are held, and see by whom. 2. The events. 3. What is quarantined. 4. Items and cursors."""
+    refused: dict[int, SourceLost] = {}
+    order = sorted(range(len(requests)), key=lambda number: (requests[number].app, requests[number].source))
+    for number in order:
+        one = requests[number]
+        if one.token is None:
+            continue
+        found = yield "lock_source", [(one.app, one.source)]
+        if not found or tuple(found[0][:2]) != (one.process, one.token):
+            refused[number] = SourceLost(
+                f"source {one.source} is read by another process now (token {one.token}): nothing was stored"
+            )
+    going = [number for number in order if number not in refused]
+    accepting = [_accept_of(requests[number]) for number in going]
+    answers = yield from accept_events(now, accepting)
+    results: dict[int, TakenIn | SourceLost] = dict(refused)
+    items: list[tuple[int | None, str, str, str, int, str, int]] = []
+    moved: list[Row] = []
+    for number, answer in zip(going, answers, strict=True):
+        one = requests[number]
+        if isinstance(answer, Exception):
+            raise answer
+        receipts: list[Receipt] = answer[: len(answer) - len(one.kept)]
+        kept = 0
+        for held in one.kept:
+            new = yield ("insert_quarantine", [(held.arrival.key, one.app, one.source, held.kind, held.headers)])
+            kept += len(new)
+        items += [(now, one.app, one.source, item.item, item.version, item.mark, int(item.gone)) for item in one.items]
+        repeated = sum(receipt.status == "duplicate" for receipt in receipts)
+        moved.append((now, one.app, one.source, one.cursor, one.lag, one.behind, len(receipts), repeated, kept))
+        results[number] = TakenIn(receipts, kept)
+    if items:
+        yield "save_item", sorted(items, key=lambda row: tuple(row[1:4]))
+    if moved:
+        yield "move_source", moved
+    return [results[number] for number in range(len(requests))]
+
+
+def _accept_of(one: TakeIn) -> AcceptEvents:
+    """Its events, with those that are kept in quarantine behind them."""
+    held = [kept.arrival for kept in one.kept]
+    if one.accept is None:
+        return AcceptEvents(one.app, held)
+    if held and one.accept.arrivals[-len(held) :] != held:  # a transaction may be tried again
+        one.accept.arrivals = [*one.accept.arrivals, *held]
+    return one.accept
+
+
+def report_sources(now: int | None, requests: Sequence[ReportSource]) -> Transaction[list[None]]:
+    ordered = sorted(requests, key=lambda one: (one.app, one.name))
+    yield (
+        "report_source",
+        [
+            (
+                now,
+                one.app,
+                one.name,
+                one.state,
+                one.error,
+                one.token,
+                one.lag,
+                one.behind,
+                one.taken,
+                one.repeated,
+                one.refused,
+                one.event_at,
+            )
+            for one in ordered
+        ],
+    )
+    over = sorted({one.resolves for one in ordered if one.resolves is not None})
+    if over:
+        yield from resolve_alarms(now, over)
+    alarms = [one.alarm for one in ordered if one.alarm is not None]
+    if alarms:
+        yield from open_alarms(now, alarms)
+    return [None] * len(requests)
+
+
+def settle_quarantined(now: int | None, requests: Sequence[SettleQuarantine]) -> Transaction[list[TakenIn | None]]:
+    """Of several who settle the same at once, one wins: only that one's events are stored."""
+    results: dict[int, TakenIn | None] = {}
+    for number in sorted(range(len(requests)), key=lambda one: requests[one].key):
+        one = requests[number]
+        state, became = ("discarded", None) if one.accept is None else ("released", one.accept.arrivals[0].key)
+        settled = yield "settle_quarantine", [(now, one.app, one.key, state, became, one.operator, one.note)]
+        if not settled:
+            results[number] = None
+            continue
+        receipts: list[Receipt] = []
+        if one.accept is not None:
+            answer = (yield from accept_events(now, [one.accept]))[0]
+            if isinstance(answer, Exception):
+                raise answer
+            receipts = answer
+        results[number] = TakenIn(receipts)
+    return [results[number] for number in range(len(requests))]
+
+
+def source_of(row: Row) -> StoredSource:
+    """A row of `{source}`."""
+    return StoredSource(*row)

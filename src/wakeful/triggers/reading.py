@@ -1,0 +1,255 @@
+"""Reading one source, whichever it is: hold it, open it, and then over and over read, store, acknowledge.
+
+    hold ──► open ──► read ──► one transaction: events, cursor, items, quarantine ──► acknowledge ──┐
+     ▲                 ▲                                                                            │
+     │                 └──────────────── our own backlog is small enough ◄───────────────────────────┘
+     └── SourceLost (another process has it) · SourceTrouble (an alarm with the remedy; tried again, less and less often)
+
+A batch that could not be stored because the store is gone is stored when that is back: it is not read again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from wakeful.errors import ClaimLost, ConfigError, SourceLost, StoreUnavailable, words_of
+from wakeful.intake.matching import fits
+from wakeful.intake.quarantine import keep
+from wakeful.model import Arrival, Event, SourceState
+from wakeful.service import Service
+from wakeful.stores.base import AcceptEvents, Alarm
+from wakeful.stores.sources import HeldSource, HoldSource, LetSourceGo, ReportSource, TakeIn, TakenIn, source_alarm
+from wakeful.triggers.source import Batch, Reader, SourceTrouble
+
+READ_WITHIN = 5.0
+HOLD_AGAIN_AFTER = 1.0
+LOOK_AT_BACKLOG_EVERY = 0.5
+SAY_THAT_IT_LIVES_EVERY = 30.0
+SOON = 0.1
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
+
+
+class SourceStore(Protocol):
+    """What reading needs of the store."""
+
+    async def hold_source(self, request: HoldSource) -> HeldSource | None: ...
+
+    async def let_source_go(self, request: LetSourceGo) -> None: ...
+
+    async def take_in(self, request: TakeIn) -> TakenIn: ...
+
+    async def report_source(self, request: ReportSource) -> None: ...
+
+    async def held_sources(self, app: str) -> dict[str, str]: ...
+
+
+class Reading(Service):
+    """One source, read for as long as the app runs."""
+
+    name = "source"
+
+    def __init__(
+        self,
+        app: str,
+        reader: Reader,
+        store: SourceStore,
+        arrive: Callable[[Event], Arrival],
+        process: Callable[[], str],
+        *,
+        too_much: Callable[[], Awaitable[str | None]],
+        event_source: str,
+    ) -> None:
+        """`too_much` says, in words, why nothing more is to come in for now; `event_source` is the source of what it keeps."""
+        super().__init__()
+        self.log = self.log.bind(source=reader.name)
+        self.reader = reader
+        self._app = app
+        self._store = store
+        self._arrive = arrive
+        self._process = process
+        self._too_much = too_much
+        self._event_source = event_source
+        self._held: HeldSource | None = None
+        self._holder = ""
+        self._open = False
+        self._state: SourceState = "idle"
+        self._said: str | None = None
+        self._said_at = 0.0
+        self._wait = FIRST_WAIT
+        self._looked_at_backlog = 0.0
+        self._came = False  # something, with the last look
+
+    @property
+    def state(self) -> SourceState:
+        return self._state
+
+    async def stop(self) -> None:
+        """Whoever comes next may read at once."""
+        await super().stop()
+        await self._shut()
+        held, self._held = self._held, None
+        with contextlib.suppress(StoreUnavailable, ClaimLost):
+            if held is not None:
+                await self._store.let_source_go(LetSourceGo(self._app, held.name, self._holder, held.token))
+            elif self._state == "reading":
+                await self._store.report_source(ReportSource(self._app, self.reader.name, "idle"))
+        self._state = "idle"
+
+    async def die(self) -> None:
+        """End without a word, as a killed process does. For tests."""
+        await super().stop()
+        await self._shut()
+
+    async def run_once(self) -> float | None:
+        """One batch, or what is in the way of it."""
+        return await self.take(READ_WITHIN)
+
+    async def take(self, within: float) -> float:
+        """Read and store what comes within that time; returns how long to rest."""
+        try:
+            if not await self._opened():
+                return HOLD_AGAIN_AFTER
+            if await self._is_too_much():
+                return LOOK_AT_BACKLOG_EVERY
+            batch = await self.reader.read(within)
+            if batch is not None and not batch.empty:
+                await self._store_batch(batch)
+            if batch is not None:
+                await self.reader.acknowledge(batch)
+            await self._well(batch)
+        except StoreUnavailable:
+            raise
+        except (SourceLost, ClaimLost) as lost:
+            self.log.warning("another process reads the source now", reason=str(lost))
+            await self._shut()
+            self._held = None
+            return HOLD_AGAIN_AFTER
+        except Exception as error:  # whatever the outside does: the rest of the app runs on
+            return await self._failed(error)
+        return 0.0
+
+    async def drain(self) -> int:
+        """Everything that is there now; returns how many batches that was."""
+        batches = 0
+        while True:
+            before = self._wait
+            rest = await self.take(SOON if self.reader.busy else 0.0)
+            if rest or self._wait != before:
+                return batches
+            if self._came:
+                batches += 1
+            elif not self.reader.busy:
+                return batches
+
+    async def _opened(self) -> bool:
+        if self._open:
+            return True
+        cursor = None
+        if self.reader.single:
+            process = self._process()
+            holder = (await self._store.held_sources(self._app)).get(self.reader.name)
+            if holder is not None and holder != process:
+                return False
+            self._held = await self._store.hold_source(HoldSource(self._app, self.reader.name, process))
+            self._holder = process
+            if self._held is None:
+                return False
+            cursor = self._held.cursor
+        await self.reader.open(cursor)
+        self._open = True
+        return True
+
+    async def _shut(self) -> None:
+        self._open = False
+        try:
+            await self.reader.close()
+        except Exception as error:
+            self.log.warning("could not be closed in order", error=repr(error))
+
+    async def _is_too_much(self) -> bool:
+        """Asked now and then: it costs a query."""
+        now = time.monotonic()
+        if self._state != "paused" and now - self._looked_at_backlog < LOOK_AT_BACKLOG_EVERY:
+            return False
+        self._looked_at_backlog = now
+        words = await self._too_much()
+        if words is None:
+            return False
+        await self._say("paused", words)
+        return True
+
+    async def _store_batch(self, batch: Batch) -> None:
+        """Until it is stored, or it turns out that another process has the source."""
+        accept = None
+        if batch.events:
+            accept = AcceptEvents(self._app, [self._arrive(event) for event in batch.events], matches=fits)
+        kept = [
+            keep(self._app, self._event_source, one.raw, one.reason, kind=one.kind, headers=one.headers)
+            for one in batch.unreadable
+        ]
+        wait = FIRST_WAIT
+        while True:
+            request = TakeIn(
+                self._app,
+                self.reader.name,
+                accept,
+                self._holder if self._held is not None else None,
+                None if self._held is None else self._held.token,
+                batch.cursor,
+                batch.items,
+                kept,
+                batch.lag,
+                batch.behind,
+            )
+            try:
+                await self._store.take_in(request)
+            except StoreUnavailable as error:
+                self.log.warning("the store is unavailable; what was read waits for it", error=str(error))
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, LONGEST_WAIT)
+            else:
+                return
+
+    async def _well(self, batch: Batch | None) -> None:
+        self._came = batch is not None and not batch.empty
+        self._wait = FIRST_WAIT
+        silent = time.monotonic() - self._said_at > SAY_THAT_IT_LIVES_EVERY
+        if self._state != "reading" or (silent and not self._came):
+            await self._say("reading", None, batch)
+
+    async def _failed(self, error: Exception) -> float:
+        await self._shut()
+        if isinstance(error, SourceTrouble | ConfigError):
+            words = str(error)
+        else:
+            self.log.warning("could not be read", error=repr(error), exc_info=error)
+            words = f"{self.reader.kind} {self.reader.name}: {type(error).__name__}: {words_of(error)}"
+        rest, self._wait = self._wait, min(self._wait * 2, LONGEST_WAIT)
+        await self._say("failing", words)
+        return rest
+
+    async def _say(self, state: SourceState, words: str | None, batch: Batch | None = None) -> None:
+        """How it is; an alarm while it is failing."""
+        if (state, words) == (self._state, self._said) and state != "reading":
+            return
+        key = source_alarm(self._app, self.reader.name)
+        if state == "failing":
+            self.log.error("cannot be read; the rest goes on", reason=words)
+        await self._store.report_source(
+            ReportSource(
+                self._app,
+                self.reader.name,
+                state,
+                words,
+                None if self._held is None else self._held.token,
+                None if batch is None else batch.lag,
+                None if batch is None else batch.behind,
+                alarm=Alarm(self._app, key, words or "") if state == "failing" else None,
+                resolves=key if state == "reading" and self._state != "reading" else None,
+            )
+        )
+        self._state, self._said, self._said_at = state, words, time.monotonic()

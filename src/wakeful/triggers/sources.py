@@ -1,0 +1,112 @@
+"""All sources of an app: made of its triggers, entered in the store, read by one service each."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from wakeful.clock import Clock
+from wakeful.errors import ConfigError
+from wakeful.model import Arrival, Event
+from wakeful.stores.sources import EnterSources, Item
+from wakeful.triggers.base import Trigger
+from wakeful.triggers.reading import Reading, SourceStore
+from wakeful.triggers.source import Context, Reader, ReadTrigger
+
+
+class SourcesStore(SourceStore, Protocol):
+    """What all of them need of the store."""
+
+    async def enter_sources(self, request: EnterSources) -> None: ...
+
+    async def items_of(self, app: str, source: str) -> list[Item]: ...
+
+    async def backlog(self, app: str, agents: Sequence[str], most: int) -> int: ...
+
+
+class Sources:
+    """The sources of one app in this process."""
+
+    def __init__(
+        self,
+        app: str,
+        triggers: Mapping[str, Sequence[Trigger]],
+        store: SourcesStore,
+        arrive: Callable[[Event], Arrival],
+        process: Callable[[], str],
+        *,
+        clock: Clock,
+        backlog: int | None,
+        pushed: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        """`triggers` are those of each agent. `pushed` are (name, kind) of sources that nobody reads: others call here."""
+        self._app = app
+        self._store = store
+        self._agents = list(triggers)
+        self._backlog = backlog
+        self._pushed = list(pushed)
+        context = Context(app, socket.gethostname(), clock, store)
+        self.readings: dict[str, Reading] = {}
+        for sharing in shared(triggers):
+            reader = sharing[0].reader(sharing, context)
+            if reader.name in self.readings:
+                message = f"app {app}: two sources are called {reader.name}: declare their triggers alike, or name one of them"
+                raise ConfigError(message)
+            self.readings[reader.name] = Reading(
+                app,
+                reader,
+                store,
+                arrive,
+                process,
+                too_much=self._too_much,
+                event_source=sharing[0].source or reader.name,
+            )
+
+    async def enter(self) -> None:
+        """Make them known. Done before any of them is read, so that one which never could be read is there to be seen."""
+        known = [(name, one.reader.kind) for name, one in self.readings.items()] + self._pushed
+        if known:
+            await self._store.enter_sources(EnterSources(self._app, known))
+
+    async def start(self) -> None:
+        for one in self.readings.values():
+            await one.start()
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(one.stop() for one in self.readings.values()))
+
+    async def die(self) -> None:
+        for one in self.readings.values():
+            await one.die()
+
+    async def drain(self) -> int:
+        """Take in what is there now (`wakeful once`); returns how many batches that was. Those that are read anyway are left
+        alone.
+        """
+        return sum([await one.drain() for one in self.readings.values() if not one.runs])
+
+    def reader(self, name: str) -> Reader | None:
+        one = self.readings.get(name)
+        return None if one is None else one.reader
+
+    async def _too_much(self) -> str | None:
+        if self._backlog is None:
+            return None
+        waiting = await self._store.backlog(self._app, self._agents, self._backlog)
+        if waiting < self._backlog:
+            return None
+        return f"{waiting:,} runs wait to be started, the limit of App(backlog=…): nothing more is taken in until some are done"
+
+
+def shared(triggers: Mapping[str, Sequence[Trigger]]) -> list[list[ReadTrigger]]:
+    """The triggers that are read from outside, those together that share a reader."""
+    groups: dict[tuple[object, ...], list[ReadTrigger]] = {}
+    for mine in triggers.values():
+        for one in mine:
+            if isinstance(one, ReadTrigger):
+                group = groups.setdefault(one.shared, [])
+                if one not in group:
+                    group.append(one)
+    return list(groups.values())

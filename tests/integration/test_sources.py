@@ -1,0 +1,256 @@
+"""The contract of sources, with a source that the test makes up: whatever is read is stored with the cursor, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pytest
+
+from support.apps import FOREVER, NewApp, working
+from wakeful import App, Run
+from wakeful.cel import Match
+from wakeful.errors import SourceLost
+from wakeful.model import Event
+from wakeful.runtime import Runtime
+from wakeful.stores.base import BuryProcess
+from wakeful.stores.journal import Died
+from wakeful.stores.sources import HoldSource, Item, TakeIn
+from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable
+
+
+@dataclass(eq=False)
+class Tape:
+    """The outside: numbered lines, and what the reader was told of them."""
+
+    lines: list[str] = field(default_factory=list)
+    acknowledged: list[str] = field(default_factory=list)
+    opened_at: list[str | None] = field(default_factory=list)
+    trouble: str | None = None
+    came: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def write(self, *lines: str) -> None:
+        self.lines += lines
+        self.came.set()
+
+
+class TapeReader(Reader):
+    kind = "tape"
+
+    def __init__(self, tape: Tape, context: Context) -> None:
+        super().__init__("tape")
+        self._tape = tape
+        self._context = context
+        self._at = 0
+
+    async def open(self, cursor: str | None) -> None:
+        if self._tape.trouble is not None:
+            raise SourceTrouble(self._tape.trouble)
+        self._tape.opened_at.append(cursor)
+        self._at = int(cursor or 0)
+
+    async def read(self, within: float) -> Batch | None:
+        if self._tape.trouble is not None:
+            raise SourceTrouble(self._tape.trouble)
+        if self._at == len(self._tape.lines):
+            self._tape.came.clear()
+            try:
+                async with asyncio.timeout(within):
+                    await self._tape.came.wait()
+            except TimeoutError:
+                return None
+        lines = self._tape.lines[self._at : self._at + 3]
+        batch = Batch(cursor=str(self._at + len(lines)), receipt=lines, behind=len(self._tape.lines) - self._at)
+        for number, line in enumerate(lines, start=self._at):
+            if line.startswith("?"):
+                batch.unreadable.append(
+                    Unreadable(line.encode(), "it begins with a question mark", {"line": str(number)})
+                )
+            else:
+                batch.events.append(Event("/tape", str(number), "tape.line", {"line": line}))
+                batch.items.append(Item(line, number, "read"))
+        self._at += len(lines)
+        return batch
+
+    async def acknowledge(self, batch: Batch) -> None:
+        self._tape.acknowledged += batch.receipt
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class TapeTrigger:
+    tape: Tape
+    type: ClassVar[str] = "tape.line"
+    source: ClassVar[str | None] = "/tape"
+    where: ClassVar[str | None] = None
+    carries_data: ClassVar[bool] = True
+
+    @property
+    def shared(self) -> tuple[object, ...]:
+        return ("tape", id(self.tape))
+
+    def describe(self) -> str:
+        return "tape"
+
+    def matches(self, event: Event) -> Match:
+        return Match(matched=True, reason="tape")
+
+    def reader(self, triggers: Sequence[Any], context: Context) -> Reader:
+        return TapeReader(self.tape, context)
+
+    async def problems(self) -> list[str]:
+        return []
+
+
+def an_app(new_app: NewApp, tape: Tape, seen: list[str], **options: Any) -> App:
+    app = new_app(**options)
+
+    @app.agent(TapeTrigger(tape))
+    async def note(run: Run) -> None:
+        seen.append(run.event.data["line"])
+
+    return app
+
+
+async def until_in_state(runtime: Runtime, state: str) -> Any:
+    async with asyncio.timeout(20):
+        while (found := await runtime.store.find_source("app", "tape")) is None or found.state != state:
+            await asyncio.sleep(0.01)
+    return found
+
+
+async def test_what_is_read_becomes_runs_with_the_cursor_and_is_acknowledged(new_app: NewApp):
+    tape, seen = Tape(), list[str]()
+    tape.write("a", "b", "c", "d")
+    async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
+        await runtime.drain()
+        assert sorted(seen) == ["a", "b", "c", "d"]
+        assert tape.acknowledged == ["a", "b", "c", "d"]
+        found = await runtime.store.find_source("app", "tape")
+        assert found is not None
+        assert (found.kind, found.state, found.cursor, found.taken, found.repeated) == ("tape", "reading", "4", 4, 0)
+        assert [one.item for one in await runtime.store.items_of("app", "tape")] == ["a", "b", "c", "d"]
+    async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
+        tape.write("e")
+        await runtime.drain()
+        assert tape.opened_at == [None, "4"]
+        assert sorted(seen) == ["a", "b", "c", "d", "e"]
+
+
+async def test_a_death_after_the_read_loses_and_doubles_nothing(new_app: NewApp):
+    tape, seen = Tape(), list[str]()
+    tape.write("a", "b")
+
+    def die_after(moment: str, requests: Sequence[Any]) -> None:
+        if moment == "within" and any(isinstance(one, TakeIn) for one in requests):
+            raise Died
+
+    app = an_app(new_app, tape, seen)
+    runtime = Runtime(app, lease=FOREVER, probe=die_after)
+    await runtime.open(migrate=True)
+    await runtime.start()
+    async with asyncio.timeout(20):
+        while not runtime.store.journal.is_dead():
+            await asyncio.sleep(0.01)
+    await runtime.die()
+    assert tape.acknowledged == []
+    async with working(an_app(new_app, tape, seen), reading="drained") as again:
+        for process, _, _ in await again.store.others(again.membership.process):
+            await again.store.bury(BuryProcess(process, certain=True))
+        await again.drain()
+        assert sorted(seen) == ["a", "b"]
+        assert tape.acknowledged == ["a", "b"]
+
+
+async def test_only_one_process_reads_and_a_stale_one_stores_nothing(new_app: NewApp):
+    tape, seen = Tape(), list[str]()
+    async with working(an_app(new_app, tape, seen), reading="drained") as first:
+        await first.drain()
+        held = await first.store.find_source("app", "tape")
+        assert held is not None
+        async with working(an_app(new_app, tape, seen), reading="drained") as second:
+            tape.write("a")
+            await second.drain()
+            assert seen == []  # the first one has it
+            assert await second.store.hold_source(HoldSource("app", "tape", second.membership.process)) is None
+            await first.sources.stop()
+            await second.drain()
+            assert seen == ["a"]
+            with pytest.raises(SourceLost, match="read by another process"):
+                await first.store.take_in(
+                    TakeIn("app", "tape", process=first.membership.process, token=held.token, cursor="0")
+                )
+
+
+async def test_a_source_that_cannot_be_read_is_an_alarm_and_the_rest_goes_on(new_app: NewApp):
+    tape, seen = Tape(trouble="the tape is torn: mend it"), list[str]()
+    async with working(an_app(new_app, tape, seen, clock=None)) as runtime:
+        failing = await until_in_state(runtime, "failing")
+        assert failing.error == "the tape is torn: mend it"
+        (alarm,) = (await runtime.reader.alarms())["alarms"]
+        assert alarm["key"] == "source/app/tape"
+        assert "mend it" in alarm["text"]
+        tape.trouble = None
+        tape.write("a")
+        await until_in_state(runtime, "reading")
+        async with asyncio.timeout(20):
+            while not seen:
+                await asyncio.sleep(0.01)
+        assert not [one for one in (await runtime.reader.alarms())["alarms"] if one["state"] != "resolved"]
+
+
+async def test_a_full_backlog_pauses_reading(new_app: NewApp):
+    tape, seen = Tape(), list[str]()
+    app = an_app(new_app, tape, seen, clock=None, backlog=2)
+
+    @app.agent(name="slow")
+    async def slow(run: Run) -> None:
+        pass
+
+    async with working(app, reading="drained") as runtime:
+        runtime.worker.claim_nothing_more()
+        for number in range(3):
+            await runtime.door.accept([Event("/test", str(number), "x")], agent="slow")
+        tape.write("a")
+        await runtime.sources.drain()
+        found = await runtime.store.find_source("app", "tape")
+        assert found is not None
+        assert found.state == "paused"
+        assert found.taken == 0
+        assert found.error is not None
+        assert "App(backlog=" in found.error
+
+
+async def test_what_cannot_be_read_is_kept_in_quarantine(new_app: NewApp):
+    tape, seen = Tape(), list[str]()
+    tape.write("a", "?b", "c", "?b")
+    async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
+        await runtime.drain()
+        assert sorted(seen) == ["a", "c"]
+        listing = await runtime.reader.events(state="quarantined", limit=10)
+        (kept,) = listing["events"]
+        assert kept["reason"] == "it begins with a question mark"
+        found = await runtime.store.find_source("app", "tape")
+        assert found is not None
+        assert (found.taken, found.quarantined) == (2, 1)
+
+
+async def test_an_event_is_known_by_its_other_names(new_app: NewApp):
+    app = new_app()
+
+    @app.agent(name="note")
+    async def note(run: Run) -> None:
+        pass
+
+    async with working(app) as runtime:
+        (first,) = await runtime.door.accept([Event("/hook", "1", "x", {"a": 1})], agent="note", aliases=("signed",))
+        (again,) = await runtime.door.accept([Event("/hook", "2", "x", {"a": 1})], agent="note", aliases=("signed",))
+        (other,) = await runtime.door.accept([Event("/hook", "3", "x", {"a": 1})], agent="note", aliases=("other",))
+        (elsewhere,) = await runtime.door.accept([Event("/b", "4", "x", {})], agent="note", aliases=("signed",))
+        assert (again.status, again.runs) == ("duplicate", first.runs)
+        assert other.status == elsewhere.status == "accepted"
+        assert other.runs != first.runs
