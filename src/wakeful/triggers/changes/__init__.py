@@ -1,0 +1,1 @@
+"""Changes of rows in databases, as events."""

@@ -1,0 +1,60 @@
+"""One change of one row, wherever it was heard of, and the event that it becomes.
+
+type      postgres.orders.insert · sqlite.orders.update · postgres.sales.orders.delete (a schema other than public)
+source    where the table is, and which part of its rows is told: /postgres/HOST:PORT/DATABASE/orders
+id        the position in the database's own log: the same however often it is read
+data      {"operation", "table", "key": {…}, "new": {…} | null, "old": {…} | null, "changed": [columns] | null}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from wakeful.clock import Microseconds, to_datetime
+from wakeful.model import Event
+
+Operation = Literal["insert", "update", "delete"]
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+
+
+@dataclass(slots=True)
+class Change:
+    """A row before and after. `old` is as much of it as the database tells, often only the key or nothing."""
+
+    table: str  # "orders", "sales.orders"
+    operation: Operation
+    position: str
+    key: dict[str, Any]
+    new: dict[str, Any] | None = None
+    old: dict[str, Any] | None = None
+    changed: list[str] | None = None  # columns that an update changed; None: it cannot be told
+    committed_at: Microseconds | None = None
+    cause: str | None = None  # the mark that whoever wrote it left: see policy/loops.py
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "operation": self.operation,
+            "table": self.table,
+            "key": self.key,
+            "new": self.new,
+            "old": self.old,
+            "changed": self.changed,
+        }
+
+
+def type_of(database: str, table: str, operation: str) -> str:
+    return f"{database}.{table}.{operation}"
+
+
+def event_of(change: Change, *, database: str, source: str) -> Event:
+    """The event of a change. Its subject is the row: table and key."""
+    subject = "/".join([change.table, *(str(value) for value in change.key.values())])
+    return Event(
+        source,
+        change.position,
+        type_of(database, change.table, change.operation),
+        change.data(),
+        subject=subject[:1_000],
+        time=None if change.committed_at is None else to_datetime(change.committed_at),
+    )
