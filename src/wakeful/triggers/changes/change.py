@@ -30,7 +30,7 @@ class Change:
     old: dict[str, Any] | None = None
     changed: list[str] | None = None  # columns that an update changed; None: it cannot be told
     committed_at: Microseconds | None = None
-    cause: str | None = None  # the mark that whoever wrote it left: see causes.py
+    cause: str | None = None  # the mark that whoever wrote it left: see policy/loops.py
 
     def data(self) -> dict[str, Any]:
         return {
