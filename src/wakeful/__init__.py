@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wakeful.triggers.at import at
     from wakeful.triggers.cron import cron
     from wakeful.triggers.every import every
+    from wakeful.triggers.installed import trigger
     from wakeful.triggers.on import on
 
 __version__ = "0.1.0"
@@ -65,6 +66,7 @@ __all__ = [
     "every",
     "on",
     "step",
+    "trigger",
 ]
 
 # Where each public name lives. A test holds this to the imports above.
@@ -94,6 +96,7 @@ _HOMES = {
     "wakeful.triggers.at": ("at",),
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
+    "wakeful.triggers.installed": ("trigger",),
     "wakeful.triggers.on": ("on",),
 }
 

@@ -147,6 +147,7 @@ class Runtime:
             owners={agent.name: agent.options.owner for agent in agents.values()},
             flows=flows_of(agents),
             rules=app.rules,
+            chains=app.chains,
             on_conflict=self._note_conflict,
             on_broken_rule=self._note_broken_rule,
         )

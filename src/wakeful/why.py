@@ -16,6 +16,7 @@ from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
 from wakeful.model import FINAL_RUN_STATES
 from wakeful.why_beats import tell_beat
+from wakeful.why_chain import tell_chain
 from wakeful.why_schedule import tell_occurrence, why_schedule
 
 Shown = dict[str, Any]
@@ -335,6 +336,7 @@ def tell_event(event: Shown) -> list[str]:
     cause = (event.get("envelope") or {}).get("causationid")
     if cause:
         story.append(f"It was caused by event {cause}.")
+    story += tell_chain(event["app"], event.get("envelope") or {})
     if event["same_id"]:
         story.append(
             f"{number(event['same_id'], 'other event')} from elsewhere {'has' if event['same_id'] == 1 else 'have'} "

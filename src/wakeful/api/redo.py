@@ -106,7 +106,7 @@ def chosen_of(change: Change, names: Sequence[str]) -> tuple[str, Fields]:
     known = {
         "filter": ("agent", "error", "all", "until"),
         "deliveries": ("channel", "error", "all", "until"),
-        "events": ("type", "from", "to", "agent"),
+        "events": ("type", "from", "to", "agent", "denied"),
     }
     given = {name: fields for name in names if (fields := change.fields.object(name, known[name])) is not None}
     if len(given) != 1:
@@ -177,7 +177,7 @@ async def replay_events(reader: Reader, store: Store, agents: Agents, change: Ch
         since, until = read_window(str(wanted["from"]), events.text("to"), now=present)
     except ValueError as unread:
         raise bad_body(str(unread), "events.from") from None
-    feeding = Feeding(str(wanted["type"]), since, until, agent, agents.name)
+    feeding = Feeding(str(wanted["type"]), since, until, agent, agents.name, events.flag("denied"))
     plan = await plan_feed(reader, feeding)
     shown = {"from": time_text(since), "to": time_text(until)}
     if plan.events == 0:

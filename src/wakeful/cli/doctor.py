@@ -117,6 +117,20 @@ def versions() -> Iterator[Finding]:
         f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
     )
     yield Finding("sqlite", "good", f"{apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})")
+    yield from installed_triggers()
+
+
+def installed_triggers() -> Iterator[Finding]:
+    """Triggers that other packages bring. One that cannot be loaded concerns only whoever uses it."""
+    from wakeful.triggers.installed import find, installed, make_of, package_of
+
+    for name, entries in sorted(installed().items()):
+        try:
+            make_of(find(name))
+        except ConfigError as error:
+            yield Finding("triggers", "look", str(error), "mend or uninstall it")
+        else:
+            yield Finding("triggers", "good", f'trigger("{name}") of {package_of(entries[0])}')
 
 
 def is_ours(path: Path) -> bool:

@@ -78,6 +78,7 @@ def declare_replay(parser: Parser) -> None:
     )
     parser.add_argument("--from", dest="since", metavar="TIME", help="with --events: accepted then or later, like 2h")
     parser.add_argument("--to", dest="until", metavar="TIME", help="with --events: accepted before then (default now)")
+    parser.add_argument("--denied", action="store_true", help="with --events: also those that policy denied to it")
     add_choice(parser)
 
 
@@ -87,6 +88,9 @@ def replay(arguments: argparse.Namespace) -> int:
         return feed(arguments)
     if arguments.since is not None or arguments.until is not None:
         message = "--from and --to are for --events TYPE"
+        raise UsageError(message)
+    if arguments.denied:
+        message = "--denied is for --events TYPE: what was denied has no run yet"
         raise UsageError(message)
     if arguments.run is not None:
         return redo_one(arguments, arguments.run, again=arguments.again)

@@ -26,6 +26,7 @@ FAMILIES_AT_A_TIME = 50
 ROWS_AT_A_TIME = 500
 DEDUPLICATION = duration("90d")
 PROCESSES_ARE_KEPT = duration("7d")
+CHAINS_ARE_KEPT = duration("30d")
 SWEEP_EVERY = duration("6h")
 BLOBS_ARE_NEW = duration("1h")
 BLOBS_AT_A_TIME = 10_000
@@ -206,7 +207,7 @@ class Housekeeper(Service):
                 await asyncio.sleep(self._pause)
 
     async def _remove_rest(self, now: Microseconds) -> None:
-        """Idempotency keys, processes that left, and keys that no run has."""
+        """Idempotency keys, processes that left, keys that no run has, and chains of events that are over."""
         app, before = self._retention.app, now - self._retention.deduplication
         after: str | None = ""
         while after is not None:
@@ -215,7 +216,9 @@ class Housekeeper(Service):
                 await self._keeper.remove_traces(RemoveTraces(app, before=before, idempotency=old))
             await asyncio.sleep(self._pause)
         keys = await self._keeper.empty_keys(app, ROWS_AT_A_TIME)
-        await self._keeper.remove_traces(RemoveTraces(app, keys=keys, processes_before=now - PROCESSES_ARE_KEPT))
+        await self._keeper.remove_traces(
+            RemoveTraces(app, keys=keys, processes_before=now - PROCESSES_ARE_KEPT, chains_before=now - CHAINS_ARE_KEPT)
+        )
 
     async def _remove_occurrences(self, now: Microseconds) -> None:
         """What became of the instants of an agent's schedules is kept as long as its runs."""

@@ -15,6 +15,7 @@ from wakeful.stores.base import Row, StoredEvent
 from wakeful.stores.migrations import missing, refuse_behind
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
+from wakeful.stores.reading_chains import chain_summary
 from wakeful.stores.reading_schedules import ScheduleReader, scheduled_summary
 from wakeful.stores.reminded import page_of_reminders, reminder_change, reminder_summary
 
@@ -77,6 +78,7 @@ class Reader:
         return {
             **summary,
             "root": row[15],
+            "chain": chain_summary(summary["app"], carried),
             "scheduled": scheduled_summary(summary["app"], summary["event"]["source"], carried, row[8]),
             "parent": await self._parent(row[0]),
             "children": await self._children(row[0]),

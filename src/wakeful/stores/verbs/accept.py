@@ -12,6 +12,7 @@ from wakeful.errors import IdempotencyConflict, StoreUnavailable
 from wakeful.model import Arrival, Receipt
 from wakeful.stores.base import AcceptEvents, SaveSteps, Transaction
 from wakeful.stores.verbs.admit import Entry, admit
+from wakeful.stores.verbs.chains import judge_loops
 from wakeful.stores.verbs.progress import save_steps
 from wakeful.stores.verbs.waits import Woken, bring_events, not_taken
 
@@ -26,8 +27,8 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     """1. Take the idempotency keys; a request whose key was taken before is answered or refused, and stores nothing.
     2. Save the checkpoints that go with events from inside runs; a lost claim stores no event. 3. Insert the events, each
     under the name by which it is known already, if there is one;
-    those that come back are new. 4. Insert what the new ones become. 5. Count the others as duplicates, and keep what
-    conflicts. 6. Write the answers beside the keys.
+    those that come back are new. 4. Of these, decide what closes a loop, and insert what they become. 5. Count the others as
+    duplicates, and keep what conflicts. 6. Write the answers beside the keys.
     """
     results: list[Result | None] = [None] * len(requests)
     repeats = yield from _take_keys(now, requests, results)
@@ -43,6 +44,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     )  # in order of key, so that two processes never wait for each other in a circle
     inserted = yield "insert_event", rows
     new = {row[0]: row[1] for row in inserted}
+    judged = yield from _judge(now, requests, arrivals, new)
 
     fresh: list[tuple[str, int, Arrival]] = []
     receipt_of: dict[int, Receipt] = {}
@@ -52,6 +54,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
         for arrival in arrivals[number]:
             seq = new.pop(arrival.key, None)  # a second one with the same key in the same batch is its duplicate
             if seq is not None:
+                arrival = judged.get(arrival.key, arrival)
                 fresh.append((requests[number].app, seq, arrival))
                 receipts.append(_receipt(arrival))
                 receipt_of[seq] = receipts[-1]
@@ -70,7 +73,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     yield from _bring_to_waits(now, fresh, [(requests[number], results[number]) for number in pending])
     if known:
         yield from _count_duplicates(now, known)
-    if known or decided:
+    if known or decided or judged:
         yield from _correct_checkpoints(now, requests, results)
     stored = [(requests[number], results[number]) for number in pending]
     yield from _adopt_children(stored)
@@ -101,6 +104,24 @@ def _by_other_names(now: int | None, given: dict[int, list[Arrival]]) -> Transac
         ]
         for number, arrivals in given.items()
     }
+
+
+def _judge(
+    now: int | None, requests: Sequence[AcceptEvents], arrivals: dict[int, list[Arrival]], new: dict[str, int]
+) -> Transaction[dict[str, Arrival]]:
+    """New events that close a loop, and what becomes of them instead where policy says no."""
+    closing: dict[str, tuple[str, Arrival]] = {}
+    for number, some in arrivals.items():
+        for arrival in some:
+            for one in arrival.admissions:
+                if one.loop is not None and arrival.key in new:
+                    closing.setdefault(arrival.key, (requests[number].app, arrival))
+    if not closing:
+        return {}
+    judged, alarmed = yield from judge_loops(now, list(closing.values()))
+    for number in arrivals:
+        requests[number].alarmed = alarmed
+    return judged
 
 
 def _event_row(now: int | None, app: str, arrival: Arrival) -> tuple[object, ...]:

@@ -25,6 +25,7 @@ OF_A_RUN = (
     "remove_approvals",
     "remove_run",
 )
+CHAINS_AT_A_TIME = 1_000
 OF_AN_EVENT = ("remove_admissions", "remove_conflicts", "remove_decisions_of_event")
 
 
@@ -86,6 +87,8 @@ def remove_traces(now: int | None, requests: Sequence[RemoveTraces]) -> Transact
             yield "remove_idempotency", rows
         if request.processes_before is not None:
             yield "remove_processes", [(request.processes_before,)]
+        if request.chains_before is not None:
+            yield "remove_chains", [(request.app, request.chains_before, CHAINS_AT_A_TIME)]
         keys = (
             (yield "lock_key", [(request.app, agent, key) for agent, key in sorted(request.keys)])
             if request.keys

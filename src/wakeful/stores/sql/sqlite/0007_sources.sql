@@ -34,6 +34,18 @@ create table wakeful_source_item (
   primary key (app, source, item)
 ) strict, without rowid;
 
+-- Chains of events that came back to an agent, or went on for too long: how often within some time, and whether that was stopped.
+create table wakeful_chain (
+  app text not null,
+  chain text not null,                    -- the key of the event that it began with
+  agent text not null,
+  began_at integer not null,            -- of the time within which is counted
+  rounds integer not null,
+  stopped_at integer,                    -- somebody has heard of it
+  primary key (app, chain, agent)
+) strict, without rowid;
+create index wakeful_chain_began on wakeful_chain (app, began_at);
+
 -- Further names of an event, by which it is known when it comes again: a signature, say.
 create table wakeful_alias (
   key text primary key,
