@@ -70,14 +70,14 @@ class Basic(Verifier):
     __repr__ = describe
 
 
-def bearer(token: GivenSecret) -> Verifier:
+def bearer(token: GivenSecret) -> Bearer:
     """Requests with `Authorization: Bearer <token>`. A token proves who sends, not what: events have no id of their own unless
     the webhook says where it is.
     """
     return Bearer(Secrets.of(token, where="bearer", name="token"))
 
 
-def basic(user: str, password: GivenSecret) -> Verifier:
+def basic(user: str, password: GivenSecret) -> Basic:
     """Requests with a user and a password, by HTTP Basic."""
     if not isinstance(user, str) or not user or ":" in user or not user.isprintable():
         message = 'basic: user must be a name without ":", like basic("sender", env("PASSWORD"))'
