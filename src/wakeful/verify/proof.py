@@ -93,13 +93,15 @@ def from_hexadecimal(text: str, name: str) -> bytes:
     return bytes.fromhex(text)
 
 
-def from_base64(text: str, name: str) -> bytes:
+def from_base64(text: str | bytes, name: str) -> bytes:
+    """`b64decode` would pass over what is too much at the end, so that one value could be written in several ways."""
+    given = text.encode("ascii", "replace") if isinstance(text, str) else text
     try:
-        found = base64.b64decode(text, validate=True)
+        found = base64.b64decode(given, validate=True)
     except (binascii.Error, ValueError):
         found = b""
-    if not found:
-        message = f"the signature in {name} is not base64"
+    if not found or base64.b64encode(found) != given:
+        message = f"what {name} holds is not base64"
         raise Refused(message)
     return found
 
