@@ -98,7 +98,11 @@ class Anybody(Verifier):
 
 
 def delivery(
-    data: Any, *, kind: str | None = "opened", id: str | None = "1", secret: str = "secret"
+    data: Any,
+    *,
+    kind: str | None = "opened",
+    id: str | None = "1",  # noqa: A002 the field's own name
+    secret: str = "secret",
 ) -> tuple[bytes, dict[str, str]]:
     """A body and its headers, as the sender that `Signed` knows sends it."""
     body = data if isinstance(data, bytes) else json.dumps(data).encode()
