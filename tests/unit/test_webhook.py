@@ -148,10 +148,11 @@ class TestOneEndpoint:
 
 class TestWhatARequestBecomes:
     def event(self, *webhooks: Any, **how: Any):
-        return Endpoint(webhooks or [hook()]).event(request(**how))
+        return Endpoint(webhooks or [hook()]).read(request(**how))
 
     def test_what_the_sender_tells(self):
-        event, aliases = self.event()
+        event, aliases, answer = self.event()
+        assert answer is None
         assert (event.source, event.id, event.type, event.data) == ("/hooks/x", "1", "signed.opened", {"id": 7})
         assert aliases == (request().headers["x-signature"],)
 
@@ -162,7 +163,9 @@ class TestWhatARequestBecomes:
         assert self.event(hook(type="order.paid"), hook(type="order.paid", where="data.id == 1"), kind=None)[
             0
         ].type == ("order.paid")
-        assert self.event(hook(type="a"), hook(type="b"), kind=None)[0].type == RECEIVED
+        with pytest.raises(InvalidEvent, match=r"agents name several \(a, b\)"):
+            self.event(hook(type="a"), hook(type="b"), kind=None)
+        assert self.event(hook(type="a"), hook(type="b"))[0].type == "signed.opened"
         assert self.event(hook(type="order.paid"))[0].type == "signed.opened"
 
     def test_without_an_id_it_is_known_by_its_content(self):
@@ -205,7 +208,7 @@ class TestWhatARequestBecomes:
                 def read(self, request: WebhookRequest) -> Delivered:
                     return Delivered(**{"data": None, **more})
 
-            return Endpoint([hook(verify=Teller())]).event(request())
+            return Endpoint([hook(verify=Teller())]).read(request())
 
         assert told(time=datetime(2026, 1, 1))[0].time is not None
         for wrong in (

@@ -29,7 +29,7 @@ from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedule import Schedule
-from wakeful.verify.base import Challenge
+from wakeful.verify.base import Answer
 
 Shown = dict[str, Any]
 
@@ -201,7 +201,7 @@ class Webhooks(Protocol):
 
     async def take(
         self, endpoint: Endpoint, headers: Mapping[str, str], body: bytes, query: str, /
-    ) -> list[Receipt] | Challenge:
+    ) -> list[Receipt] | Answer:
         """Verify a request and store what it says; answers after the commit. Refused, TooFast, CannotVerify or StoreUnavailable
         say why not.
         """

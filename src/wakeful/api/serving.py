@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wakeful.app import App
     from wakeful.model import Receipt
     from wakeful.runtime import Runtime
-    from wakeful.verify.base import Challenge
+    from wakeful.verify.base import Answer
 
 
 def create(
@@ -90,7 +90,7 @@ class LateWebhooks:
 
     async def take(
         self, endpoint: Endpoint, headers: Mapping[str, str], body: bytes, query: str
-    ) -> list[Receipt] | Challenge:
+    ) -> list[Receipt] | Answer:
         return await self._late.running.webhooks.take(endpoint, headers, body, query)
 
 

@@ -26,7 +26,7 @@ from wakeful.api.security import path_of
 from wakeful.model import Receipt
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.webhooks import CannotVerify, TooFast
-from wakeful.verify.base import Challenge, Refused
+from wakeful.verify.base import Answer, Refused
 
 
 class WebhookRoute(BaseRoute):
@@ -51,7 +51,7 @@ class WebhookRoute(BaseRoute):
             answer = await self._take(endpoint, scope, receive)
         except ClientDisconnect:
             return  # nobody is left to answer, and nothing was taken
-        if isinstance(answer, Challenge):
+        if isinstance(answer, Answer):
             status, kind, body = 200, answer.content_type.encode("latin-1", "replace"), answer.body
         else:
             status, kind, body = 202, b"application/json", to_json({"events": [one.to_json() for one in answer]})
@@ -59,8 +59,8 @@ class WebhookRoute(BaseRoute):
         await send({"type": "http.response.start", "status": status, "headers": start})
         await send({"type": "http.response.body", "body": body})
 
-    async def _take(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> list[Receipt] | Challenge:
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    async def _take(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> list[Receipt] | Answer:
+        headers = headers_of(scope)
         try:
             self._webhooks.refuse_flood(endpoint)
             if headers.get("content-encoding", "identity").lower() != "identity":
@@ -78,6 +78,16 @@ class WebhookRoute(BaseRoute):
         except Problem:
             self._webhooks.refuse(endpoint)
             raise
+
+
+def headers_of(scope: Scope) -> dict[str, str]:
+    """By name. What came several times is joined, so that it is no valid signature, token or id any more."""
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key = name.decode("latin-1")
+        text = value.decode("latin-1")
+        headers[key] = text if key not in headers else f"{headers[key]}, {text}"
+    return headers
 
 
 def webhook_routes(webhooks: Webhooks) -> list[BaseRoute]:

@@ -1,6 +1,6 @@
 """An endpoint: all webhooks of one path, and what a request to it becomes.
 
-    request ──► verifier.verify ──► verifier.read ──► type ──► id ──► data= ──► event, and its other names
+    request ──► verifier.verify ──► verifier.read ──► type ──► id ──► data= ──► event, its other names, an answer
 
 No input or output, and nothing is stored here. What cannot become an event raises InvalidEvent.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from wakeful.errors import ConfigError, InvalidEvent, words_of
 from wakeful.intake.cloudevents import EXTENSION_NAME_LIMIT, TEXT_LIMIT
@@ -22,10 +22,18 @@ from wakeful.triggers.base import Trigger
 from wakeful.triggers.identity import content_of, read_identity
 from wakeful.triggers.mapping import apply_mapping, read_mapping
 from wakeful.triggers.webhook import Webhook
-from wakeful.verify.base import Challenge, Delivered, WebhookRequest
+from wakeful.verify.base import Answer, Challenge, Delivered, WebhookRequest
 
 RECEIVED = "webhook.received"
 Aliases = tuple[str, ...]
+
+
+class Brought(NamedTuple):
+    """What a request brought: its event, the further names by which that is known, and what the sender must hear."""
+
+    event: Event
+    aliases: Aliases
+    answer: Answer | None
 
 
 class Declared(Protocol):
@@ -52,31 +60,42 @@ class Endpoint:
         self.verifier = first.verify
         self.body_limit = first.body_limit
         self.allowance = None if first.rate is None else Allowance(first.rate)
-        named = {one.type for one in webhooks if WILDCARD not in one.type}
-        self._type = named.pop() if len(named) == 1 else RECEIVED
+        self._named = sorted({one.type for one in webhooks if WILDCARD not in one.type})
         self._identify = read_identity(first.id, where=first.place)
         self._mapping = read_mapping(first.data, where=first.place)
+        # Those of our own look at what they read (verify/reading.py); to look twice would cost as much as the parsing.
+        self._looked_at = type(first.verify).__module__.startswith("wakeful.verify.")
 
     def challenge(self, request: WebhookRequest) -> Challenge | None:
         """The answer to a verified request that is no event but a question."""
         with unreadable():
             return self.verifier.challenge(request)
 
-    def event(self, request: WebhookRequest) -> tuple[Event, Aliases]:
-        """What a verified request says, and the further names by which it is known."""
+    def read(self, request: WebhookRequest) -> Brought:
+        """What a verified request says."""
         with unreadable():
             told = self.verifier.read(request)
-        event = Event(self.source, "", told.type or self._type, told.data, told.subject)
+        event = Event(self.source, "", told.type or self._type(), told.data, told.subject)
         if self._identify is not None:
             event.id = self._identify(request, event)
         else:
             event.id = told.id or content_of(request)
         refuse_attributes(event, told)
-        if self._mapping is None:
-            refuse_faults(event.data, depth=DEPTH_LIMIT, inside=("data",))
-        else:
+        if self._mapping is not None:
             apply_mapping(self._mapping, event)
-        return event, told.aliases
+        elif not self._looked_at:
+            refuse_faults(event.data, depth=DEPTH_LIMIT, inside=("data",))
+        return Brought(event, told.aliases, told.answer)
+
+    def _type(self) -> str:
+        """The type of an event whose sender tells none."""
+        if len(self._named) > 1:
+            message = (
+                f"the sender tells no type, and agents name several ({', '.join(self._named)}): name one of them in all, and tell "
+                "events apart with where="
+            )
+            raise InvalidEvent(message, field="type")
+        return self._named[0] if self._named else RECEIVED
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ from wakeful.service import Service
 from wakeful.stores.sources import EnterSources, QuarantineKind, ReportSource, TakeIn, TakenIn
 from wakeful.triggers.allowance import Allowance
 from wakeful.triggers.endpoint import Aliases, Endpoint
-from wakeful.verify.base import Challenge, Refused, WebhookRequest
+from wakeful.verify.base import Answer, Refused, WebhookRequest
 
 KIND = "webhook"
 TELL_EVERY = 2.0
@@ -127,8 +127,10 @@ class Webhooks(Service):
 
     async def take(
         self, endpoint: Endpoint, headers: Mapping[str, str], body: bytes, query: str = ""
-    ) -> list[Receipt] | Challenge:
-        """Verify a request and store what it says. Refused, TooFast or StoreUnavailable say why not."""
+    ) -> list[Receipt] | Answer:
+        """Verify a request and store what it says; the receipts, or what the sender must hear instead. Refused, TooFast,
+        CannotVerify or StoreUnavailable say why not.
+        """
         if not self.runs:  # a program that mounts the app has no other moment to say that it serves
             await self.start()
         request = WebhookRequest(endpoint.path, headers, body, self._clock.now(), query)
@@ -139,7 +141,7 @@ class Webhooks(Service):
             # Only what is genuine uses the allowance up: strangers cannot take it from the sender.
             if endpoint.allowance is not None and not endpoint.allowance.take(request.received_at):
                 raise self._too_fast(endpoint, endpoint.allowance.wait(request.received_at))
-            event, aliases = endpoint.event(request)
+            event, aliases, answer = endpoint.read(request)
         except InvalidEvent as error:
             return [await self._keep(endpoint, request, str(error), "unreadable")]
         receipts = await self._door.accept([event], aliases=aliases)
@@ -147,7 +149,7 @@ class Webhooks(Service):
         counts.taken += 1
         counts.repeated += receipts[0].status == "duplicate"
         counts.event_at = request.received_at
-        return receipts
+        return receipts if answer is None else answer
 
     async def _verify(self, endpoint: Endpoint, request: WebhookRequest) -> None:
         try:
@@ -192,7 +194,8 @@ class Webhooks(Service):
         request = WebhookRequest(endpoint.path, headers, raw, received_at)
         if not trust:
             endpoint.verifier.verify(request)
-        return [endpoint.event(request)]
+        event, aliases, _ = endpoint.read(request)
+        return [(event, aliases)]
 
     # counts
 
