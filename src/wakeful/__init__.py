@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from wakeful.triggers.cron import cron
     from wakeful.triggers.every import every
     from wakeful.triggers.on import on
+    from wakeful.triggers.webhook import webhook
 
 __version__ = "0.1.0"
 
@@ -65,6 +66,7 @@ __all__ = [
     "every",
     "on",
     "step",
+    "webhook",
 ]
 
 # Where each public name lives. A test holds this to the imports above.
@@ -95,6 +97,7 @@ _HOMES = {
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
     "wakeful.triggers.on": ("on",),
+    "wakeful.triggers.webhook": ("webhook",),
 }
 
 
