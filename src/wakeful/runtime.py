@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import random
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -57,6 +58,7 @@ from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import Database, DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
 from wakeful.triggers.heartbeats import Heartbeats
+from wakeful.triggers.releasing import Releasing
 from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.scheduler import Scheduler
@@ -244,6 +246,9 @@ class Runtime:
             lambda: self.membership.process,
             clock=clock,
             backlog=app.backlog,
+        )
+        self.releasing = Releasing(
+            app.name, self.door.arrive, self.sources.reader, lambda: getattr(self, "webhooks", None)
         )
         self.teller = Teller(
             app.name,
@@ -438,6 +443,10 @@ class Runtime:
             "heartbeats": self.heartbeats.silent_for,
         }
         return {part: since for part, since in parts.items() if self._working and since > SILENT}
+
+    def states_of_sources(self) -> dict[str, int]:
+        """How many of the sources that this process reads, or would read, are in which state."""
+        return dict(Counter(one.state for one in self.sources.readings.values()))
 
     # hearing
 

@@ -33,6 +33,8 @@ def create(
         reminders=runtime.reminders,
         settings=settings,
         silent=runtime.silent_parts,
+        sources=runtime.states_of_sources,
+        releasing=lambda: runtime.releasing,
     )
 
 
@@ -82,6 +84,8 @@ def serve_app(
         reminders=reminders,
         settings=settings,
         silent=lambda: {} if app.runtime is None else app.runtime.silent_parts(),
+        sources=lambda: {} if app.runtime is None else app.runtime.states_of_sources(),
+        releasing=lambda: None if app.runtime is None else app.runtime.releasing,
     )
 
     @asynccontextmanager

@@ -11,10 +11,10 @@ from unnest(
 on conflict (app, source, item) do update
 set version = excluded.version, mark = excluded.mark, gone = excluded.gone, changed_at = excluded.changed_at
 
--- insert_alias(now, key, event_key) bulk --
+-- insert_alias(now, key, app, event_key) bulk --
 -- differs: all rows in one statement. They come sorted by key, so that two processes never wait for each other in a circle.
-insert into wakeful_alias (key, event_key, made_at)
-select given.*, {now} from unnest(cast(:key as text[]), cast(:event_key as text[])) as given
+insert into wakeful_alias (key, app, event_key, made_at)
+select given.*, {now} from unnest(cast(:key as text[]), cast(:app as text[]), cast(:event_key as text[])) as given
 on conflict (key) do nothing returning key
 
 -- find_alias(key) bulk --
