@@ -16,6 +16,10 @@ from wakeful.triggers.reading import Reading, SourceStore
 from wakeful.triggers.source import Context, Reader, ReadTrigger
 
 
+# So often is the backlog looked at while it could fill up.
+LOOKS_A_BACKLOG = 4
+
+
 class SourcesStore(SourceStore, Protocol):
     """What all of them need of the store."""
 
@@ -66,6 +70,7 @@ class Sources:
                 process,
                 too_much=self._too_much,
                 event_source=sharing[0].source or reader.name,
+                look_after=None if backlog is None else max(1, backlog // LOOKS_A_BACKLOG),
             )
 
     async def enter(self) -> None:

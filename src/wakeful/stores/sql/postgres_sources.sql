@@ -19,3 +19,16 @@ on conflict (key) do nothing returning key
 
 -- find_alias(key) bulk --
 select alias.key, alias.event_key from wakeful_alias alias where alias.key = any(cast(:key as text[]))
+
+-- forget_items(app, source, before, most) --
+-- differs: `= any(array(…))` as in load_sent: the few are looked up by key, and not each of all compared with them.
+delete from wakeful_source_item where app = :app and source = :source and item = any(array(
+  select item from wakeful_source_item
+  where app = :app and source = :source and gone = 1 and changed_at < :before order by changed_at limit :most))
+returning item
+
+-- forget_aliases(app, before, most) --
+-- differs: as forget_items.
+delete from wakeful_alias where key = any(array(
+  select key from wakeful_alias where app = :app and made_at < :before order by made_at limit :most))
+returning key
