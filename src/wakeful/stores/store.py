@@ -83,6 +83,7 @@ from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.sources import (
     EnterSources,
+    ForgetSource,
     HeldSource,
     HoldSource,
     Item,
@@ -608,6 +609,10 @@ class DatabaseStore:
     async def settle_quarantine(self, request: SettleQuarantine) -> TakenIn | None:
         settled: TakenIn | None = await self.journal.submit(request)
         return settled
+
+    async def forget_source(self, request: ForgetSource) -> bool:
+        gone: bool = await self.journal.submit(request)
+        return gone
 
     async def find_source(self, app: str, name: str) -> StoredSource | None:
         rows = await self.database.fetch("find_source", app, name)

@@ -37,7 +37,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     pending = [number for number, result in enumerate(results) if result is None and number not in repeats]
     arrivals = {number: requests[number].arrivals for number in pending}
     if any(arrival.aliases for number in pending for arrival in arrivals[number]):
-        arrivals = yield from _by_other_names(now, arrivals)
+        arrivals = yield from _by_other_names(now, {number: requests[number].app for number in pending}, arrivals)
     rows = [_event_row(now, requests[number].app, arrival) for number in pending for arrival in arrivals[number]]
     rows.sort(
         key=lambda row: str(row[1])
@@ -84,26 +84,36 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     return [result if result is not None else [] for result in results]
 
 
-def _by_other_names(now: int | None, given: dict[int, list[Arrival]]) -> Transaction[dict[int, list[Arrival]]]:
-    """The arrivals, with those that are known by another name under the key of the event which they repeat."""
-    named: dict[str, str] = {}  # of several with one name in a batch, the first has it
-    for arrivals in given.values():
+def _by_other_names(
+    now: int | None, apps: dict[int, str], given: dict[int, list[Arrival]]
+) -> Transaction[dict[int, list[Arrival]]]:
+    """The arrivals, with those that are known by another name under the key of the event which they repeat. What such a one
+    brings of new names are names of that event, too.
+    """
+    named: dict[str, tuple[str, str]] = {}  # of several with one name in a batch, the first has it
+    for number, arrivals in given.items():
         for arrival in arrivals:
             for alias in arrival.aliases:
-                named.setdefault(alias, arrival.key)
-    new = {row[0] for row in (yield "insert_alias", [(now, alias, named[alias]) for alias in sorted(named)])}
+                named.setdefault(alias, (apps[number], arrival.key))
+    new = {row[0] for row in (yield "insert_alias", [(now, alias, *named[alias]) for alias in sorted(named)])}
+    key_of = {alias: key for alias, (_, key) in named.items()}
     known = sorted(named.keys() - new)
     if known:
-        named |= {row[0]: row[1] for row in (yield "find_alias", [(alias,) for alias in known])}
-    return {
-        number: [
-            replace(arrival, key=key)
-            if (key := next((named[one] for one in arrival.aliases if named[one] != arrival.key), None)) is not None
-            else arrival
-            for arrival in arrivals
-        ]
-        for number, arrivals in given.items()
-    }
+        key_of |= {row[0]: row[1] for row in (yield "find_alias", [(alias,) for alias in known])}
+    moved: dict[str, str] = {}
+    found: dict[int, list[Arrival]] = {}
+    for number, arrivals in given.items():
+        found[number] = []
+        for arrival in arrivals:
+            keys = (key_of[alias] for alias in arrival.aliases)
+            other = next((key for key in keys if key != arrival.key), None)
+            if other is not None:
+                moved |= {alias: other for alias in arrival.aliases if key_of[alias] == arrival.key and alias in new}
+                key_of |= moved
+            found[number].append(arrival if other is None else replace(arrival, key=other))
+    if moved:
+        yield "move_alias", [(alias, moved[alias]) for alias in sorted(moved)]
+    return found
 
 
 def _judge(

@@ -25,7 +25,7 @@ OF_A_RUN = (
     "remove_approvals",
     "remove_run",
 )
-OF_AN_EVENT = ("remove_admissions", "remove_conflicts", "remove_decisions_of_event")
+OF_AN_EVENT = ("remove_admissions", "remove_conflicts", "remove_decisions_of_event", "remove_quarantine")
 
 
 def remove_families(now: int | None, requests: Sequence[RemoveFamilies]) -> Transaction[list[list[str]]]:  # noqa: ARG001 a verb's shape
@@ -70,6 +70,7 @@ def _forget(events: set[int]) -> Transaction[int]:
     forgotten = (yield "forget_payload", [(row[0],) for row in free]) if free else []
     if forgotten:
         yield "forget_conflicts", [(row[0],) for row in forgotten]
+        yield "forget_headers", [(row[0],) for row in forgotten]
     return len(forgotten)
 
 
