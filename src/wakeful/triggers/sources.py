@@ -15,7 +15,6 @@ from wakeful.triggers.base import Trigger
 from wakeful.triggers.reading import Reading, SourceStore
 from wakeful.triggers.source import Context, Reader, ReadTrigger
 
-
 # So often is the backlog looked at while it could fill up.
 LOOKS_A_BACKLOG = 4
 
