@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wakeful.triggers.at import at
     from wakeful.triggers.cron import cron
     from wakeful.triggers.every import every
+    from wakeful.triggers.files.trigger import files
     from wakeful.triggers.on import on
 
 __version__ = "0.1.0"
@@ -63,6 +64,7 @@ __all__ = [
     "cron",
     "env",
     "every",
+    "files",
     "on",
     "step",
 ]
@@ -94,6 +96,7 @@ _HOMES = {
     "wakeful.triggers.at": ("at",),
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
+    "wakeful.triggers.files.trigger": ("files",),
     "wakeful.triggers.on": ("on",),
 }
 
