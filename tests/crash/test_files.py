@@ -28,12 +28,15 @@ def write(path: Path, text: str) -> None:
     os.utime(path, (LONG_AGO, LONG_AGO))
 
 
+def digests_in(inbox: Path) -> dict[str, str]:
+    return {path.name: sha256(path.read_bytes()).hexdigest() for path in inbox.iterdir()}
+
+
 async def is_told(place: Place, inbox: Path) -> bool:
     """Is everything known as it is on disk, and all of it handled?"""
-    digests = {path.name: sha256(path.read_bytes()).hexdigest() for path in inbox.iterdir()}
     items = await place.query("select item, mark from wakeful_source_item where gone = 0")
     known = {item: mark.split("sha256:")[1].split()[0] for item, mark in items}
-    return known == digests and set(await place.states()) == {"done"}
+    return known == digests_in(inbox) and set(await place.states()) == {"done"}
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -56,12 +59,11 @@ async def test_a_kill_around_a_batch_loses_nothing_and_tells_nothing_twice(
         write(inbox / f"{one}.md", "something else")
         (inbox / f"{one + 1}.md").unlink()
         write(inbox / f"{one}-more.md", "new")
-    async with readers.bear(plan, place.folder) as child:
+    async with readers.bear(plan, place.folder):
         await until(lambda: is_told(place, inbox))
         write(place.folder / "last.md", "while it reads")
         (place.folder / "last.md").rename(inbox / "last.md")
         await until(lambda: is_told(place, inbox))
-        child.kill()
     items = await place.query("select item, version from wakeful_source_item")
     events = await place.query("select id, duplicates from wakeful_event")
     assert sorted(events) == sorted((f"{item}@{v}", 0) for item, version in items for v in range(1, version + 1))

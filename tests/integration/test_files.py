@@ -205,8 +205,8 @@ async def test_what_cannot_be_read_is_quarantined_and_the_rest_goes_on(new_app: 
         await in_state(runtime, "reading")
         put(inbox / "a.md")
         await until(lambda: desk.told)
-        odd = Path(os.fsdecode(os.fsencode(inbox) + b"/\xff.md"))
-        odd.write_text("its name breaks the watch off, which must be taken up again")
+        odd = inbox / os.fsdecode(b"\xff.md")
+        put(odd)  # its name breaks the watch off, which must be taken up again
         put(inbox / "b.md")
         await until(lambda: len(desk.told) == 2)
         async with asyncio.timeout(30):
@@ -215,7 +215,7 @@ async def test_what_cannot_be_read_is_quarantined_and_the_rest_goes_on(new_app: 
         reasons = sorted(one["reason"] for one in found)
         assert "loop.md cannot be read (Too many levels of symbolic links)" in reasons[1]
         assert r"\xff.md has a name that is not UTF-8: rename it" in reasons[0]
-        odd.rename(inbox / "c.md")
+        await asyncio.to_thread(odd.rename, inbox / "c.md")
         (inbox / "loop.md").unlink()
         put(inbox / "loop.md")
         await desk.tells(*(f"file.created {name}.md@1" for name in ("a", "b", "c", "loop")))

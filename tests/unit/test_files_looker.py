@@ -131,7 +131,7 @@ def test_a_file_that_is_away_for_a_moment_has_changed_and_if_it_is_the_same_it_w
 def test_a_change_within_the_same_tick_of_the_clock_is_found(tmp_path: Path):
     desk = Desk(tmp_path, settle=0.0)
     desk.write("a.md", "1")
-    times = os.stat(tmp_path / "a.md")
+    times = (tmp_path / "a.md").stat()
     desk.wait()
     desk.write("a.md", "2")
     os.utime(tmp_path / "a.md", ns=(times.st_atime_ns, times.st_mtime_ns))
