@@ -17,6 +17,7 @@ import structlog
 
 from bench.engine_dispatch import percentiles
 from wakeful import App, Run, files
+from wakeful.testing.waiting import until
 
 SETTLE = 0.1
 
@@ -35,8 +36,7 @@ async def measure(store: str, samples: int) -> dict[str, float]:
 
         async with app.running(migrate=True) as runtime:
             (reading,) = runtime.sources.readings.values()
-            while reading.state != "reading":
-                await asyncio.sleep(0.01)
+            await until(lambda: reading.state == "reading")
             times: dict[str, list[float]] = {"written": [], "renamed": []}
             for number in range(samples):
                 for way, late in times.items():
