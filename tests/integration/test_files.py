@@ -123,11 +123,13 @@ async def test_a_file_that_grows_is_one_event_when_it_is_complete(new_app: NewAp
     async with working(desk.app) as runtime:
         await in_state(runtime, "reading")
         (reading,) = runtime.sources.readings.values()
+        reader = reading.reader
+        assert isinstance(reader, FilesReader)
         with (inbox / "a.md").open("w") as file:
             for _ in range(20):
                 file.write("a piece\n")
                 file.flush()
-                await until(lambda: reading.reader.busy)
+                await until(lambda: reader.waiting)
         assert desk.told == []
         os.utime(inbox / "a.md", (LONG_AGO, LONG_AGO))  # as if it had been so for an hour
         await desk.tells("file.created a.md@1")
@@ -329,6 +331,23 @@ async def test_triggers_of_one_pattern_must_agree_on_how_it_is_read(new_app: New
     app.agent(files(f"{inbox}/*.md", settle="2s"), name="b")(lambda run: None)
     with pytest.raises(ConfigError, match="must agree on settle, poll and existing"):
         Runtime(app)
+
+
+async def test_functions_that_go_by_one_name_are_refused(new_app: NewApp, inbox: Path):
+    app = new_app()
+    app.agent(files(f"{inbox}/*.md", data=lambda data: data["path"]), name="a")(lambda run: None)
+    app.agent(files(f"{inbox}/*.md", data=lambda data: data["name"]), name="b")(lambda run: None)
+    with pytest.raises(ConfigError, match="give each a name of its own"):
+        Runtime(app)
+
+
+async def test_what_is_in_the_way_is_said_when_asked(inbox: Path):
+    assert await files(f"{inbox}/*.md").problems() == []
+    (problem,) = await files(f"{inbox}/nowhere/*.md").problems()
+    assert f"folder {inbox}/nowhere is not there: make it" in problem
+    (inbox / "folder").mkdir()
+    (problem,) = await files(inbox / "folder").problems()
+    assert f'that is a folder: write "{inbox}/folder/*"' in problem
 
 
 async def test_a_burst_that_is_watched_is_told_to_the_last_file(new_app: NewApp, inbox: Path):

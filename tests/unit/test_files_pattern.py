@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from wakeful.errors import ConfigError
+from wakeful.triggers.files import mounts
 from wakeful.triggers.files.pattern import read_pattern
 from wakeful.triggers.files.trigger import files
 from wakeful.triggers.files.walk import walk
@@ -124,3 +125,15 @@ def test_what_it_says_of_itself():
     assert trigger.source == "/files/in/*.md"
     assert files("/in/*.md").source == f"/files/{os.uname().nodename}/in/*.md"
     assert files("/in/*.md") == files("/in/*.md")
+
+
+def test_whose_file_system_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    table = tmp_path / "mounts"
+    monkeypatch.setattr(mounts, "MOUNTS", str(table))
+    place = mounts.mount_of(str(tmp_path))
+    assert os.path.ismount(place)
+    assert mounts.network_of(str(tmp_path)) is None  # nothing is known
+    table.write_text(f"server:/share {place} nfs4 rw 0 0\n")
+    assert mounts.network_of(str(tmp_path)) == "nfs4"
+    table.write_text(f"server:/share {place} nfs4 rw 0 0\n/dev/sda1 {place} ext4 rw 0 0\n")
+    assert mounts.network_of(str(tmp_path)) is None

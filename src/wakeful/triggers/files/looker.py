@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from wakeful.errors import words_of
 from wakeful.stores.sources import Item
 from wakeful.triggers.files.ledger import Change, Known, Ledger
+from wakeful.triggers.files.mounts import mount_of
 from wakeful.triggers.files.pattern import Pattern
 from wakeful.triggers.files.sight import Sight, Stopped, digest_of, look
 from wakeful.triggers.files.walk import Found, walk
@@ -37,7 +38,7 @@ LOOK_AGAIN_AFTER = 0.05
 TICK = 0.1
 # How far the clock of another machine may be off before it is taken for a lie.
 OTHER_CLOCKS = 3600.0
-# Of a file that is written for longer than this, nothing need come soon.
+# What takes longer than this, because it must or because somebody writes on and on, is not on its way.
 PATIENCE = 30.0
 
 
@@ -117,8 +118,9 @@ class Looker:
     @property
     def busy(self) -> bool:
         """Will something come by itself, soon?"""
-        early = self._times()[0] - self._settle - PATIENCE
-        return any(one.began > early for one in self._candidates.values())
+        now = self._times()[0]
+        early, late = now - self._settle - PATIENCE, now + PATIENCE
+        return any(one.began > early and one.due < late for one in self._candidates.values())
 
     def open(self) -> None:
         """SourceTrouble: it cannot be looked at."""
@@ -372,11 +374,3 @@ def unfit(path: str) -> str | None:
     except UnicodeDecodeError:
         return "has a name that is not UTF-8: rename it"
     return None
-
-
-def mount_of(folder: str) -> str:
-    """Where the file system that a folder is on is mounted."""
-    place = os.path.realpath(folder)
-    while not os.path.ismount(place):
-        place = os.path.dirname(place)
-    return place

@@ -120,6 +120,11 @@ class FilesReader(Reader):
             await watcher.stop()
 
     @property
+    def waiting(self) -> int:
+        """How many files may have something to tell, once they are complete."""
+        return 0 if self._looker is None else self._looker.waiting
+
+    @property
     def busy(self) -> bool:
         return self._looker is not None and (bool(self._hints) or self._looker.busy)
 

@@ -16,6 +16,7 @@ from wakeful.model import Event, digest
 from wakeful.triggers.changes.rows import name_of_mapping
 from wakeful.triggers.files.ledger import OPERATIONS, FileOperation, Ledger
 from wakeful.triggers.files.looker import Looker
+from wakeful.triggers.files.mounts import network_of
 from wakeful.triggers.files.pattern import Pattern, read_pattern
 from wakeful.triggers.files.reader import FilesReader, Form, alike
 from wakeful.triggers.mapping import Mapping, read_mapping
@@ -72,7 +73,14 @@ class Files:
         sharing = cast("Sequence[Files]", triggers)
         alike([(one.settle, one.poll, one.existing) for one in sharing], where=f'files("{self.written}")')
         forms: dict[str, Form] = {}
+        told = {one.source: one.data for one in sharing}
         for one in sharing:
+            if one.data != told[one.source]:
+                message = (
+                    f'files("{self.written}"): two functions for data= go by one name, {name_of_mapping(one.data)}, so that their '
+                    "events could not be told apart: give each a name of its own"
+                )
+                raise ConfigError(message)
             before = forms[one.source].operations if one.source in forms else frozenset[FileOperation]()
             forms[one.source] = Form(one.source, before.union(one.operations), one._mapping)  # noqa: SLF001 its own class
         return FilesReader(
@@ -91,7 +99,14 @@ class Files:
             await asyncio.to_thread(looker.open)
         except SourceTrouble as trouble:
             return [str(trouble)]
-        return []
+        kind = await asyncio.to_thread(network_of, self.pattern.root)
+        if kind is None or self.poll is not None:
+            return []
+        message = (
+            f'files("{self.written}"): {self.pattern.root} is on a network ({kind}), where changes by other machines are not heard '
+            'of: look from time to time, with poll="5s"'
+        )
+        return [message]
 
     def describe(self) -> str:
         parts = [f'"{self.written}"']

@@ -15,7 +15,7 @@ import structlog
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
 
-STEP = 15  # milliseconds, as all of them here
+STEP = 10  # milliseconds, as all of them here
 TOGETHER = 50
 WAKE_EVERY = 10_000
 MAKE_AGAIN_AFTER = 1.0
