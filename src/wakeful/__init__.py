@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wakeful.triggers.at import at
     from wakeful.triggers.cron import cron
     from wakeful.triggers.every import every
+    from wakeful.triggers.files.trigger import files
     from wakeful.triggers.installed import trigger
     from wakeful.triggers.on import on
     from wakeful.triggers.webhook import webhook
@@ -65,6 +66,7 @@ __all__ = [
     "cron",
     "env",
     "every",
+    "files",
     "on",
     "step",
     "trigger",
@@ -99,6 +101,7 @@ _HOMES = {
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
     "wakeful.triggers.installed": ("trigger",),
+    "wakeful.triggers.files.trigger": ("files",),
     "wakeful.triggers.on": ("on",),
     "wakeful.triggers.webhook": ("webhook",),
 }
