@@ -82,6 +82,7 @@ class Reading(Service):
         self._wait = FIRST_WAIT
         self._looked_at_backlog = 0.0
         self._came = False  # something, with the last look
+        self._concern: str | None = ""  # not known: a process before this one may have had one
 
     @property
     def state(self) -> SourceState:
@@ -113,6 +114,7 @@ class Reading(Service):
         try:
             if not await self._opened():
                 return HOLD_AGAIN_AFTER
+            await self._worry()
             if await self._is_too_much():
                 return LOOK_AT_BACKLOG_EVERY
             batch = await self.reader.read(within)
@@ -220,6 +222,19 @@ class Reading(Service):
         silent = time.monotonic() - self._said_at > SAY_THAT_IT_LIVES_EVERY
         if self._state != "reading" or (silent and not self._came):
             await self._say("reading", None, batch)
+
+    async def _worry(self) -> None:
+        """What the reader is concerned about is an alarm beside the one about a source that cannot be read at all."""
+        concern = self.reader.concern
+        if concern == self._concern:
+            return
+        key = f"{source_alarm(self._app, self.reader.name)}/concern"
+        alarm = None if concern is None else Alarm(self._app, key, concern)
+        resolves = key if concern is None else None
+        await self._store.report_source(ReportSource(self._app, self.reader.name, alarm=alarm, resolves=resolves))
+        self._concern = concern
+        if concern is not None:
+            self.log.warning("goes on, but not well", reason=concern)
 
     async def _failed(self, error: Exception) -> float:
         await self._shut()
