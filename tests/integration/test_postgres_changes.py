@@ -170,7 +170,9 @@ async def test_a_slot_that_stands_behind_the_cursor_repeats_nothing(new_app: New
         reader.acknowledge = lambda batch: asyncio.sleep(0)  # it is never told
         await shop.execute(*(f"insert into orders values ({n}, 'new', 1)" for n in range(5)))
         await runtime.drain()
-        confirmed = await shop.value("select confirmed_flush_lsn::text from pg_replication_slots where database = current_database()")
+        confirmed = await shop.value(
+            "select confirmed_flush_lsn::text from pg_replication_slots where database = current_database()"
+        )
     async with working(an_app(new_app, shop, seen), reading="drained") as runtime:
         await shop.execute("insert into orders values (9, 'new', 1)")
         await runtime.drain()
@@ -184,7 +186,9 @@ async def test_a_truncated_table_is_no_event_and_reading_goes_on(new_app: NewApp
     seen: Seen = []
     async with working(an_app(new_app, shop, seen), reading="drained") as runtime:
         await runtime.drain()
-        await shop.execute("insert into orders values (1, 'new', 1)", "truncate orders", "insert into orders values (2, 'a', 1)")
+        await shop.execute(
+            "insert into orders values (1, 'new', 1)", "truncate orders", "insert into orders values (2, 'a', 1)"
+        )
         await runtime.drain()
     assert [new["id"] for _, new, _ in told(seen)] == [1, 2]
 

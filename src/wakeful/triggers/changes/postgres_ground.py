@@ -127,8 +127,8 @@ class Server:
 
     def no_replication(self) -> str:
         return (
-            f"role {self.role} may not read the log: ALTER ROLE {quoted(self.role)} REPLICATION (on Amazon RDS: GRANT rds_replication "
-            f'TO {quoted(self.role)}), or take via="triggers"'
+            f"role {self.role} may not read the log: ALTER ROLE {quoted_name(self.role)} REPLICATION (on Amazon RDS: GRANT rds_replication "
+            f'TO {quoted_name(self.role)}), or take via="triggers"'
         )
 
     @staticmethod
@@ -302,7 +302,7 @@ class Ground:
                 faults.append(
                     f"table {name} belongs to {table.owner}, and only its owner may publish it: as {table.owner} run "
                     f"ALTER PUBLICATION {quoted_name(home)} ADD TABLE {quoted(name)} (and own the publication), or "
-                    f"GRANT {quoted(table.owner)} to the role that Wakeful connects as"
+                    f"GRANT {quoted_name(table.owner)} to the role that Wakeful connects as"
                 )
         for home, publication in there.items():
             for name in sorted(publication.tables):
@@ -342,7 +342,7 @@ class Ground:
         plugin, database, _, status, confirmed, _, flushed = row
         if plugin != "pgoutput" or database != server.database:
             raise self.trouble(
-                f"slot {slot} is somebody else's (plugin {plugin}, database {database}): give this app another one, slot=…"
+                f"slot {slot} is somebody else's (of kind {plugin or 'physical'}, database {database or 'none'}): give this app another one, slot=…"
             )
         if status == "lost" or confirmed is None:
             raise self.lost(slot)

@@ -97,6 +97,8 @@ class Stream:
         )
         result = await self._result()
         if result is None or result.status != self._pq.ExecStatus.COPY_BOTH:
+            while result is not None and await self._result() is not None:
+                pass  # or the next statement would be refused
             raise self._refusal(result)
 
     def next(self) -> bytes | Life | None:
