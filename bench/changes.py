@@ -8,7 +8,7 @@ from bench import engine_changes, floor_changes
 from bench.plan import Figure, Places
 from wakeful.testing.postgres_server import PostgresServer
 
-SETTINGS = {"wal_level": "logical", "max_replication_slots": 50}
+SETTINGS: dict[str, str | int] = {"wal_level": "logical", "max_replication_slots": 50}
 
 
 class Changes(Places):

@@ -33,7 +33,7 @@ def make_app(shop: str, store: str, heard: Any = None) -> App:
     app = App("changes", store=store, backlog=None)
 
     @app.agent(postgres_changes(shop, table="orders"))
-    async def note(run: Run) -> None:
+    async def note(_: Run) -> None:
         if heard is not None:
             heard.put_nowait(time.perf_counter())
 
@@ -81,7 +81,7 @@ async def single(shop: str, store: str, samples: int) -> dict[str, float]:
     await connection.execute(TABLE)
     async with make_app(shop, store, heard).running(migrate=True) as runtime:
         (reading,) = runtime.sources.readings.values()
-        while reading.state != "reading":
+        while reading.state != "reading":  # noqa: ASYNC110 nobody signals that
             await asyncio.sleep(0.01)
         for number in range(samples + 5):
             await connection.execute(INSERT, number, number)

@@ -69,7 +69,7 @@ async def forget(shop: str) -> None:
     """The slot: its name is shared by all databases of the server."""
     connection = await asyncpg.connect(shop)
     active = f"select active from pg_replication_slots where slot_name = '{SLOT}'"
-    while await connection.fetchval(active):
+    while await connection.fetchval(active):  # noqa: ASYNC110 it lasts a moment
         await asyncio.sleep(0.01)
     await connection.execute(f"select pg_drop_replication_slot('{SLOT}')")
     await connection.close()

@@ -12,10 +12,14 @@ import pytest
 from crash.harness import KILLED, TESTS, Place
 from support.shop import TABLE, Shop
 from wakeful import App, Run, postgres_changes
+from wakeful.clock import SystemClock
 from wakeful.runtime import Runtime
+from wakeful.stores.sources import Item
 from wakeful.testing.children import Child, Nursery
 from wakeful.testing.postgres_server import PostgresServer
 from wakeful.testing.waiting import PATIENCE
+from wakeful.triggers.changes.postgres_reader import PostgresReader
+from wakeful.triggers.source import Context
 
 ROWS = 10_000
 BURST = [  # one transaction that must be cut, and many that fit together
@@ -110,6 +114,25 @@ async def test_the_server_is_killed_in_the_middle(place: Place, readers: Nursery
             return
     async with a_reader(readers, place, own_server):
         await all_came_once(place)
+
+
+async def test_a_server_can_shut_down_while_nobody_takes_what_was_read(own_server: Shop):
+    """It waits for its readers: one that is paused, or whose store is gone, must not keep it."""
+    await own_server.execute("checkpoint")
+    reader = PostgresReader(
+        [postgres_changes(own_server.dsn, table="orders")], Context("app", "host", SystemClock(), NoMemory())
+    )
+    await reader.open(None)
+    await own_server.execute("insert into orders values (1, 'new', 1)")
+    await asyncio.to_thread(own_server.server.restart)
+    await reader.close()
+    log = (own_server.server.folder / "log").read_text()
+    assert "not properly shut down" not in log
+
+
+class NoMemory:
+    async def items_of(self, app: str, source: str) -> list[Item]:
+        return []
 
 
 async def test_an_orderly_restart_of_the_server(own_server: Shop, tmp_path: Path):

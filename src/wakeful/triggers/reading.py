@@ -30,6 +30,7 @@ HOLD_AGAIN_AFTER = 1.0
 LOOK_AT_BACKLOG_EVERY = 0.5
 SAY_THAT_IT_LIVES_EVERY = 30.0
 SOON = 0.1
+SLICE = 200
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 
 
@@ -188,7 +189,7 @@ class Reading(Service):
         """Until it is stored, or it turns out that another process has the source."""
         accept = None
         if batch.events:
-            accept = AcceptEvents(self._app, [self._arrive(event) for event in batch.events], matches=fits)
+            accept = AcceptEvents(self._app, await self._arrivals(batch.events), matches=fits)
         kept = [
             keep(self._app, self._event_source, one.raw, one.reason, kind=one.kind, headers=one.headers)
             for one in batch.unreadable
@@ -215,6 +216,15 @@ class Reading(Service):
                 wait = min(wait * 2, LONGEST_WAIT)
             else:
                 return
+
+    async def _arrivals(self, events: list[Event]) -> list[Arrival]:
+        """A large batch in slices: others must not wait for all of it."""
+        arrivals: list[Arrival] = []
+        for begin in range(0, len(events), SLICE):
+            if begin:
+                await asyncio.sleep(0)
+            arrivals += [self._arrive(event) for event in events[begin : begin + SLICE]]
+        return arrivals
 
     async def _well(self, batch: Batch | None) -> None:
         self._came = batch is not None and not batch.empty

@@ -39,11 +39,17 @@ from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unrea
 MOST = 2_000  # changes in a batch
 SLICE = 200  # messages, before others get their turn
 AHEAD = 2  # batches that wait to be stored
+PARK_AFTER = 5.0
 CONFIRM_EVERY = 10.0
+SOON = 0.01
 LOOK_EVERY = 30.0
 # What others write moves the slot too, but not for every byte: each move is a write in our store.
 QUIET_EVERY, QUIET_BYTES = 10.0, 1 << 20
 STANDS_STILL_AFTER = 3.0
+# A server that shuts down asks again and again, and waits until everything is confirmed.
+ANSWER_AFTER = 0.2
+ASKS_AGAIN_WITHIN = 1.0
+WAITS_FOR_US_AT_MOST = 2.0
 ANOTHER_READER_MAY_TAKE = 3.0
 PREFIX = "wakeful"  # of messages that say who wrote a transaction
 LONGEST_CAUSE = 10_000
@@ -159,6 +165,8 @@ class PostgresReader(Reader):
         self._came = asyncio.Event()
         self._room = asyncio.Event()
         self._trouble: Exception | None = None
+        self._parked = False
+        self._handed = ""  # the cursor of the last batch that was read
         self._unstored = 0  # batches that were made and not acknowledged
         self._reached = 0  # everything that committed before has come
         self._confirmed = 0
@@ -167,6 +175,9 @@ class PostgresReader(Reader):
         self._end = 0  # of the server's log, when that was last asked
         self._aim = 0
         self._moved_at = 0.0
+        self._asked_since = 0.0
+        self._asked_at = 0.0
+        self._answer_at: float | None = None
 
     @property
     def concern(self) -> str | None:
@@ -175,9 +186,7 @@ class PostgresReader(Reader):
 
     @property
     def busy(self) -> bool:
-        if self._stream is None:
-            return False
-        if self._ready or self._transaction is not None:
+        if self._ready or self._parked or self._transaction is not None:
             return True
         return self._reached < self._aim and time.monotonic() - self._moved_at < STANDS_STILL_AFTER
 
@@ -217,7 +226,7 @@ class PostgresReader(Reader):
         else:
             here = before
         self._start = here
-        self._confirmed = footing.confirmed
+        self._confirmed = here.lsn  # the slot stands there, or a stored cursor
         self._reached = here.lsn
 
     def _gap(self, before: Cursor, here: Cursor) -> Unreadable:
@@ -249,6 +258,8 @@ class PostgresReader(Reader):
             await asyncio.sleep(0.1)
 
     async def read(self, within: float) -> Batch | None:
+        if self._parked and not self._ready:
+            await self.open(self._handed)  # all that was handed over is stored
         if not self._ready and self._trouble is None:
             if within <= 0:
                 await self._take_aim()
@@ -260,7 +271,9 @@ class PostgresReader(Reader):
                         await self._came.wait()
         if self._ready:
             self._room.set()
-            return self._ready.popleft()
+            batch = self._ready.popleft()
+            self._handed = batch.cursor or self._handed
+            return batch
         if self._trouble is not None:
             raise self._trouble
         return None
@@ -280,6 +293,7 @@ class PostgresReader(Reader):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        self._parked = False
         if stream is not None:
             await stream.close()
 
@@ -298,17 +312,15 @@ class PostgresReader(Reader):
         try:
             while True:
                 if len(self._ready) >= AHEAD:
-                    self._room.clear()
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(self._rest()):
-                            await self._room.wait()
+                    if not await self._has_room():
+                        return await self._park(stream)
                 elif self._take_slice(stream):
                     await asyncio.sleep(0)
                 else:
                     self._complete()
                     await stream.more(self._rest())
-                if time.monotonic() - self._confirmed_at >= CONFIRM_EVERY:
-                    self._confirm(stream)
+                if self._rest() == SOON:
+                    self._answer(stream)
         except SlotError as error:
             self._end_with(self._words(error))
         except Garbled as error:
@@ -316,8 +328,34 @@ class PostgresReader(Reader):
         except Exception as error:
             self._end_with(error)
 
+    async def _has_room(self) -> bool:
+        """Wait until some of what came is taken; False if it is not, for long."""
+        self._room.clear()
+        try:
+            async with asyncio.timeout(PARK_AFTER):
+                await self._room.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _park(self, stream: Stream) -> None:
+        """Nothing more is to come for now: let go of the connection. A server that shuts down would wait for whoever has one,
+        and its slot keeps the log for us all the same.
+        """
+        self._parked = True
+        self._stream = None
+        await stream.close()
+
     def _rest(self) -> float:
-        return max(0.01, self._confirmed_at + CONFIRM_EVERY - time.monotonic())
+        due = self._confirmed_at + CONFIRM_EVERY if self._answer_at is None else self._answer_at
+        return max(SOON, due - time.monotonic())
+
+    def _answer(self, stream: Stream) -> None:
+        """A server that shuts down waits for us, without end. What cannot be stored now is asked for again when it is back."""
+        self._confirm(stream)
+        asked = time.monotonic() - self._asked_at < ASKS_AGAIN_WITHIN
+        if asked and self._asked_at - self._asked_since > WAITS_FOR_US_AT_MOST:
+            raise SlotError("the server shuts down")
 
     def _end_with(self, error: Exception) -> None:
         self._trouble = error
@@ -330,19 +368,24 @@ class PostgresReader(Reader):
             if came is None:
                 return False
             if isinstance(came, Life):
-                self._heard_of(came, stream)
+                self._heard_of(came)
             else:
                 self._hear(self._decoder.decode(came))
                 if len(self._ready) >= AHEAD:
                     return True
         return True
 
-    def _heard_of(self, life: Life, stream: Stream) -> None:
+    def _heard_of(self, life: Life) -> None:
         if self._transaction is None and life.lsn > self._reached:
             self._reached = life.lsn
             self._moved_at = time.monotonic()
         if life.wants_answer:
-            self._confirm(stream)
+            now = time.monotonic()
+            if now - self._asked_at > ASKS_AGAIN_WITHIN:
+                self._asked_since = now
+            self._asked_at = now
+            if self._answer_at is None:
+                self._answer_at = now + ANSWER_AFTER
 
     def _hear(self, message: Any) -> None:
         if isinstance(message, Row):
@@ -428,6 +471,8 @@ class PostgresReader(Reader):
 
     def _is_worth_a_move(self, here: Cursor) -> bool:
         """Nothing of ours came, but much else: the slot must not hold that back."""
+        if self._answer_at is not None:  # the server wants to know
+            return here.lsn > self._confirmed
         due = time.monotonic() - self._advanced_at >= self.quiet_every
         return due and here.lsn - self._confirmed >= self.quiet_bytes
 
@@ -440,6 +485,7 @@ class PostgresReader(Reader):
     def _confirm(self, stream: Stream, *, ask: bool = False) -> None:
         stream.confirm(self._confirmed, ask=ask)
         self._confirmed_at = time.monotonic()
+        self._answer_at = None
 
     # beside the stream
 
@@ -528,7 +574,7 @@ async def problems(trigger: Any) -> list[str]:
         return [str(error)]
     except driver().Error as error:
         return [f"{where}: cannot be read: {first_line(error)}. Is it running, and is the address right?"]
-    return [f"{where}: {one}" if not one.startswith("note: ") else f"note: {where}: {one[6:]}" for one in found]
+    return [f"{where}: {one}" for one in found]
 
 
 def faults_of(table: Any, rows: Any) -> list[str]:
@@ -546,7 +592,7 @@ def faults_of(table: Any, rows: Any) -> list[str]:
         found.append(f"where= asks for old values of {table.name}, which PostgreSQL does not tell before {remedy}")
     elif rows.columns is not None and "update" in rows.operations:
         found.append(
-            f"note: without old values every update of {table.name} is told, whichever columns it changes: {remedy} "
+            f"without old values every update of {table.name} is told, whichever columns it changes: {remedy} "
             "lets columns= decide"
         )
     return found
