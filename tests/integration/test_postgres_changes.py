@@ -193,6 +193,23 @@ async def test_a_truncated_table_is_no_event_and_reading_goes_on(new_app: NewApp
     assert [new["id"] for _, new, _ in told(seen)] == [1, 2]
 
 
+async def test_a_reader_that_is_paused_lets_go_and_goes_on_later(new_app: NewApp, shop: Shop, monkeypatch: Any):
+    monkeypatch.setattr("wakeful.triggers.changes.postgres_reader.PARK_AFTER", 0.05)
+    monkeypatch.setattr("wakeful.triggers.changes.postgres_reader.MOST", 2)
+    used = "select count(*) from pg_replication_slots where database = current_database() and active"
+    seen: Seen = []
+    async with working(an_app(new_app, shop, seen), reading="drained") as runtime:
+        await runtime.drain()
+        await shop.execute("insert into orders select n, 'new', n from generate_series(1, 20) n")
+        async with asyncio.timeout(20):
+            while await shop.value(used):
+                await asyncio.sleep(0.01)
+        await shop.execute("insert into orders values (21, 'new', 1)")
+        await runtime.drain()
+        assert (await the_source(runtime)).repeated == 0
+    assert sorted(one["new"]["id"] for one in seen) == list(range(1, 22))
+
+
 async def test_rows_by_themselves_as_they_come(new_app: NewApp, shop: Shop):
     """Not drained: the source is read all the time."""
     app, seen = new_app(clock=None), asyncio.Queue[int]()

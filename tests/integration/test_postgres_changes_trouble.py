@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -427,6 +428,14 @@ async def test_a_secret_is_neither_shown_nor_read_before_it_is_needed():
     assert (trigger.source, named.source) == ("/postgres/h:1/d/t", "/postgres/NOT_SET_ANYWHERE/t")
     (problem,) = await named.problems()
     assert "NOT_SET_ANYWHERE is not set" in problem
+
+
+async def test_without_psycopg_it_says_what_to_install(sqlite_app: NewApp, shop: Shop, monkeypatch: Any):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    words = 'postgres_changes needs psycopg: pip install "wakeful[changes]"'
+    assert await postgres_changes(shop.dsn, table="orders").problems() == [words]
+    async with working(an_app(sqlite_app, shop, []), reading="drained") as runtime:
+        assert await trouble_of(runtime) == words
 
 
 async def test_problems_say_when_old_values_need_the_whole_row(shop: Shop):

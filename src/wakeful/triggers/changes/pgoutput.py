@@ -90,7 +90,7 @@ class Decoder:
 
     def __init__(self, keys: Mapping[int, tuple[str, ...]] | None = None) -> None:
         """`keys` are the primary keys of tables: with FULL, PostgreSQL marks every column as one by which a row is known."""
-        self._keys = keys or {}
+        self._keys = {} if keys is None else keys  # may grow later
         self._relations: dict[int, Relation] = {}
 
     def decode(self, data: bytes) -> Decoded:

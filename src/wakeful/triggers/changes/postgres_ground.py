@@ -180,16 +180,20 @@ class Ground:
         self._full = publication or plain_name("wakeful", app)
         self._inserts = plain_name("wakeful", app, "inserts")
 
-    async def prepare(self, connection: Any) -> Footing:
-        """Make what is missing; SourceTrouble says what keeps everything from being read."""
+    async def prepare(self, connection: Any, *, by: Sequence[str] = ()) -> Footing:
+        """Make what is missing; SourceTrouble says what keeps everything from being read. A stream that is read `by` some
+        publications hears of no other: nothing is moved to one that is new.
+        """
         server = await look_at_server(connection)
         for fault in server.faults():
             raise self.trouble(fault)
         tables, faults = await self._tables(connection)
         if not tables:
             raise self.trouble("; ".join(faults))
-        publications = await self._published(connection, tables, server, faults)
         slot = self._slot or plain_name("wakeful", self._app, server.database)
+        # Log that was kept before a publication was made cannot be read by it.
+        names = by or [self._full] if await one_row(connection, _SLOT, slot) else [self._full, self._inserts]
+        publications = await self._published(connection, names, tables, server, faults)
         confirmed, flushed = await self._slotted(connection, slot, server)
         keys = {one.number: one.key for one in tables.values() if one.key}
         return Footing(slot, publications, confirmed, flushed, keys, faults)
@@ -246,15 +250,18 @@ class Ground:
         return good, faults
 
     async def _published(
-        self, connection: Any, tables: dict[str, Table], server: Server, faults: list[str]
+        self, connection: Any, names: Sequence[str], tables: dict[str, Table], server: Server, faults: list[str]
     ) -> list[str]:
-        """The publications to read by. A table that cannot be added is taken out of `tables` and becomes a fault."""
-        names = [self._full] if self._given else [self._full, self._inserts]
+        """The publications to read by: those that there are, and those of `names`. A table that cannot be added is taken out
+        of `tables` and becomes a fault.
+        """
         async with connection.transaction():
-            there = await look_at_publications(connection, names)
+            known = [self._full] if self._given else [self._full, self._inserts]
+            there = await look_at_publications(connection, known)
             if self._full not in there:
                 there[self._full] = await self._make(connection, self._full, OPERATIONS, tables, server)
-            if self._inserts not in there and self._given is None and there[self._full].owned:
+            wanted = self._given is None and self._inserts in names
+            if wanted and self._inserts not in there and there[self._full].owned:
                 with suppress(SourceTrouble):  # it can do without
                     there[self._inserts] = await self._make(connection, self._inserts, ("insert",), tables, server)
             if self._given is None and all(one.owned for one in there.values()):

@@ -36,7 +36,7 @@ from wakeful.triggers.changes.postgres_ground import Footing, Ground, flushed, l
 from wakeful.triggers.changes.replication import Life, SlotError, Stream, connect, driver, first_line
 from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable
 
-MOST = 2_000  # changes in a batch
+MOST, MOST_BYTES = 2_000, 8_000_000  # changes in a batch, and what their messages take
 SLICE = 200  # messages, before others get their turn
 AHEAD = 2  # batches that wait to be stored
 PARK_AFTER = 5.0
@@ -154,8 +154,11 @@ class PostgresReader(Reader):
 
     def _forget(self) -> None:
         """As before anything was read."""
-        self._decoder = Decoder()
+        self._keys: dict[int, tuple[str, ...]] = {}
+        self._decoder = Decoder(self._keys)
+        self._size = 0  # of the messages that the present batch is made of
         self._slot = ""
+        self._publications: list[str] = []
         self._system = ""
         self._known = ""  # the system, in the identity of a change
         self._start = Cursor("", 0)
@@ -207,8 +210,9 @@ class PostgresReader(Reader):
 
     def _begin(self, footing: Footing, system: str, cursor: str | None) -> None:
         """Find the place to go on from; the first batch says so where that is news."""
-        self._decoder = Decoder(footing.keys)
+        self._keys.update(footing.keys)
         self._slot = footing.slot
+        self._publications = footing.publications
         self._system, self._known = system, digest(system, size=4)
         self._end = self._aim = footing.flushed
         self._moved_at = time.monotonic()
@@ -370,6 +374,7 @@ class PostgresReader(Reader):
             if isinstance(came, Life):
                 self._heard_of(came)
             else:
+                self._size += len(came)
                 self._hear(self._decoder.decode(came))
                 if len(self._ready) >= AHEAD:
                     return True
@@ -400,7 +405,7 @@ class PostgresReader(Reader):
             self._transaction = None
             self._reached = max(self._reached, message.end_lsn)
             self._moved_at = time.monotonic()
-            if len(self._batch.events) >= MOST:
+            if self._is_full(0):
                 self._complete()
         elif isinstance(message, Message):
             if message.prefix == PREFIX and message.transactional and self._transaction is not None:
@@ -429,9 +434,12 @@ class PostgresReader(Reader):
                 transaction.committed_at,
             )
         )
-        if len(self._batch.events) + len(transaction.changes) >= MOST:
+        if self._is_full(len(transaction.changes)):
             self._tell()
             self._complete(transaction)
+
+    def _is_full(self, more: int) -> bool:
+        return len(self._batch.events) + len(self._batch.unreadable) + more >= MOST or self._size >= MOST_BYTES
 
     def _tell(self) -> None:
         """Events of the changes of the present transaction, as far as it has come."""
@@ -461,6 +469,7 @@ class PostgresReader(Reader):
         else:
             return  # the rest of it is on its way
         batch = self._batch
+        self._size = 0
         if batch.events or batch.unreadable:
             self._batch = Batch()
         elif self._unstored or not self._is_worth_a_move(here):
@@ -508,7 +517,8 @@ class PostgresReader(Reader):
             try:
                 async with await self._connect() as connection:
                     self._end, words = await self._ground.held_back(connection, self._slot)
-                    footing = await self._ground.prepare(connection)
+                    footing = await self._ground.prepare(connection, by=self._publications)
+                self._keys.update(footing.keys)
                 self._note(footing.faults, words)
             except SourceTrouble as error:
                 self._end_with(error)
@@ -534,6 +544,11 @@ class PostgresReader(Reader):
     def _words(self, error: SlotError) -> SourceTrouble:
         if error.state == "55000" and "slot" in str(error):
             return self._ground.lost(self._slot)
+        if error.state == "42704":
+            return self._ground.trouble(
+                f"{error}: it was dropped, and made anew after what the slot keeps was written. To go on from now: "
+                f"SELECT pg_drop_replication_slot('{self._slot}'); a new one is made by itself"
+            )
         return self._ground.trouble(f"the stream ended: {error}. It is tried again")
 
 
