@@ -22,6 +22,7 @@ from typing import Any
 import structlog
 
 from bench import engine_claim, engine_dispatch, engine_intake, floor_postgres, floor_sqlite
+from bench.changes import Changes
 from bench.fleet import Fleet
 from bench.flow import Flow
 from bench.folder import Folder
@@ -34,7 +35,7 @@ from wakeful.testing.postgres_server import PostgresServer
 IN_FLIGHT = 64
 
 
-class Bench(Flow, Fleet, Hooks, Folder, Times):
+class Bench(Flow, Fleet, Hooks, Folder, Changes, Times):
     """The measurements, by name."""
 
     # 3-step durable runs
@@ -213,6 +214,7 @@ NAMES = (
     "waits",
     "schedules",
     "files",
+    "changes",
     "soak",
 )
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from wakeful.model import Event, Receipt
     from wakeful.secrets import env
     from wakeful.triggers.at import at
+    from wakeful.triggers.changes.postgres import postgres_changes
     from wakeful.triggers.cron import cron
     from wakeful.triggers.every import every
     from wakeful.triggers.files.trigger import files
@@ -68,6 +69,7 @@ __all__ = [
     "every",
     "files",
     "on",
+    "postgres_changes",
     "step",
     "trigger",
     "webhook",
@@ -98,6 +100,7 @@ _HOMES = {
     "wakeful.model": ("Event", "Receipt"),
     "wakeful.secrets": ("env",),
     "wakeful.triggers.at": ("at",),
+    "wakeful.triggers.changes.postgres": ("postgres_changes",),
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
     "wakeful.triggers.installed": ("trigger",),
