@@ -50,6 +50,7 @@ class Rows:
     _mapping: Callable[[Event], Any] | None = field(init=False, repr=False, compare=False)
 
     carries_data: ClassVar[bool] = True
+    delete: ClassVar[bool] = False  # the rows are the application's own
 
     def __post_init__(self) -> None:
         shown = f"{self.database}_changes(table={self.table!r})"
