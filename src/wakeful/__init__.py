@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from wakeful.model import Event, Receipt
     from wakeful.secrets import env
     from wakeful.triggers.at import at
+    from wakeful.triggers.changes.outbox import outbox
+    from wakeful.triggers.changes.sqlite import sqlite_changes
     from wakeful.triggers.cron import cron
     from wakeful.triggers.every import every
     from wakeful.triggers.on import on
@@ -64,6 +66,8 @@ __all__ = [
     "env",
     "every",
     "on",
+    "outbox",
+    "sqlite_changes",
     "step",
 ]
 
@@ -92,6 +96,8 @@ _HOMES = {
     "wakeful.model": ("Event", "Receipt"),
     "wakeful.secrets": ("env",),
     "wakeful.triggers.at": ("at",),
+    "wakeful.triggers.changes.outbox": ("outbox",),
+    "wakeful.triggers.changes.sqlite": ("sqlite_changes",),
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
     "wakeful.triggers.on": ("on",),

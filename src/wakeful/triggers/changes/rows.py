@@ -129,6 +129,7 @@ class Rows:
             changed,
             change.committed_at,
             change.cause,
+            change.forms,
         )
 
 

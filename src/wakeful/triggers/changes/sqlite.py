@@ -47,21 +47,19 @@ class SqliteChanges(OnRows):
         return await asyncio.to_thread(self._problems)
 
     def _problems(self) -> list[str]:
-        import apsw
-
-        from wakeful.triggers.changes.sqlite_file import connect, trouble
+        from wakeful.triggers.changes.sqlite_file import FileError, connect, trouble
         from wakeful.triggers.changes.sqlite_table import look
 
         where = f"sqlite_changes {self.rows.place}"
         try:
-            connection = connect(self.path, where, reading=True)
+            file = connect(self.path, where, reading=True)
             try:
-                look(connection, self.rows.table, where=where, needed=Telling([self.rows]).needed(self.rows.table))
+                look(file, self.rows.table, where=where, needed=Telling([self.rows]).needed(self.rows.table))
             finally:
-                connection.close()
+                file.close()
         except SourceTrouble as error:
             return [str(error)]
-        except apsw.Error as error:
+        except FileError as error:
             return [str(trouble(where, self.path, error))]
         if not os.access(self.path, os.W_OK) or not os.access(self.path.parent, os.W_OK):
             return [f"{where}: {self.path} may not be written to: let this account write to the file and its folder"]

@@ -1,11 +1,18 @@
-"""A SQLite file that belongs to somebody else: opened as it is, held for moments only, and its errors in words."""
+"""A SQLite file that belongs to somebody else: opened as it is, held for moments only, and its errors in words.
+
+Two builds of SQLite in one process must never have the same file open: on POSIX, when one of them closes it, the locks of the other
+are gone. Agents and their libraries write to their files by Python's own sqlite3, so that is what a file is read by; only if it is
+the store's own, which apsw has open here, apsw reads it.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import apsw
 
@@ -17,47 +24,125 @@ if TYPE_CHECKING:
     from wakeful.triggers.changes.telling import Telling
 
 PATIENCE = 2_000  # milliseconds
-# What another process does to the file, and will have done soon.
-BUSY = (apsw.BusyError, apsw.LockedError)
+# What SQLite answers, by the numbers of its C library.
+BUSY, LOCKED = 5, 6
+_LOCKED = "is locked by another process: it is tried again; end the transaction that holds it"
+_READ_ONLY = "may not be written to: let this account write to the file and its folder, triggers fill a table there"
+WORDS = {
+    3: _READ_ONLY,
+    8: _READ_ONLY,
+    BUSY: _LOCKED,
+    LOCKED: _LOCKED,
+    11: "is damaged ({error}): restore it from a copy",
+    13: "cannot grow: its disk is full",
+    14: "cannot be opened ({error}): may this account read and write it and its folder?",
+    26: "is no SQLite database, or an encrypted one",
+}
 
 
-def connect(path: Path, where: str, *, reading: bool = False) -> apsw.Connection:
+class FileError(Exception):
+    """What SQLite says of the file."""
+
+    def __init__(self, code: int, words: str) -> None:
+        super().__init__(words)
+        self.code = code & 0xFF
+
+    @property
+    def busy(self) -> bool:
+        """Another process does something to the file, and will have done it soon."""
+        return self.code in {BUSY, LOCKED}
+
+
+class File:
+    """One connection to it, used by one thread at a time."""
+
+    def __init__(self, path: Path, *, reading: bool = False) -> None:
+        self._connection: Any
+        if is_open_by_apsw(path):
+            flags = apsw.SQLITE_OPEN_READONLY if reading else apsw.SQLITE_OPEN_READWRITE
+            with translated():
+                self._connection = apsw.Connection(str(path), flags=flags)
+        else:
+            address = f"file:{quote(str(path))}?mode={'ro' if reading else 'rw'}"
+            with translated():
+                self._connection = sqlite3.connect(
+                    address, uri=True, isolation_level=None, check_same_thread=False, cached_statements=16
+                )
+        self.wait(PATIENCE)
+
+    def wait(self, milliseconds: int) -> None:
+        """How long a statement waits for others."""
+        self.execute(f"pragma busy_timeout = {milliseconds}")
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        with translated():
+            return self._connection.execute(sql, tuple(parameters)).fetchall()  # type: ignore[no-any-return]  # two libraries
+
+    def value(self, sql: str) -> Any:
+        return self.execute(sql)[0][0]
+
+    @property
+    def in_transaction(self) -> bool:
+        return bool(self._connection.in_transaction)
+
+    def close(self) -> None:
+        with translated():
+            self._connection.close()
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise FileError(getattr(error, "sqlite_errorcode", 1), words_of(error)) from error
+    except apsw.Error as error:
+        raise FileError(getattr(error, "result", 1), words_of(error)) from error
+
+
+def is_open_by_apsw(path: Path) -> bool:
+    for one in apsw.connections():
+        with contextlib.suppress(apsw.Error, OSError):
+            if one.filename and path.samefile(one.filename):
+                return True
+    return False
+
+
+def connect(path: Path, where: str, *, reading: bool = False) -> File:
     """The file, which must be there: one that is made now would be watched for nothing."""
     if not path.is_file():
         message = (
             f"{where}: there is no file {path}: it is looked for again; the application that writes to it makes it"
         )
         raise SourceTrouble(message)
-    flags = apsw.SQLITE_OPEN_READONLY if reading else apsw.SQLITE_OPEN_READWRITE
     try:
-        connection = apsw.Connection(str(path), flags=flags)
-        connection.set_busy_timeout(PATIENCE)
-        connection.pragma("schema_version")  # is it a database at all?
-    except apsw.Error as error:
+        file = File(path, reading=reading)
+        file.value("pragma schema_version")  # is it a database at all?
+    except FileError as error:
         raise trouble(where, path, error) from error
-    return connection
+    return file
 
 
 @contextlib.contextmanager
-def writing(connection: apsw.Connection, patience: int = PATIENCE) -> Iterator[None]:
+def writing(file: File, patience: int = PATIENCE) -> Iterator[None]:
     """A transaction that waits so many milliseconds for others, and is undone when something fails in it."""
-    connection.set_busy_timeout(patience)
+    file.wait(patience)
     try:
-        connection.execute("begin immediate")
+        file.execute("begin immediate")
         yield
-        connection.execute("commit")
+        file.execute("commit")
     finally:
-        if connection.in_transaction:
-            with contextlib.suppress(apsw.Error):
-                connection.execute("rollback")
-        connection.set_busy_timeout(PATIENCE)
+        if file.in_transaction:
+            with contextlib.suppress(FileError):
+                file.execute("rollback")
+        file.wait(PATIENCE)
 
 
-def install(connection: apsw.Connection, app: str, telling: Telling, *, where: str) -> None:
+def install(file: File, app: str, telling: Telling, *, where: str) -> None:
     """Make table and triggers as they should be. Looked at again inside: another process may have been first."""
-    with writing(connection):
-        for step in steps(connection, app, telling, where=where):
-            connection.execute(step)
+    with writing(file):
+        for step in steps(file, app, telling, where=where):
+            file.execute(step)
 
 
 def identity(path: Path) -> tuple[int, int] | None:
@@ -69,20 +154,6 @@ def identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def trouble(where: str, path: Path, error: apsw.Error) -> SourceTrouble:
-    match error:
-        case apsw.BusyError() | apsw.LockedError():
-            words = "is locked by another process: it is tried again; end the transaction that holds it"
-        case apsw.ReadOnlyError() | apsw.PermissionsError():
-            words = "may not be written to: let this account write to the file and its folder, its triggers fill a table there"
-        case apsw.NotADBError():
-            words = "is no SQLite database, or an encrypted one"
-        case apsw.CantOpenError():
-            words = f"cannot be opened ({words_of(error)}): may this account read and write it and its folder?"
-        case apsw.CorruptError():
-            words = f"is damaged ({words_of(error)}): restore it from a copy"
-        case apsw.FullError():
-            words = "cannot grow: its disk is full"
-        case _:
-            words = f"cannot be read: {words_of(error)}"
-    return SourceTrouble(f"{where}: {path} {words}")
+def trouble(where: str, path: Path, error: FileError) -> SourceTrouble:
+    words = WORDS.get(error.code, "cannot be read ({error})")
+    return SourceTrouble(f"{where}: {path} {words.format(error=error)}")

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import apsw
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds, seconds
@@ -25,7 +24,7 @@ from wakeful.errors import words_of
 from wakeful.model import Event
 from wakeful.triggers.changes.change import OPERATIONS, Change
 from wakeful.triggers.changes.literals import plain_value, read_literals
-from wakeful.triggers.changes.sqlite_file import BUSY, connect, identity, install, trouble, writing
+from wakeful.triggers.changes.sqlite_file import File, FileError, connect, identity, install, trouble, writing
 from wakeful.triggers.changes.sqlite_table import quoted, steps
 from wakeful.triggers.changes.telling import Part, Telling, changed_columns
 from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable
@@ -63,7 +62,7 @@ class SqliteReader(Reader):
         self._where = f"sqlite_changes {place}"
         self._thread: ThreadPoolExecutor | None = None
         self._closing = threading.Event()
-        self._connection: apsw.Connection | None = None
+        self._connection: File | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -119,42 +118,42 @@ class SqliteReader(Reader):
             raise SourceTrouble(message)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except apsw.Error as error:
+        except FileError as error:
             raise trouble(self._where, self._path, error) from error
 
     def _open(self) -> None:
-        connection = self._connection = connect(self._path, self._where)
-        if connection.pragma("journal_mode") == "wal":
-            connection.pragma("synchronous", "normal")  # a deletion that a power cut undoes is done again
-        self._install(connection)
+        file = self._connection = connect(self._path, self._where)
+        if file.value("pragma journal_mode") == "wal":
+            file.execute("pragma synchronous = normal")  # a deletion that a power cut undoes is done again
+        self._install(file)
 
     def _close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(apsw.Error):
-                self._tidy(connection)
-            connection.close()
+        file, self._connection = self._connection, None
+        if file is not None:
+            with contextlib.suppress(FileError):
+                self._tidy(file)
+            file.close()
 
-    def _install(self, connection: apsw.Connection) -> None:
+    def _install(self, file: File) -> None:
         """Make the triggers as they should be, and begin at the first row: the table may be a new one."""
-        if steps(connection, self._context.app, self._telling, where=self._where):
-            install(connection, self._context.app, self._telling, where=self._where)
+        if steps(file, self._context.app, self._telling, where=self._where):
+            install(file, self._context.app, self._telling, where=self._where)
         self._file = identity(self._path)
-        self._schema = int(connection.pragma("schema_version"))
+        self._schema = int(file.value("pragma schema_version"))
         self._read, self._stored = 0, None
 
     def _wait(self, within: float) -> list[Any]:
         """The next rows, as soon as there are some."""
         ends = time.monotonic() + within
-        connection = self._connection
-        if connection is None:
+        file = self._connection
+        if file is None:
             return []
         while True:
             try:
                 if self._full or time.monotonic() - self._tidied_at > TIDY_AFTER:
-                    self._tidy(connection)
-                rows = self._look(connection)
-            except BUSY as error:
+                    self._tidy(file)
+                rows = self._look(file)
+            except FileError as error:
                 rows = []
                 self._is_locked(error)
             else:
@@ -163,41 +162,45 @@ class SqliteReader(Reader):
             if rows or rest <= 0 or self._closing.wait(min(self._poll, rest)):
                 return rows
 
-    def _look(self, connection: apsw.Connection) -> list[Any]:
+    def _look(self, file: File) -> list[Any]:
         if identity(self._path) != self._file:
             message = f"{self._where}: {self._path} is gone, or another file now: it is opened again"
             raise SourceTrouble(message)
-        version = int(connection.pragma("data_version"))
+        version = int(file.value("pragma data_version"))
         if version == self._version and not self._full:
             return []
-        if int(connection.pragma("schema_version")) != self._schema:
-            self._install(connection)
-        rows = list(connection.execute(READ, (self._context.app, self._read, MOST)))
+        if int(file.value("pragma schema_version")) != self._schema:
+            self._install(file)
+        rows = file.execute(READ, (self._context.app, self._read, MOST))
         self._version = version
         self._full = len(rows) == MOST
         if rows:
             self._read = rows[-1][0]
         return rows
 
-    def _tidy(self, connection: apsw.Connection) -> None:
+    def _tidy(self, file: File) -> None:
         """Delete what is stored; what cannot be deleted now is deleted later."""
         if self._stored is None:
             return
-        with contextlib.suppress(*BUSY):
-            with writing(connection, TIDY_PATIENCE):
+        try:
+            with writing(file, TIDY_PATIENCE):
                 for table, value in self._gone[:MOST]:
-                    connection.execute(f"delete from {quoted(table)} where id = ?", (value,))
-                connection.execute(DELETE, (self._context.app, self._stored, MOST))
-                all_of_it = connection.changes() < MOST and len(self._gone) <= MOST
-            del self._gone[:MOST]
-            if all_of_it:
-                self._stored = None
-                self._tidied_at = time.monotonic()
+                    file.execute(f"delete from {quoted(table)} where id = ?", (value,))
+                file.execute(DELETE, (self._context.app, self._stored, MOST))
+                all_of_it = file.value("select changes()") < MOST and len(self._gone) <= MOST
+        except FileError as error:
+            if not error.busy:
+                raise
+            return
+        del self._gone[:MOST]
+        if all_of_it:
+            self._stored = None
+            self._tidied_at = time.monotonic()
 
-    def _is_locked(self, error: apsw.Error) -> None:
+    def _is_locked(self, error: FileError) -> None:
         now = time.monotonic()
         self._locked_since = self._locked_since or now
-        if now - self._locked_since > LOCKED_IS_TROUBLE_AFTER:
+        if not error.busy or now - self._locked_since > LOCKED_IS_TROUBLE_AFTER:
             raise error
 
     # from rows to events
@@ -239,6 +242,7 @@ def change_of(row: Sequence[Any]) -> tuple[Change, Any]:
         changed,
         changed_at,
         cause,
+        {name: "bytes" for name, value in (after or before or {}).items() if isinstance(value, bytes)},
     )
     return change, (after or before or {}).get("id")
 

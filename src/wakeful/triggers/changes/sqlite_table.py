@@ -19,8 +19,7 @@ from wakeful.triggers.changes.change import Operation
 from wakeful.triggers.source import SourceTrouble
 
 if TYPE_CHECKING:
-    import apsw
-
+    from wakeful.triggers.changes.sqlite_file import File
     from wakeful.triggers.changes.telling import Telling
 
 # mark: what a change is known by, wherever and however often it is read. key, old, new: SQL literals in the order of `shape`.
@@ -85,25 +84,21 @@ def literals(row: str, columns: Sequence[str]) -> str:
     return f"({literals(row, columns[:middle])}||','||{literals(row, columns[middle:])})"
 
 
-def look(connection: apsw.Connection, table: str, *, where: str, needed: Sequence[str] = ()) -> Shape:
+def look(file: File, table: str, *, where: str, needed: Sequence[str] = ()) -> Shape:
     """The table as it is now. SourceTrouble if it cannot be watched."""
-    found = connection.execute(
-        "select type, sql from sqlite_master where name = ? and type in ('table', 'view')", (table,)
-    ).fetchone()
-    if found is None:
-        names = connection.execute("select name from sqlite_master where type = 'table' and name not like 'sqlite_%'")
+    found = file.execute("select type, sql from sqlite_master where name = ? and type in ('table', 'view')", (table,))
+    if not found:
+        names = file.execute("select name from sqlite_master where type = 'table' and name not like 'sqlite_%'")
         known = [name for (name,) in names if not name.startswith("wakeful_")]
         message = f"{where}: there is no table {table}.{did_you_mean(table, known)} It is looked for again"
         raise SourceTrouble(message)
-    kind, written = found
+    ((kind, written),) = found
     if kind == "view" or (written or "").lower().startswith("create virtual"):
         what = "a view" if kind == "view" else "a virtual table"
         message = f"{where}: {table} is {what}, which no trigger can watch: name the table that is written to"
         raise SourceTrouble(message)
     rows = list(
-        connection.execute(
-            "select name, pk, hidden from pragma_table_xinfo(?) where hidden <> 1 order by cid", (table,)
-        )
+        file.execute("select name, pk, hidden from pragma_table_xinfo(?) where hidden <> 1 order by cid", (table,))
     )
     columns = tuple(name for name, _, _ in rows)
     for name in needed:
@@ -120,42 +115,42 @@ def look(connection: apsw.Connection, table: str, *, where: str, needed: Sequenc
     return Shape(table, columns, key)
 
 
-def wanted(connection: apsw.Connection, app: str, telling: Telling, *, where: str) -> dict[str, str]:
+def wanted(file: File, app: str, telling: Telling, *, where: str) -> dict[str, str]:
     """The triggers that there should be, by name."""
     found: dict[str, str] = {}
     for table in telling.tables:
-        shape = look(connection, table, where=where, needed=telling.needed(table))
+        shape = look(file, table, where=where, needed=telling.needed(table))
         for operation in telling.operations(table):
             found[f"wakeful_{app}_{table}_{operation}"] = shape.trigger(app, operation)
     return found
 
 
-def present(connection: apsw.Connection, app: str) -> dict[str, str]:
+def present(file: File, app: str) -> dict[str, str]:
     """The triggers of an app that there are. Which app a trigger is for stands in it, not in its name: names may run together."""
     mine = f"values (lower(hex(randomblob(16))), {text(app)}, "
-    rows = connection.execute(
+    rows = file.execute(
         "select name, sql from sqlite_master where type = 'trigger' and name like 'wakeful\\_%' escape '\\'"
     )
     return {name: sql for name, sql in rows if mine in (sql or "")}
 
 
-def steps(connection: apsw.Connection, app: str, telling: Telling, *, where: str) -> list[str]:
+def steps(file: File, app: str, telling: Telling, *, where: str) -> list[str]:
     """What has to be done so that the triggers are as they should be; nothing, when they are."""
-    should, are = wanted(connection, app, telling, where=where), present(connection, app)
-    tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
+    should, are = wanted(file, app, telling, where=where), present(file, app)
+    tables = {name for (name,) in file.execute("select name from sqlite_master where type = 'table'")}
     doing = [] if {"wakeful_change", "wakeful_cause"} <= tables else list(CHANGE_TABLE)
     doing += [f"drop trigger {quoted(name)}" for name, sql in are.items() if should.get(name) != sql]
     doing += [sql for name, sql in should.items() if are.get(name) != sql]
     return doing
 
 
-def removal(connection: apsw.Connection, app: str) -> list[str]:
+def removal(file: File, app: str) -> list[str]:
     """What removes all of an app; the tables too, if nobody else fills them."""
-    mine = present(connection, app)
+    mine = present(file, app)
     doing = [f"drop trigger {quoted(name)}" for name in mine]
     fills = "select name from sqlite_master where type = 'trigger' and sql like '%insert into wakeful_change %'"
-    others = [name for (name,) in connection.execute(fills) if name not in mine]
-    tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
+    others = [name for (name,) in file.execute(fills) if name not in mine]
+    tables = {name for (name,) in file.execute("select name from sqlite_master where type = 'table'")}
     if "wakeful_change" not in tables:
         return doing
     if others:
