@@ -22,6 +22,7 @@ from typing import Any
 import structlog
 
 from bench import engine_claim, engine_dispatch, engine_intake, floor_postgres, floor_sqlite
+from bench.changes import Changes
 from bench.fleet import Fleet
 from bench.flow import Flow
 from bench.plan import FULL, SMOKE, Figure, Plan
@@ -32,7 +33,7 @@ from wakeful.testing.postgres_server import PostgresServer
 IN_FLIGHT = 64
 
 
-class Bench(Flow, Fleet, Times):
+class Bench(Flow, Fleet, Times, Changes):
     """The measurements, by name."""
 
     # 3-step durable runs
@@ -209,6 +210,7 @@ NAMES = (
     "sleepers",
     "waits",
     "schedules",
+    "changes",
     "soak",
 )
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from wakeful.secrets import env
     from wakeful.triggers.at import at
     from wakeful.triggers.changes.outbox import outbox
+    from wakeful.triggers.changes.postgres import postgres_changes
     from wakeful.triggers.changes.sqlite import sqlite_changes
     from wakeful.triggers.cron import cron
     from wakeful.triggers.every import every
@@ -67,6 +68,7 @@ __all__ = [
     "every",
     "on",
     "outbox",
+    "postgres_changes",
     "sqlite_changes",
     "step",
 ]
@@ -97,6 +99,7 @@ _HOMES = {
     "wakeful.secrets": ("env",),
     "wakeful.triggers.at": ("at",),
     "wakeful.triggers.changes.outbox": ("outbox",),
+    "wakeful.triggers.changes.postgres": ("postgres_changes",),
     "wakeful.triggers.changes.sqlite": ("sqlite_changes",),
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),

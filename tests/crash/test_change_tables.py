@@ -12,9 +12,14 @@ from pydantic_core import from_json
 from support.shops import Shop, until
 from support.stores import query
 
-CHILD = Path(__file__).parent / "children" / "changes.py"
+CHILD = Path(__file__).parent / "children" / "change_tables.py"
 ROWS = 4_000
 KILLS = 4
+
+
+@pytest.fixture
+def shop(any_shop: Shop) -> Shop:
+    return any_shop
 
 
 @pytest.mark.slow

@@ -19,6 +19,11 @@ from wakeful.triggers.changes.change import Change
 from wakeful.triggers.source import Batch
 
 
+@pytest.fixture
+def shop(any_shop: Shop) -> Shop:
+    return any_shop
+
+
 def watching(new_app: NewApp, seen: list[Event], *triggers: Any, **options: Any) -> App:
     app = new_app(**options)
 

@@ -14,6 +14,11 @@ from wakeful.runtime import Runtime
 INSERT = "insert into outbox (id, aggregatetype, aggregateid, type, payload) values ($1, 'order', $2, $3, $4)"
 
 
+@pytest.fixture
+def shop(any_shop: Shop) -> Shop:
+    return any_shop
+
+
 async def make(shop: Shop, payload: str | None = None, more: str = "") -> None:
     kinds = ("text", payload or "text") if shop.database == "sqlite" else ("uuid", payload or "jsonb")
     await shop.do(

@@ -11,11 +11,10 @@ import pytest
 
 from support.apps import NewApp, working
 from support.shops import ORDERS, PostgresShop, until
-from wakeful import App, ConfigError, Event, Run, env
+from wakeful import App, ConfigError, Event, Run, env, postgres_changes
 from wakeful.runtime import Runtime
 from wakeful.testing.postgres_server import PostgresServer
 from wakeful.triggers.changes.postgres_table import removal
-from wakeful.triggers.changes.tables import table_changes
 
 pytestmark = pytest.mark.postgres
 
@@ -216,7 +215,7 @@ async def test_a_role_without_rights_is_told_what_to_run_and_then_it_works(
     seen: list[Event] = []
     role = f"reader_{random.getrandbits(40):x}"
     url = await a_role(postgres_shop, role)
-    trigger = table_changes(url, table="orders")
+    trigger = postgres_changes(url, via="triggers", table="orders")
     try:
         assert f"role {role} may make no trigger on table orders: GRANT TRIGGER" in (await trigger.problems())[0]
         async with working(watching(new_app, seen, trigger), reading="drained") as runtime:
@@ -293,7 +292,9 @@ async def test_a_server_that_goes_away_is_an_alarm_and_is_read_again(new_app: Ne
         url = server.dsn()
         connection = await asyncpg.connect(url)
         await connection.execute(ORDERS.format(real="double precision"))
-        async with working(watching(new_app, seen, table_changes(url, table="orders"), clock=None)) as runtime:
+        async with working(
+            watching(new_app, seen, postgres_changes(url, via="triggers", table="orders"), clock=None)
+        ) as runtime:
 
             async def in_state(state: str) -> bool:
                 (name,) = runtime.sources.readings
@@ -321,7 +322,7 @@ async def test_a_server_that_goes_away_is_an_alarm_and_is_read_again(new_app: Ne
 
 
 async def test_a_database_that_is_down_at_the_start_is_waited_for(new_app: NewApp):
-    trigger = table_changes("postgresql://somebody:secret@127.0.0.1:1/shop", table="orders")
+    trigger = postgres_changes("postgresql://somebody:secret@127.0.0.1:1/shop", via="triggers", table="orders")
     (problem,) = await trigger.problems()
     assert "cannot be reached" in problem
     assert "secret" not in problem
@@ -331,18 +332,18 @@ async def test_a_database_that_is_down_at_the_start_is_waited_for(new_app: NewAp
 
 
 def test_what_is_declared_wrong_is_refused():
-    with pytest.raises(ConfigError, match="the address is postgresql://") as refused:
-        table_changes("mysql://me:secret@host/shop", table="orders")
+    with pytest.raises(ConfigError, match="the address must be postgresql://") as refused:
+        postgres_changes("mysql://me:secret@host/shop", via="triggers", table="orders")
     assert "secret" not in str(refused.value)
     with pytest.raises(ConfigError, match="name of a table"):
-        table_changes("postgresql://host/shop", table="")
+        postgres_changes("postgresql://host/shop", via="triggers", table="")
 
 
 async def test_an_address_in_the_environment_is_told_by_its_name(
     new_app: NewApp, postgres_shop: PostgresShop, monkeypatch: Any
 ):
     seen: list[Event] = []
-    trigger = table_changes(env("SHOP_DATABASE"), table="public.orders")
+    trigger = postgres_changes(env("SHOP_DATABASE"), via="triggers", table="public.orders")
     assert "SHOP_DATABASE is not set" in (await trigger.problems())[0]
     async with working(watching(new_app, seen, trigger), reading="drained") as runtime:
         await runtime.drain()

@@ -17,8 +17,8 @@ import pytest
 from support.databases import Databases
 from wakeful.testing.postgres_server import PostgresServer
 from wakeful.triggers.changes.outbox import outbox
+from wakeful.triggers.changes.postgres import postgres_changes
 from wakeful.triggers.changes.sqlite import sqlite_changes
-from wakeful.triggers.changes.tables import table_changes
 from wakeful.triggers.source import ReadTrigger
 
 ORDERS = "create table orders (id integer primary key, customer text, total {real})"
@@ -82,7 +82,7 @@ class PostgresShop:
         await self.connection.executemany(sql, rows)
 
     def changes(self, **options: Any) -> ReadTrigger:
-        return table_changes(self.url, **{"table": "orders", **options})
+        return postgres_changes(self.url, **{"table": "orders", "via": "triggers", **options})
 
     def outbox(self, **options: Any) -> ReadTrigger:
         return outbox(self.url, **options)
@@ -93,7 +93,7 @@ class PostgresShop:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def shop(request: pytest.FixtureRequest) -> Shop:
+def any_shop(request: pytest.FixtureRequest) -> Shop:
     found: Shop = request.getfixturevalue(f"{request.param}_shop")
     return found
 

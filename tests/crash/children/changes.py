@@ -1,34 +1,54 @@
-"""A process that takes in the changes of an application's orders, until it is killed.
-
-python changes.py STORE SHOP
-"""
+"""A process that takes in the changes of a database, and may be told to die at a commit. Its runs wait: only what came in counts."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
+import os
+import signal
+from collections.abc import Sequence
 from typing import Any
 
-from wakeful import App, Run, sqlite_changes
+from wakeful import App, Run, postgres_changes
 from wakeful.clock import duration
-from wakeful.triggers.changes.tables import table_changes
+from wakeful.runtime import Runtime
+from wakeful.stores.sources import TakeIn
+from wakeful.testing.nursery import Voice
 
 
-def watching(store: str, shop: str) -> App:
-    app = App("app", store=store, backlog=None)
-    trigger: Any = (table_changes if shop.startswith("postgres") else sqlite_changes)(shop, table="orders")
-
-    @app.agent(trigger)
-    async def note(run: Run) -> None:
-        pass
-
-    return app
+def main(plan: dict[str, Any]) -> None:
+    asyncio.run(read(plan))
 
 
-async def main() -> None:
-    async with watching(*sys.argv[1:]).running(lease=duration("2s")):
-        await asyncio.Event().wait()
+async def read(plan: dict[str, Any]) -> None:
+    voice = Voice(plan["case"])
+    app = App("app", store=plan["store"], backlog=None)
+
+    @app.agent(postgres_changes(plan["shop"], table="orders"))
+    async def note(run: Run) -> None: ...
+
+    runtime = Runtime(app, lease=duration("1s"), probe=dying(plan.get("die_at")))
+    await runtime.open()
+    await runtime.start()
+    runtime.worker.claim_nothing_more()
+    (reading,) = runtime.sources.readings.values()
+    while reading.state != "reading":
+        await asyncio.sleep(0.01)
+    voice.say("reading")
+    await asyncio.Event().wait()
 
 
-if __name__ == "__main__":
-    asyncio.run(main())
+def dying(die_at: list[Any] | None) -> Any:
+    """Killed at this point of the transaction of the n-th batch."""
+    if die_at is None:
+        return None
+    point, number = die_at
+    batches = 0
+
+    def probe(now: str, requests: Sequence[Any]) -> None:
+        nonlocal batches
+        if now == point and any(isinstance(one, TakeIn) and one.accept is not None for one in requests):
+            batches += 1
+            if batches == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return probe

@@ -30,15 +30,13 @@ from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
 from wakeful.model import Event, digest
 from wakeful.secrets import Env, Secret
 from wakeful.triggers.changes.change import Change, Operation
-from wakeful.triggers.changes.postgres_database import place_of
-from wakeful.triggers.changes.postgres_table import PUBLIC
+from wakeful.triggers.changes.pgoutput import PUBLIC
+from wakeful.triggers.changes.postgres import WAYS, PostgresChanges, place_of
 from wakeful.triggers.changes.rows import name_of_mapping
 from wakeful.triggers.changes.sqlite import SqliteChanges, on_file, read_path
-from wakeful.triggers.changes.tables import TableChanges
 from wakeful.triggers.mapping import Mapping, apply_mapping, read_mapping
 
 COLUMNS = ("aggregateid", "aggregatetype", "id", "payload", "type")
-WAYS = ("triggers",)
 _TRACEPARENT = re.compile(r"^traceparent=(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})\s*$", re.MULTILINE).search
 _MILLISECONDS_FROM = 100_000_000_000  # as seconds this would be the year 5138
 _MICROSECONDS_FROM = 100_000_000_000_000
@@ -128,21 +126,28 @@ def outbox(
     delete: bool = False,
     via: str = "triggers",
     poll: Duration = "50ms",
-) -> SqliteChanges | TableChanges:
+) -> SqliteChanges | PostgresChanges:
     """Wake for the rows that an application inserts into its outbox table.
 
     `url` is postgresql://… (or env("…") that holds it), or the path of a SQLite file. `type` is one of the row's types or a pattern
     with `*`; `where` a CEL condition on the event; `data` what the agent gets instead of the payload. `delete=True` deletes a row
-    once its event is stored. `poll` is how often a SQLite file is looked at.
+    once its event is stored. `via` is how rows of PostgreSQL are heard of: see postgres_changes. `poll` is how often a SQLite file is
+    looked at.
     """
     shown = f"outbox(table={table!r})"
     if via not in WAYS:
         message = f'{shown}: via: there is no "{via}".{did_you_mean(str(via), WAYS)}'
         raise ConfigError(message)
     if isinstance(url, Env) or str(url).startswith(("postgresql:", "postgres:")):
+        if delete and via != "triggers":
+            message = f'{shown}: delete=True needs via="triggers": the log can be read, but not written to'
+            raise ConfigError(message)
         named = table.removeprefix(f"{PUBLIC}.") if isinstance(table, str) else table
-        place = place_of(url, where=shown)
-        return TableChanges(OutboxRows(named, type, where, data, place, delete), url)
+        part = OutboxRows(named, type, where, data, place_of(url, where=shown), delete)
+        return PostgresChanges(part, url, via, None, None)
+    if via != "triggers":
+        message = f'{shown}: via="{via}" is for PostgreSQL: SQLite has triggers only'
+        raise ConfigError(message)
     file, place = read_path(url, where=shown)
     return on_file(OutboxRows(table, type, where, data, place, delete), file, poll, where=shown)
 

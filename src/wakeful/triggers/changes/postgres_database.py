@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from urllib.parse import urlsplit
 
 from wakeful.errors import ConfigError, words_of
-from wakeful.secrets import Env, Secret
 from wakeful.triggers.source import SourceTrouble
 
 CONNECT_TIMEOUT = 10.0
 COMMAND_TIMEOUT = 30.0
-PORT = 5432
 
 
 def driver() -> Any:
@@ -64,20 +61,3 @@ def trouble(where: str, error: BaseException) -> SourceTrouble:
         case _:
             told = f"{type(error).__name__}: {words}: it is tried again"
     return SourceTrouble(f"{where}: {told}")
-
-
-def place_of(dsn: Secret, *, where: str) -> str:
-    """HOST:PORT/DATABASE of an address, without secrets; of one in the environment, the name of its variable."""
-    if isinstance(dsn, Env):
-        return dsn.name
-    if not isinstance(dsn, str) or not dsn.startswith(("postgresql://", "postgres://")):
-        # What was given may hold a password: it is not repeated.
-        message = f'{where}: the address is postgresql://user@host/database, or env("SHOP_DATABASE") that holds it'
-        raise ConfigError(message)
-    parts = urlsplit(dsn)
-    try:
-        port = parts.port or PORT
-    except ValueError as error:
-        message = f"{where}: the address has no port that is a number"
-        raise ConfigError(message) from error
-    return f"{parts.hostname or 'localhost'}:{port}/{parts.path.strip('/') or parts.username or ''}"

@@ -58,7 +58,7 @@ select prosrc from pg_proc join pg_namespace space on space.oid = pronamespace
 where nspname = $1 and proname = 'wakeful_change' and pronargs = 0 and prosecdef
 """
 _TABLES = """
-select space.nspname::text, class.relname::text, class.oid::int8, class.relkind::text, pg_get_userbyid(class.relowner)::text,
+select space.nspname::text, class.relname::text, class.relkind::text,
   array(select attname::text from pg_index, unnest(indkey) with ordinality place (number, rank), pg_attribute
         where indrelid = class.oid and indisprimary and attrelid = indrelid and attnum = place.number order by place.rank),
   array(select attname::text from pg_attribute where attrelid = class.oid and attnum > 0 and not attisdropped order by attnum),
@@ -112,6 +112,7 @@ class Ground:
     schema: str
     role: str
     tables: dict[str, Table]
+    faults: list[str]  # of single tables: the others are read
     steps: list[str]
 
     def remedy(self) -> str:
@@ -163,7 +164,7 @@ async def look(connection: Any, app: str, telling: Telling, *, where: str) -> Gr
     if schema is None:
         message = f"{where}: no schema of the search_path is there for role {role}: ALTER ROLE {quoted(role)} SET search_path = …"
         raise SourceTrouble(message)
-    tables = await look_at_tables(connection, telling, where=where)
+    tables, faults = await look_at_tables(connection, telling, where=where)
     steps = []
     if not there:
         steps.append(CHANGE_TABLE.format(schema=quoted(schema)))
@@ -171,7 +172,7 @@ async def look(connection: Any, app: str, telling: Telling, *, where: str) -> Gr
     if (await connection.fetchval(_FUNCTION, schema) or "").strip() != body:
         steps += [FUNCTION.format(schema=quoted(schema), body=body), REVOKE.format(schema=quoted(schema))]
     present = await _triggers(connection, app, where=where)
-    for table in telling.tables:
+    for table in tables:
         operations = telling.operations(table)
         wanted = (_EACH_ROW + sum(_BITS[one] for one in operations), schema, table)
         if present.pop(table, None) != wanted:
@@ -179,29 +180,29 @@ async def look(connection: Any, app: str, telling: Telling, *, where: str) -> Gr
     steps += [
         f"drop trigger {quoted(trigger_name(app))} on {'.'.join(map(quoted, parts_of(table)))}" for table in present
     ]
-    return Ground(schema, role, tables, steps)
+    return Ground(schema, role, tables, faults, steps)
 
 
-async def look_at_tables(connection: Any, telling: Telling, *, where: str) -> dict[str, Table]:
+async def look_at_tables(connection: Any, telling: Telling, *, where: str) -> tuple[dict[str, Table], list[str]]:
+    """The tables as they are now, and what is wrong with the others of them."""
     places = [parts_of(table) for table in telling.tables]
     rows = await connection.fetch(_TABLES, [schema for schema, _ in places], [name for _, name in places])
     found: dict[str, Table] = {}
-    for schema, name, _, kind, _, key, columns, types in rows:
+    faults: dict[str, str] = {}
+    for schema, name, kind, key, columns, types in rows:
         table = written(schema, name)
+        missing = [column for column in telling.needed(table) if column not in columns]
         if kind not in {"r", "p"}:
-            message = f"{where}: {table} is no table: name the table that is written to"
-            raise SourceTrouble(message)
-        found[table] = Table(table, tuple(key), dict(zip(columns, types, strict=True)))
+            faults[table] = f"{where}: {table} is no table: name the table that is written to"
+        elif missing:
+            faults[table] = f'{where}: table {table} has no column "{missing[0]}".{did_you_mean(missing[0], columns)}'
+        else:
+            found[table] = Table(table, tuple(key), dict(zip(columns, types, strict=True)))
     for table in telling.tables:
-        if table not in found:
+        if table not in found and table not in faults:
             names = [row[0] for row in await connection.fetch(_NAMES)]
-            message = f"{where}: there is no table {table}.{did_you_mean(table, names)} It is looked for again"
-            raise SourceTrouble(message)
-        for column in telling.needed(table):
-            if column not in found[table].types:
-                message = f'{where}: table {table} has no column "{column}".{did_you_mean(column, found[table].types)}'
-                raise SourceTrouble(message)
-    return found
+            faults[table] = f"{where}: there is no table {table}.{did_you_mean(table, names)} It is looked for again"
+    return found, list(faults.values())
 
 
 async def _triggers(connection: Any, app: str, *, where: str) -> dict[str, tuple[int, str, str]]:

@@ -141,7 +141,7 @@ def writing(file: File, patience: int = PATIENCE) -> Iterator[None]:
 def install(file: File, app: str, telling: Telling, *, where: str) -> None:
     """Make table and triggers as they should be. Looked at again inside: another process may have been first."""
     with writing(file):
-        for step in steps(file, app, telling, where=where):
+        for step in steps(file, app, telling, where=where)[0]:
             file.execute(step)
 
 

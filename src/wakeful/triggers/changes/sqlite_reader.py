@@ -72,6 +72,7 @@ class SqliteReader(Reader):
         self._version = self._schema = -1
         self._file: tuple[int, int] | None = None
         self._full = False
+        self._faults: list[str] = []
         self._tidied_at = 0.0
         self._locked_since: float | None = None
 
@@ -107,6 +108,11 @@ class SqliteReader(Reader):
     def busy(self) -> bool:
         return self._full
 
+    @property
+    def concern(self) -> str | None:
+        """Tables that cannot be watched, while others can."""
+        return "; ".join(self._faults) or None
+
     def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:
         return self._telling.read_again(raw, headers)
 
@@ -136,7 +142,8 @@ class SqliteReader(Reader):
 
     def _install(self, file: File) -> None:
         """Make the triggers as they should be, and begin at the first row: the table may be a new one."""
-        if steps(file, self._context.app, self._telling, where=self._where):
+        doing, self._faults = steps(file, self._context.app, self._telling, where=self._where)
+        if doing:
             install(file, self._context.app, self._telling, where=self._where)
         self._file = identity(self._path)
         self._schema = int(file.value("pragma schema_version"))

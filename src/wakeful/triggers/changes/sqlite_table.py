@@ -115,14 +115,19 @@ def look(file: File, table: str, *, where: str, needed: Sequence[str] = ()) -> S
     return Shape(table, columns, key)
 
 
-def wanted(file: File, app: str, telling: Telling, *, where: str) -> dict[str, str]:
-    """The triggers that there should be, by name."""
+def wanted(file: File, app: str, telling: Telling, *, where: str) -> tuple[dict[str, str], list[str]]:
+    """The triggers that there should be, by name; and what is wrong with the tables that can have none."""
     found: dict[str, str] = {}
+    faults: list[str] = []
     for table in telling.tables:
-        shape = look(file, table, where=where, needed=telling.needed(table))
+        try:
+            shape = look(file, table, where=where, needed=telling.needed(table))
+        except SourceTrouble as trouble:
+            faults.append(str(trouble))
+            continue
         for operation in telling.operations(table):
             found[f"wakeful_{app}_{table}_{operation}"] = shape.trigger(app, operation)
-    return found
+    return found, faults
 
 
 def present(file: File, app: str) -> dict[str, str]:
@@ -134,14 +139,19 @@ def present(file: File, app: str) -> dict[str, str]:
     return {name: sql for name, sql in rows if mine in (sql or "")}
 
 
-def steps(file: File, app: str, telling: Telling, *, where: str) -> list[str]:
-    """What has to be done so that the triggers are as they should be; nothing, when they are."""
-    should, are = wanted(file, app, telling, where=where), present(file, app)
+def steps(file: File, app: str, telling: Telling, *, where: str) -> tuple[list[str], list[str]]:
+    """What has to be done so that the triggers are as they should be; and what is wrong with tables. If no table can be watched,
+    that is said as SourceTrouble.
+    """
+    should, faults = wanted(file, app, telling, where=where)
+    if not should:
+        raise SourceTrouble("; ".join(faults))
+    are = present(file, app)
     tables = {name for (name,) in file.execute("select name from sqlite_master where type = 'table'")}
     doing = [] if {"wakeful_change", "wakeful_cause"} <= tables else list(CHANGE_TABLE)
     doing += [f"drop trigger {quoted(name)}" for name, sql in are.items() if should.get(name) != sql]
     doing += [sql for name, sql in should.items() if are.get(name) != sql]
-    return doing
+    return doing, faults
 
 
 def removal(file: File, app: str) -> list[str]:

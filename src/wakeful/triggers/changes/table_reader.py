@@ -36,6 +36,7 @@ R = TypeVar("R")
 MOST = 1_000
 # How soon to look again for a change that was told of, while an older transaction still runs.
 FIRST_LOOK, LAST_LOOK = 0.01, 0.5
+LOOK_AT_FAULTS_EVERY = 10.0
 # How long one who cannot wait still waits for what is committed, and hidden by a transaction that is just about to end.
 GRACE = 1.0
 OLDEST_RUNNING = "select pg_snapshot_xmin(pg_current_snapshot())::text"
@@ -78,6 +79,7 @@ class TableReader(Reader):
         self._last: int | None = None  # the last row of the window that was read; None: it was read to its end
         self._heard = 0  # the latest transaction that was told of
         self._look_again = FIRST_LOOK
+        self._looked_at = 0.0
 
     # the contract
 
@@ -125,6 +127,11 @@ class TableReader(Reader):
     def busy(self) -> bool:
         return self._last is not None
 
+    @property
+    def concern(self) -> str | None:
+        """Tables that cannot be watched, while others can."""
+        return None if self._ground is None or not self._ground.faults else "; ".join(self._ground.faults)
+
     def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:
         return self._telling.read_again(raw, headers)
 
@@ -142,6 +149,8 @@ class TableReader(Reader):
     async def _prepare(self) -> None:
         connection = self._connection
         ground = await look(connection, self._context.app, self._telling, where=self._where)
+        if not ground.tables:
+            raise SourceTrouble("; ".join(ground.faults))
         if ground.steps:
             ground = await install(connection, self._context.app, self._telling, where=self._where)
         self._ground = ground
@@ -159,6 +168,7 @@ class TableReader(Reader):
 
     async def _rows(self) -> list[Any]:
         if self._last is None:
+            await self._look_at_faults()
             high = int(await self._connection.fetchval(OLDEST_RUNNING))
             if high == self._high:
                 return []
@@ -170,6 +180,17 @@ class TableReader(Reader):
         if self._last is None:
             self._low = self._high
         return rows
+
+    async def _look_at_faults(self) -> None:
+        """A table that could not be watched may be there by now."""
+        now = asyncio.get_running_loop().time()
+        if self._ground is None or not self._ground.faults or now - self._looked_at < LOOK_AT_FAULTS_EVERY:
+            return
+        self._looked_at = now
+        ground = await look(self._connection, self._context.app, self._telling, where=self._where)
+        if ground.steps and ground.tables:
+            ground = await install(self._connection, self._context.app, self._telling, where=self._where)
+        self._ground = ground
 
     async def _hidden(self) -> bool:
         return bool(await self._connection.fetchval(self._sql(HIDDEN), self._context.app, str(self._low)))
@@ -201,7 +222,7 @@ class TableReader(Reader):
                     self._tables[change.table].types
                 ):
                     # A column was added since.
-                    self._ground.tables = await look_at_tables(self._connection, self._telling, where=self._where)
+                    self._ground.tables, _ = await look_at_tables(self._connection, self._telling, where=self._where)
                     change = self._change(row)
             except KeyError:
                 continue  # of a table that nobody wants to be told of any more
