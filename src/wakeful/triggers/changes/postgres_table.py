@@ -45,7 +45,7 @@ FUNCTION = (
     "as $wakeful$ {body} $wakeful$"
 )
 REVOKE = "revoke all on function {schema}.wakeful_change() from public"
-GRANT = "grant usage on schema {schema} to {role}; grant select, delete on {schema}.wakeful_change to {role}"
+GRANTS = ("grant usage on schema {schema} to {role}", "grant select, delete on {schema}.wakeful_change to {role}")
 
 _HERE = """
 select current_user::text, current_setting('server_version_num')::int, pg_is_in_recovery(),
@@ -115,9 +115,10 @@ class Ground:
     faults: list[str]  # of single tables: the others are read
     steps: list[str]
 
-    def remedy(self) -> str:
+    def remedies(self) -> list[str]:
         """The same for somebody else to run."""
-        return "; ".join([*self.steps, GRANT.format(schema=quoted(self.schema), role=quoted(self.role))])
+        grants = [one.format(schema=quoted(self.schema), role=quoted(self.role)) for one in GRANTS]
+        return [*self.steps, *grants]
 
 
 def quoted(name: str) -> str:
@@ -249,11 +250,11 @@ async def refused(connection: Any, table: str, *, where: str) -> str | None:
     if not await connection.fetchval(_MAY_MAKE, schema, name):
         return (
             f"{where}: role {role} may make no trigger on table {table}: GRANT TRIGGER ON {quoted(schema)}.{quoted(name)} TO "
-            f"{quoted(role)}, or let its owner run what `wakeful change-tables APP` prints"
+            f"{quoted(role)}, or let its owner run what `wakeful changes APP` prints"
         )
     if not there and not await connection.fetchval("select has_schema_privilege($1, 'CREATE')", place):
         return (
             f"{where}: role {role} may make no table in schema {place}: GRANT CREATE ON SCHEMA {quoted(place)} TO {quoted(role)}, "
-            "or let its owner run what `wakeful change-tables APP` prints"
+            "or let its owner run what `wakeful changes APP` prints"
         )
     return None

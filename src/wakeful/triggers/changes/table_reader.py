@@ -275,7 +275,7 @@ async def install(connection: Any, app: str, telling: Telling, *, where: str) ->
     except asyncpg.InsufficientPrivilegeError as error:
         message = (
             f"{where}: role {ground.role} may not make what tells of changes ({words_of(error)}): let the owner of the tables "
-            f"run this once: {ground.remedy()}"
+            f"run this once: {'; '.join(ground.remedies())}"
         )
         raise SourceTrouble(message) from error
     except asyncpg.LockNotAvailableError as error:
