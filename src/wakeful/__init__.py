@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from wakeful.model import Event, Receipt
     from wakeful.secrets import env
     from wakeful.triggers.at import at
+    from wakeful.triggers.changes.outbox import outbox
     from wakeful.triggers.changes.postgres import postgres_changes
+    from wakeful.triggers.changes.sqlite import sqlite_changes
     from wakeful.triggers.cron import cron
     from wakeful.triggers.every import every
     from wakeful.triggers.files.trigger import files
@@ -69,7 +71,9 @@ __all__ = [
     "every",
     "files",
     "on",
+    "outbox",
     "postgres_changes",
+    "sqlite_changes",
     "step",
     "trigger",
     "webhook",
@@ -100,7 +104,9 @@ _HOMES = {
     "wakeful.model": ("Event", "Receipt"),
     "wakeful.secrets": ("env",),
     "wakeful.triggers.at": ("at",),
+    "wakeful.triggers.changes.outbox": ("outbox",),
     "wakeful.triggers.changes.postgres": ("postgres_changes",),
+    "wakeful.triggers.changes.sqlite": ("sqlite_changes",),
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
     "wakeful.triggers.installed": ("trigger",),

@@ -22,6 +22,7 @@ from wakeful.model import Event
 from wakeful.secrets import Env, Secret, reveal
 from wakeful.triggers.changes.pgoutput import PUBLIC
 from wakeful.triggers.changes.rows import Rows, read_operations
+from wakeful.triggers.changes.telling import Part
 from wakeful.triggers.mapping import Mapping
 from wakeful.triggers.source import Context, Reader
 
@@ -44,7 +45,7 @@ class Way(Protocol):
 class PostgresChanges:
     """Changes of one table of a PostgreSQL database."""
 
-    rows: Rows
+    rows: Part
     dsn: Secret
     via: str
     slot: str | None

@@ -52,6 +52,7 @@ class Rows:
     _source: str = field(init=False, repr=False, compare=False)
 
     carries_data: ClassVar[bool] = True
+    delete: ClassVar[bool] = False  # the rows are the application's own
 
     def __post_init__(self) -> None:
         shown = f"{self.database}_changes(table={self.table!r})"
@@ -132,6 +133,7 @@ class Rows:
             changed,
             change.committed_at,
             change.cause,
+            change.forms,
         )
 
 
