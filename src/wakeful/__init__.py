@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from wakeful.model import Event, Receipt
     from wakeful.secrets import env
     from wakeful.triggers.at import at
+    from wakeful.triggers.bucket import bucket
     from wakeful.triggers.cron import cron
     from wakeful.triggers.every import every
     from wakeful.triggers.on import on
@@ -60,6 +61,7 @@ __all__ = [
     "WakefulError",
     "action",
     "at",
+    "bucket",
     "cron",
     "env",
     "every",
@@ -92,6 +94,7 @@ _HOMES = {
     "wakeful.model": ("Event", "Receipt"),
     "wakeful.secrets": ("env",),
     "wakeful.triggers.at": ("at",),
+    "wakeful.triggers.bucket": ("bucket",),
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
     "wakeful.triggers.on": ("on",),
