@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest_plugins = ["support.postgres", "support.stores", "support.apps"]
+pytest_plugins = ["support.postgres", "support.stores", "support.apps", "support.clouds"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,6 +5,7 @@ Credentials come from where they usually do (environment, ~/.aws, the role of th
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -76,12 +77,13 @@ class Access:
 async def client(service: str, access: Access, *, where: str) -> AsyncIterator[Any]:
     """A client of one service for as long as the block lasts."""
     try:
-        from aiobotocore.config import AioConfig
-        from aiobotocore.session import get_session
+        # It reads megabytes of descriptions, and nothing else is to wait for that.
+        session = await asyncio.to_thread(_session, service)
     except ImportError:
         message = f'{where}: the parts for Amazon\'s services are not installed: pip install "wakeful[s3]"'
         raise ConfigError(message) from None
-    session = get_session()
+    from aiobotocore.config import AioConfig
+
     options: dict[str, Any] = {
         "region_name": access.region or session.get_config_variable("region") or USUAL_REGION,
         "endpoint_url": access.endpoint,
@@ -98,6 +100,14 @@ async def client(service: str, access: Access, *, where: str) -> AsyncIterator[A
         options["aws_secret_access_key"] = reveal(access.secret_key, needed_by=where)
     async with session.create_client(service, **options) as found:
         yield found
+
+
+def _session(service: str) -> Any:
+    from aiobotocore.session import get_session
+
+    session = get_session()
+    session.get_component("data_loader").load_service_model(service, "service-2")
+    return session
 
 
 @contextlib.contextmanager
