@@ -1,6 +1,6 @@
 """S3 and SQS for tests: moto's server on loopback, which speaks both and sends the one's notifications to the other.
 
-It is an emulator: what it does is what the two services document, as far as it goes.
+It is an emulator: what it does is what the two services document, as far as it goes. It is loaded by those who ask for it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import json
 import logging
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiobotocore.session import get_session
-from moto.s3.models import s3_backends
-from moto.server import ThreadedMotoServer
+
+if TYPE_CHECKING:
+    from moto.server import ThreadedMotoServer
 
 REGION = "eu-west-1"
 ACCOUNT = "123456789012"
@@ -30,7 +30,7 @@ class Cloud:
 
     server: ThreadedMotoServer
     port: int
-    session: Any = field(default_factory=get_session, repr=False)
+    session: Any = field(repr=False)
 
     @property
     def endpoint(self) -> str:
@@ -70,6 +70,8 @@ class Cloud:
 
     def start(self) -> None:
         """Again, on the same port, with everything that was in it."""
+        from moto.server import ThreadedMotoServer
+
         self.server = ThreadedMotoServer("127.0.0.1", self.port, verbose=False)
         self.server.start()
 
@@ -93,6 +95,8 @@ class Box:
 
     def put_at_once(self, keys: list[str]) -> None:
         """Many objects, past HTTP: the server stands in this process."""
+        from moto.s3.models import s3_backends
+
         backend = s3_backends[ACCOUNT]["aws"]
         for key in keys:
             backend.put_object(self.name, key, b"x")
@@ -150,11 +154,14 @@ class Line:
 
 @pytest.fixture(scope="session")
 def shared_cloud() -> Iterator[Cloud]:
+    from aiobotocore.session import get_session
+    from moto.server import ThreadedMotoServer
+
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     _, port = server.get_host_and_port()
-    cloud = Cloud(server, port)
+    cloud = Cloud(server, port, get_session())
     yield cloud
     cloud.stop()
 
