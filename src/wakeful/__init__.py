@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wakeful.triggers.cron import cron
     from wakeful.triggers.every import every
     from wakeful.triggers.on import on
+    from wakeful.triggers.webhook import webhook
 
 __version__ = "0.1.0"
 
@@ -67,6 +68,7 @@ __all__ = [
     "every",
     "on",
     "step",
+    "webhook",
 ]
 
 # Where each public name lives. A test holds this to the imports above.
@@ -98,6 +100,7 @@ _HOMES = {
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
     "wakeful.triggers.on": ("on",),
+    "wakeful.triggers.webhook": ("webhook",),
 }
 
 

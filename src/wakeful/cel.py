@@ -136,12 +136,11 @@ class Expression(Condition):
         """What it gives for an event. ValueError says why it gives nothing."""
         try:
             result = self._program.eval(data=self._bindings(event))
-            value, kind = result.value(), result.type().name()
+            if result.type().name() != "ERROR":
+                return result.plain_value()  # maps and lists of Python's own, all the way down
+            text = str(result.value()).partition(": ")[2]
         except Exception as error:  # the library's own failure
             raise ValueError(str(error)) from None
-        if kind != "ERROR":
-            return value
-        text = str(value).partition(": ")[2]
         missing = self._missing(text, event)
         raise ValueError(text if missing is None else f"no field {missing}")
 

@@ -4,6 +4,7 @@ store ─ journal ─┬─ door (intake)
                  ├─ worker ─ executor ─ run
                  ├─ scheduler ─ schedules ─ heartbeats
                  ├─ sources ─ readers
+                 ├─ webhooks ─ endpoints
                  ├─ courier ─ channels
                  ├─ teller and resolver (alarms)
                  ├─ membership (lease), reaper and housekeeper
@@ -56,12 +57,14 @@ from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import Database, DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
+from wakeful.triggers.endpoint import read_endpoints
 from wakeful.triggers.heartbeats import Heartbeats
 from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.scheduler import Scheduler
 from wakeful.triggers.schedules import Schedules
 from wakeful.triggers.sources import Sources
+from wakeful.triggers.webhooks import KIND, Webhooks
 from wakeful.watch.facts import Facts
 from wakeful.watch.ping import Ping
 from wakeful.watch.resolving import Resolver
@@ -236,6 +239,8 @@ class Runtime:
         )
         self.surroundings.schedules = self.schedules
         self._reading = reading
+        endpoints = {} if watching else read_endpoints(agents.values())
+        self.webhooks = Webhooks(app.name, endpoints, self.door, self.store, clock)
         self.sources = Sources(
             app.name,
             {} if watching or reading == "never" else {name: one.triggers for name, one in app.agents.items()},
@@ -244,6 +249,7 @@ class Runtime:
             lambda: self.membership.process,
             clock=clock,
             backlog=app.backlog,
+            pushed=[] if watching else [(path, KIND) for path in endpoints],
         )
         self.teller = Teller(
             app.name,
@@ -344,6 +350,7 @@ class Runtime:
 
     async def stop(self, grace: float | None = None) -> None:
         """Finish or give back what runs, say goodbye, close."""
+        await self.webhooks.stop()
         if self._working:
             self._working = False
             self.worker.claim_nothing_more()
@@ -381,6 +388,7 @@ class Runtime:
         self._working = False
         self.store.journal.die()
         await self.sources.die()
+        await self.webhooks.die()
         await self.watcher.stop()
         await self.heartbeats.stop()
         await self.scheduler.stop()

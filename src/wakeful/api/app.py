@@ -22,7 +22,7 @@ from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.pauses import pause_routes
-from wakeful.api.ports import Agents, Door, Reader, Reminders, Scheduling, Store
+from wakeful.api.ports import Agents, Door, Reader, Reminders, Scheduling, Store, Webhooks
 from wakeful.api.problem import HANDLED, answer_with_problem
 from wakeful.api.redo import redo_routes
 from wakeful.api.reminders import reminder_routes
@@ -31,6 +31,7 @@ from wakeful.api.schedules import schedule_routes
 from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.api.states import state_routes
 from wakeful.api.stopping import stopping_routes
+from wakeful.api.webhooks import webhook_routes
 
 
 def create_api(
@@ -44,13 +45,15 @@ def create_api(
     settings: ApiSettings | None = None,
     extra_routes: Sequence[BaseRoute] = (),
     silent: Silent = dict,
+    webhooks: Webhooks | None = None,
 ) -> Starlette:
-    """The API over a door, a reader and a store; `reminders` makes and changes those. `extra_routes` (webhooks, metrics, the
-    console) come after its own; `silent` says which parts of the process have not looked for long.
+    """The API over a door, a reader and a store; `reminders` makes and changes those. `webhooks` come before its own routes,
+    `extra_routes` (metrics, the console) after them; `silent` says which parts of the process have not looked for long.
     """
     settings = settings or ApiSettings()
     refuse_open_binding(settings)
     routes: list[BaseRoute] = [
+        *([] if webhooks is None else webhook_routes(webhooks)),
         *event_routes(door, reader, settings.body_limit),
         *run_routes(reader),
         *effect_routes(reader, store, settings),
@@ -65,7 +68,7 @@ def create_api(
         *([] if reminders is None else reminder_routes(reader, reminders, settings)),
         *circuit_routes(reader),
         *alarm_routes(reader, store, settings),
-        *openapi_routes(),
+        *openapi_routes(webhooks),
         *health_routes(reader, silent=silent),
         *extra_routes,
     ]

@@ -6,7 +6,7 @@ All are protocols, so that the API can be tested and run without a store.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
@@ -26,8 +26,10 @@ from wakeful.operations import (
 )
 from wakeful.stores.base import StoredEvent
 from wakeful.stores.timing import StoredSchedule
+from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedule import Schedule
+from wakeful.verify.base import Answer
 
 Shown = dict[str, Any]
 
@@ -179,6 +181,31 @@ class Store(
     Protocol,
 ):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
+
+
+class Webhooks(Protocol):
+    """The webhooks of the server's app."""
+
+    @property
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """By path."""
+        ...
+
+    def refuse_flood(self, endpoint: Endpoint, /) -> None:
+        """TooFast, while the rate of the endpoint is used up."""
+        ...
+
+    def refuse(self, endpoint: Endpoint, /) -> None:
+        """Count a request that was turned away."""
+        ...
+
+    async def take(
+        self, endpoint: Endpoint, headers: Mapping[str, str], body: bytes, query: str, /
+    ) -> list[Receipt] | Answer:
+        """Verify a request and store what it says; answers after the commit. Refused, TooFast, CannotVerify or StoreUnavailable
+        say why not.
+        """
+        ...
 
 
 class Scheduling(Protocol):

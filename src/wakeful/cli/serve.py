@@ -125,7 +125,10 @@ async def _serve(
             await first_of(server.ready.wait(), asyncio.shield(serving))
             if await start_patiently(runtime, stopping, opened=opened, paused_by=pauses(arguments)):
                 address = url_of(arguments.host, listener)
+                await runtime.webhooks.start()
                 print(f"wakeful: serving {app.name} on {address} {describe(runtime)}", flush=True)
+                for path, one in runtime.webhooks.endpoints.items():
+                    print(f"wakeful: webhook {address}{path} ({one.verifier.name})", flush=True)
                 await first_of(stopping.asked.wait(), asyncio.shield(serving))
                 server.should_exit = True
                 await stop_politely(runtime, stopping, arguments.grace)

@@ -16,7 +16,9 @@ from wakeful.stores.sources import Kept, QuarantineKind
 
 TYPE = "wakeful.quarantined"
 # Whoever has these can pass for somebody else: they are not kept.
-CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-gitlab-token"})
+CREDENTIALS = frozenset(
+    {"authorization", "cookie", "proxy-authorization", "x-api-key", "x-auth-token", "x-gitlab-token"}
+)
 HIDDEN = "(not kept)"
 LONGEST_REASON = 1_000
 
