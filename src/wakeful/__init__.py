@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from wakeful.secrets import env
     from wakeful.triggers.at import at
     from wakeful.triggers.bucket import bucket
+    from wakeful.triggers.changes.debezium import debezium
     from wakeful.triggers.cron import cron
     from wakeful.triggers.every import every
     from wakeful.triggers.on import on
@@ -64,6 +65,7 @@ __all__ = [
     "at",
     "bucket",
     "cron",
+    "debezium",
     "env",
     "every",
     "on",
@@ -97,6 +99,7 @@ _HOMES = {
     "wakeful.secrets": ("env",),
     "wakeful.triggers.at": ("at",),
     "wakeful.triggers.bucket": ("bucket",),
+    "wakeful.triggers.changes.debezium": ("debezium",),
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
     "wakeful.triggers.on": ("on",),

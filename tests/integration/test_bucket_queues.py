@@ -17,6 +17,7 @@ from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
 from wakeful.stores.sources import TakeIn
 from wakeful.triggers import sqs
+from wakeful.triggers.aws import Access
 
 Seen = list[tuple[str, str]]
 
@@ -264,7 +265,7 @@ async def test_a_queue_that_is_not_there(cloud: Cloud):
 
 
 def access(cloud: Cloud) -> Any:
-    return sqs.Access(REGION, cloud.endpoint, **KEYS)
+    return Access(REGION, cloud.endpoint, **KEYS)
 
 
 async def until(is_so: Any) -> None:
