@@ -28,16 +28,8 @@ from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
 from wakeful.model import Event, digest
 from wakeful.triggers.changes.change import Change, Operation, event_of
 
-_OPERATIONS: dict[str, Operation] = {
-    "c": "insert",
-    "r": "insert",
-    "u": "update",
-    "d": "delete",
-    "insert": "insert",
-    "load": "insert",
-    "update": "update",
-    "delete": "delete",
-}
+_OF_DEBEZIUM: dict[str, Operation] = {"c": "insert", "r": "insert", "u": "update", "d": "delete"}
+_OF_DMS: dict[str, Operation] = {"insert": "insert", "load": "insert", "update": "update", "delete": "delete"}
 _NO_ROW = frozenset({"t", "m"})  # a truncation, and a message that somebody wrote into the log
 _NAMES = {"postgresql": "postgres"}
 _USUAL_SCHEMAS = frozenset({"public", "dbo"})
@@ -137,7 +129,7 @@ def told_of(document: Any, named: Mapping[str, Any] | None = None, *, columns: S
 def _of_debezium(envelope: dict[str, Any], named: Mapping[str, Any] | None, columns: Sequence[str]) -> Told | None:
     if envelope["op"] in _NO_ROW:
         return None
-    operation = _operation(envelope["op"] if len(envelope["op"]) == 1 else "?", "op")
+    operation = _operation(_OF_DEBEZIUM, envelope["op"], "op")
     source = {name.replace("_", "").lower(): value for name, value in envelope["source"].items()}
     connector = _text(source, "connector", "source.connector")
     table = _text(source, "collection" if "collection" in source else "table", "source.table")
@@ -224,7 +216,7 @@ def _of_dms(record: dict[str, Any], columns: Sequence[str]) -> Told | None:
     about = record["metadata"]
     if about["record-type"] != "data":
         return None
-    operation = _operation(about.get("operation"), "metadata.operation")
+    operation = _operation(_OF_DMS, about.get("operation"), "metadata.operation")
     data, before = _row(record.get("data"), "data"), _row(record.get("before-image"), "before-image")
     new, old = (None, before or data) if operation == "delete" else (data, before)
     change = Change(
@@ -312,8 +304,8 @@ def _bare(value: Any) -> Any:
     return value
 
 
-def _operation(value: Any, name: str) -> Operation:
-    operation = _OPERATIONS.get(value) if isinstance(value, str) else None
+def _operation(known: Mapping[str, Operation], value: Any, name: str) -> Operation:
+    operation = known.get(value) if isinstance(value, str) else None
     if operation is None:
         message = f"{name} is {value!r}, which is no operation on a row"
         raise InvalidEvent(message)
