@@ -24,8 +24,8 @@ app = App("boxes")
 @app.agent(bucket("{url}", **{options}), name="note")
 async def note(run: Run) -> None: ...
 """
-OBJECTS = 300
-LIVES = 3
+OBJECTS = 120
+LIVES = 2
 
 
 @contextlib.asynccontextmanager
@@ -54,7 +54,7 @@ async def test_killed_again_and_again(place: Place, cloud: Cloud, by: str):
     if by == "notifications":
         options["queue"] = line.address
         await box.tells(line)
-    page = 20 if by == "listing" else listing.PAGE
+    page = 10 if by == "listing" else listing.PAGE
     app = APP.format(page=page, url=f"s3://{box.name}/in/*.csv", options=options)
     (place.folder / "boxes.py").write_text(app, encoding="utf-8")
     box.put_at_once(keys)
