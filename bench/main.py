@@ -24,6 +24,7 @@ import structlog
 from bench import engine_claim, engine_dispatch, engine_intake, floor_postgres, floor_sqlite
 from bench.fleet import Fleet
 from bench.flow import Flow
+from bench.hooks import Hooks
 from bench.plan import FULL, SMOKE, Figure, Plan
 from bench.times import Times
 from bench.workload import Keys
@@ -32,7 +33,7 @@ from wakeful.testing.postgres_server import PostgresServer
 IN_FLIGHT = 64
 
 
-class Bench(Flow, Fleet, Times):
+class Bench(Flow, Fleet, Hooks, Times):
     """The measurements, by name."""
 
     # 3-step durable runs
@@ -201,6 +202,7 @@ NAMES = (
     "replay",
     "dispatch",
     "intake",
+    "webhooks",
     "claim",
     "recovery",
     "workers",

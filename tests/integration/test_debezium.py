@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
 import pytest
+from standardwebhooks.webhooks import Webhook
 
 from support.apps import FOREVER, NewApp, working
 from support.clouds import Cloud, Line
@@ -19,7 +21,7 @@ from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
 from wakeful.stores.sources import TakeIn
 from wakeful.testing.waiting import until
-from wakeful.verify import bearer
+from wakeful.verify import bearer, standard_webhooks
 
 PATH = "/hooks/rows"
 Seen = list[tuple[str, Any]]
@@ -165,6 +167,24 @@ async def test_changes_over_http_each_once(new_app: NewApp):
         found = await runtime.store.find_source("app", PATH)
         assert found is not None
         assert (found.taken, found.repeated) == (5, 1)
+
+
+async def test_debezium_server_signs_by_standard_webhooks(new_app: NewApp):
+    """Under an id that is new with every try, also for a change that it has sent before."""
+    seen, secret = Seen(), "whsec_" + "c2VjcmV0" * 4
+    app = noting(new_app(clock=None), seen, PATH, verify=standard_webhooks(secret=secret))
+    async with served(app) as (runtime, http):
+        for number in range(2):
+            now, body = datetime.now(UTC), json.dumps(postgres(1))
+            signed = {
+                "webhook-id": f"msg_{number}",
+                "webhook-timestamp": str(int(now.timestamp())),
+                "webhook-signature": Webhook(secret).sign(f"msg_{number}", now, body),
+            }
+            answer = await http.post(PATH, content=body, headers=signed)
+            assert answer.status_code == 202
+        await runtime.drain()
+        assert seen == [("postgres.orders.insert", 1)]
 
 
 async def test_who_cannot_prove_it_is_refused_and_what_is_no_change_is_kept(new_app: NewApp):

@@ -59,6 +59,12 @@ def add_address(parser: Parser, *, port: int | None = DEFAULT_PORT) -> None:
     )
 
 
+def add_names(parser: Parser) -> None:
+    parser.add_argument(
+        "--allow-host", metavar="NAME", action="append", default=[], help="a further name this server is reached by"
+    )
+
+
 def add_paused(parser: Parser) -> None:
     parser.add_argument("--paused", action="store_true", help="pause all of the app first, until `wakeful resume all`")
 
@@ -66,9 +72,7 @@ def add_paused(parser: Parser) -> None:
 def declare_serve(parser: Parser) -> None:
     add_working(parser)
     add_address(parser)
-    parser.add_argument(
-        "--allow-host", metavar="NAME", action="append", default=[], help="a further name this server is reached by"
-    )
+    add_names(parser)
     parser.add_argument("--access-log", action="store_true", help="log every request")
     add_paused(parser)
     # From `wakeful dev`: the listening socket, and a pipe that closes when dev is gone.

@@ -269,6 +269,7 @@ class EffectCall:
         effect.called_at = run.clock.now()
         operation = Operation(effect.id, action.name, run.id, effect.tries)
         function = run.stand_in(action, action.function)
+        run.progress()
         token = run.inside(action.name)
         run.call_begins()
         self._begun = True
@@ -276,6 +277,7 @@ class EffectCall:
             made = call(function, (operation, *arguments), keywords, what=f"action {action.name}")
             return await within_lease(made, action.options.timeout, run.time_for_calls, what=f"action {action.name}")
         finally:
+            run.progress()
             run.outside(token)
             run.call_ends()
 

@@ -250,7 +250,7 @@ class Run:
         key, shown = self._next_key(name, digested)
         if self.to_stop is not None:
             await self._begin_nothing_more()
-        self._enter()
+        self._enter(marked=False)  # the checkpoint does that when it begins, in the same moment
         try:
             value, record = await Checkpoint(self, key, shown, text, options, function, arguments, keywords).reach()
             if record is not None:
@@ -827,6 +827,7 @@ class Run:
         """Run the user's function in a transaction that also stores its checkpoint; `run.*` is refused meanwhile."""
         await self.save_facts()
         guard = _inside_transaction.set(True)
+        self.progress()
         step = self.inside(key.partition(":")[0])
         work = function
         if self._around.store.dialect == "sqlite":  # in the writer's thread, where it must be known as inside as well
@@ -1099,16 +1100,19 @@ class Run:
     # bookkeeping
 
     def inside(self, name: str) -> contextvars.Token[str | None]:
-        """From here on, and until it is reset, the code that runs is a step's or a transaction's own."""
-        self.progress()
+        """From here on, and until it is reset, the code that runs is a step's or a transaction's own. Whoever begins or ends
+        something marks the progress: it knows the time.
+        """
         self._under_way.append(name)
         return _inside_step.set(name)
 
     def outside(self, token: contextvars.Token[str | None]) -> None:
-        self.progress()
         name = _inside_step.get()
-        if name in self._under_way:
-            self._under_way.remove(name)
+        under_way = self._under_way
+        if under_way and under_way[-1] == name:
+            under_way.pop()
+        elif name in under_way:
+            under_way.remove(name)
         _inside_step.reset(token)
 
     def _refuse_inside(self, call: str) -> None:
@@ -1124,14 +1128,15 @@ class Run:
             message = f"{call} inside step {name}: it would not be the same again on resume. Pass it in as an argument"
             raise Persistent(message)
 
-    def _enter(self) -> None:
+    def _enter(self, *, marked: bool = True) -> None:
         if self.interrupted is not None or self._over or self.to_stop is not None:
             raise asyncio.CancelledError
         if _inside_transaction.get():
             message = "run.* inside run.transaction: the function may only use its db. Do this before or after it"
             raise Persistent(message)
         self._active += 1
-        self.progress()
+        if marked:
+            self.progress()
         task = asyncio.current_task()
         if task is not self._task and task is not None:
             self._branches.add(task)
@@ -1194,8 +1199,8 @@ class Run:
         started_at: Microseconds | None = None,
         position: int | None = None,
     ) -> Step:
-        """A record of this attempt, at the next place in the trace unless it has one."""
-        now = self._around.clock.now()
+        """A record of this attempt, at the next place in the trace unless it has one. That there is one is progress."""
+        now = self.progress_at = self._around.clock.now()
         if position is None:
             position, self._position = self._position, self._position + 1
         started = now if started_at is None else started_at

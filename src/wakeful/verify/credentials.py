@@ -4,14 +4,12 @@ over anything but HTTPS these prove nothing.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass
 from typing import ClassVar
 
 from wakeful.errors import ConfigError
 from wakeful.verify.base import Delivered, Refused, Verifier, WebhookRequest
-from wakeful.verify.proof import raw, require_equal, required
+from wakeful.verify.proof import from_base64, raw, require_equal, required
 from wakeful.verify.reading import read_body
 from wakeful.verify.secrets import GivenSecret, Secrets, key_of
 
@@ -52,11 +50,7 @@ class Basic(Verifier):
         self.secrets.open(f"{where}: {self.name}", "password")
 
     def verify(self, request: WebhookRequest) -> None:
-        try:
-            given = base64.b64decode(_credentials(request, "basic"), validate=True)
-        except (binascii.Error, ValueError):
-            message = f"what {HEADER} holds is not base64"
-            raise Refused(message) from None
+        given = from_base64(_credentials(request, "basic"), HEADER)
         # Both halves at once: an answer does not tell whether it was the user or the password.
         expected = [key_of(self.user) + b":" + key for key in self.secrets.as_keys()]
         require_equal(given, expected, what=f"user and password in {HEADER}")
@@ -70,14 +64,14 @@ class Basic(Verifier):
     __repr__ = describe
 
 
-def bearer(token: GivenSecret) -> Verifier:
+def bearer(token: GivenSecret) -> Bearer:
     """Requests with `Authorization: Bearer <token>`. A token proves who sends, not what: events have no id of their own unless
     the webhook says where it is.
     """
     return Bearer(Secrets.of(token, where="bearer", name="token"))
 
 
-def basic(user: str, password: GivenSecret) -> Verifier:
+def basic(user: str, password: GivenSecret) -> Basic:
     """Requests with a user and a password, by HTTP Basic."""
     if not isinstance(user, str) or not user or ":" in user or not user.isprintable():
         message = 'basic: user must be a name without ":", like basic("sender", env("PASSWORD"))'

@@ -26,7 +26,7 @@ class Secrets:
     @classmethod
     def of(cls, given: GivenSecret, *, where: str, name: str = "secret") -> Secrets:
         """As they were declared. ConfigError, which repeats none of them, for what cannot be a secret."""
-        each = (given,) if isinstance(given, str | Env) else tuple(cast("Sequence[object]", given or ()))
+        each: tuple[object, ...] = tuple(given) if isinstance(given, list | tuple) else (given,)
         if not each:
             message = f'{where}: {name} is empty, and anybody could send: give text, env("NAME"), or a list of these'
             raise ConfigError(message)
