@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wakeful.triggers.changes.debezium import debezium
     from wakeful.triggers.cron import cron
     from wakeful.triggers.every import every
+    from wakeful.triggers.installed import trigger
     from wakeful.triggers.on import on
     from wakeful.triggers.webhook import webhook
 
@@ -70,6 +71,7 @@ __all__ = [
     "every",
     "on",
     "step",
+    "trigger",
     "webhook",
 ]
 
@@ -102,6 +104,7 @@ _HOMES = {
     "wakeful.triggers.changes.debezium": ("debezium",),
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
+    "wakeful.triggers.installed": ("trigger",),
     "wakeful.triggers.on": ("on",),
     "wakeful.triggers.webhook": ("webhook",),
 }

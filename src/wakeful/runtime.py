@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import random
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -59,6 +60,7 @@ from wakeful.stores.store import Database, DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
 from wakeful.triggers.endpoint import read_endpoints
 from wakeful.triggers.heartbeats import Heartbeats
+from wakeful.triggers.releasing import Releasing
 from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.scheduler import Scheduler
@@ -150,6 +152,7 @@ class Runtime:
             owners={agent.name: agent.options.owner for agent in agents.values()},
             flows=flows_of(agents),
             rules=app.rules,
+            chains=app.chains,
             on_conflict=self._note_conflict,
             on_broken_rule=self._note_broken_rule,
         )
@@ -250,6 +253,9 @@ class Runtime:
             clock=clock,
             backlog=app.backlog,
             pushed=[] if watching else [(path, KIND) for path in endpoints],
+        )
+        self.releasing = Releasing(
+            app.name, self.door.arrive, self.sources.reader, lambda: getattr(self, "webhooks", None)
         )
         self.teller = Teller(
             app.name,
@@ -446,6 +452,10 @@ class Runtime:
             "heartbeats": self.heartbeats.silent_for,
         }
         return {part: since for part, since in parts.items() if self._working and since > SILENT}
+
+    def states_of_sources(self) -> dict[str, int]:
+        """How many of the sources that this process reads, or would read, are in which state."""
+        return dict(Counter(one.state for one in self.sources.readings.values()))
 
     # hearing
 

@@ -71,7 +71,7 @@ def examine(sender: Sender, request: WebhookRequest) -> None:
     assert answer is None or isinstance(answer, Challenge)
     try:
         told = verifier.read(request)
-    except (InvalidEvent, Refused):
+    except InvalidEvent:
         return
     for text in (told.type, told.id, told.subject):
         assert text is None or (0 < len(text) <= TEXT_LIMIT and "\x00" not in text and text.encode())

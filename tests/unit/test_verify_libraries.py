@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 from datetime import UTC, datetime
 
 import pytest
 import standardwebhooks
 import stripe
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as some
 from slack_sdk.signature import Clock, SignatureVerifier
 
 from support.senders import NOW, SECRET, STANDARD, STANDARD_SECRET, STRIPE, by_slack, by_standard_webhooks, by_stripe
-from wakeful import verify
+from wakeful import ConfigError, verify
 from wakeful.clock import SECOND
 from wakeful.signing import read_key, sign
 from wakeful.verify import Refused, WebhookRequest
@@ -148,3 +151,56 @@ def test_the_headers_that_came_before_the_standard():
     verifier = verify.standard_webhooks(STANDARD_SECRET)
     verifier.verify(request(headers, STANDARD.raw))
     assert verifier.read(request(headers, STANDARD.raw)).id == "msg_1"
+
+
+# a pair of keys
+
+
+def by_private_key(key: Ed25519PrivateKey, body: bytes) -> dict[str, str]:
+    signature = base64.b64encode(key.sign(f"msg_1.{NOW}.".encode() + body)).decode()
+    return {"webhook-id": "msg_1", "webhook-timestamp": str(NOW), "webhook-signature": f"v1a,{signature}"}
+
+
+def public(key: Ed25519PrivateKey) -> str:
+    return "whpk_" + base64.b64encode(key.public_key().public_bytes_raw()).decode()
+
+
+def test_what_a_private_key_signs_is_verified_with_the_public_one():
+    key, other = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    headers = by_private_key(key, STANDARD.raw)
+    for secret in (public(key), [public(other), public(key)], [STANDARD_SECRET, public(key)]):
+        verifier = verify.standard_webhooks(secret)
+        verifier.open("webhook /hooks")
+        verifier.verify(request(headers, STANDARD.raw))
+        for refused in (
+            request(headers, STANDARD.raw + b" "),
+            request(headers | {"webhook-id": "msg_2"}, STANDARD.raw),
+            request(headers, STANDARD.raw, NOW + 301),
+            request(headers | {"webhook-signature": "v1a,AAAA"}, STANDARD.raw),
+            request(headers | {"webhook-signature": headers["webhook-signature"].replace("v1a", "v1")}, STANDARD.raw),
+        ):
+            with pytest.raises(Refused):
+                verifier.verify(refused)
+    with pytest.raises(Refused):
+        verify.standard_webhooks(public(other)).verify(request(headers, STANDARD.raw))
+
+
+def test_a_public_key_is_no_shared_secret():
+    """Everybody knows it: what was signed with it as if it were one proves nothing."""
+    key = public(Ed25519PrivateKey.generate())
+    for secret in (key, base64.b64decode(key.removeprefix("whpk_"))):
+        content = f"msg_1.{NOW}.".encode() + STANDARD.raw
+        forged = base64.b64encode(
+            hmac.digest(secret.encode() if isinstance(secret, str) else secret, content, "sha256")
+        )
+        headers = {"webhook-id": "msg_1", "webhook-timestamp": str(NOW)}
+        for version in ("v1", "v1a"):
+            signed = headers | {"webhook-signature": f"{version},{forged.decode()}"}
+            with pytest.raises(Refused):
+                verify.standard_webhooks(key).verify(request(signed, STANDARD.raw))
+
+
+@pytest.mark.parametrize("wrong", ["whpk_", "whpk_c2VjcmV0", "whpk_!"])
+def test_what_cannot_be_a_public_key(wrong: str):
+    with pytest.raises(ConfigError, match="not a public key"):
+        verify.standard_webhooks(wrong)

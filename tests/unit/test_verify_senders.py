@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -426,3 +427,14 @@ def test_an_id_that_is_missing_or_could_not_be_one_is_left_to_the_webhook(sender
     name = next(one for one in sender.headers if one.endswith(("delivery", "webhook-id", "identifier")))
     for odd in ("", "x" * 2_000, "a\x85b"):
         assert told(sender, **{name: odd}).id is None
+
+
+@pytest.mark.parametrize("sender", SENDERS, ids=lambda sender: sender.name)
+def test_what_a_person_trusts_is_read_without_a_proof(sender: Sender):
+    """It stood in quarantine, without what could pass for the sender."""
+    request = sender.request()
+    proofs = {name for name in sender.sign(sender.secret, sender.raw, NOW) if name != "webhook-id"}
+    bare = replace(request, headers={name: text for name, text in request.headers.items() if name not in proofs})
+    trusted, genuine = sender.verifier().read(bare), sender.verifier().read(request)
+    assert trusted.aliases == ()
+    assert (trusted.type, trusted.id, trusted.data) == (genuine.type, genuine.id, genuine.data)

@@ -19,6 +19,7 @@ from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
 from wakeful.api.openapi_reminders import reminder_paths, reminder_schemas
 from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
+from wakeful.api.openapi_sources import source_paths, source_schemas
 from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
 from wakeful.api.openapi_webhooks import webhook_paths
 from wakeful.api.ports import Webhooks
@@ -169,6 +170,7 @@ def _paths() -> Json:
         **pause_paths(),
         **checkin_paths(),
         **schedule_paths(),
+        **source_paths(),
         **circuit_paths(),
         **redo_paths(),
         **reminder_paths(),
@@ -298,6 +300,7 @@ def _schemas() -> Json:
         **approval_schemas(),
         **checkin_schemas(),
         **schedule_schemas(),
+        **source_schemas(),
         **circuit_schemas(),
         **alarm_schemas(),
         "StoredEvent": reference,

@@ -20,6 +20,7 @@ from wakeful.operations import (
     forking,
     keeping,
     pausing,
+    quarantine,
     redelivery,
     redo,
     scheduling,
@@ -55,6 +56,8 @@ class Reader(
     alarms.Reading,
     checking_in.Reading,
     scheduling.Reading,
+    quarantine.Reading,
+    quarantine.Counting,
     Protocol,
 ):
     """What is stored, as JSON-ready objects.
@@ -158,6 +161,27 @@ class Reader(
         """The next instants of a schedule, or None."""
         ...
 
+    async def sources(self, *, app: str | None = None) -> list[Shown]:
+        """What brings events in, by app and name."""
+        ...
+
+    async def source(self, name: str, app: str | None = None, /) -> Shown | None:
+        """One source with its cursor and its alarms, or None. NotFound if several apps have it, and none is named."""
+        ...
+
+    async def quarantine(
+        self,
+        *,
+        app: str | None = None,
+        source: str | None = None,
+        kind: str | None = None,
+        state: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Shown:
+        """`{"quarantine": [...], "next": cursor or None}`, newest first."""
+        ...
+
     async def time(self) -> Microseconds:
         """The store's own time."""
         ...
@@ -178,6 +202,7 @@ class Store(
     pausing.Pausing,
     answering.Answering,
     alarms.Alarming,
+    quarantine.Settling,
     Protocol,
 ):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""

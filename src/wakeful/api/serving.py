@@ -40,6 +40,8 @@ def create(
         settings=settings,
         silent=runtime.silent_parts,
         webhooks=runtime.webhooks,
+        sources=runtime.states_of_sources,
+        releasing=lambda: runtime.releasing,
     )
 
 
@@ -120,6 +122,8 @@ def serve_app(
         settings=settings,
         silent=lambda: {} if app.runtime is None else app.runtime.silent_parts(),
         webhooks=webhooks,
+        sources=lambda: {} if app.runtime is None else app.runtime.states_of_sources(),
+        releasing=lambda: None if app.runtime is None else app.runtime.releasing,
     )
 
     @asynccontextmanager

@@ -1,4 +1,6 @@
-"""check: what an app declares, and what is wrong with it. Nothing runs, and no store is touched."""
+"""check: what an app declares, and what is wrong with it. Nothing runs, and no store is touched; of what is read from outside it
+is asked whether that can be.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +48,7 @@ def execute(arguments: argparse.Namespace) -> int:
             *webhook_problems(app),
         ]
     )
+    problems += [] if app is None else source_problems(app)
     heartbeats, unreadable = ([], []) if app is None else read_heartbeats(app)
     problems += unreadable
     problems += [problem for problem in (store_problem(arguments, app), host_problem(arguments.host)) if problem]
@@ -110,6 +113,13 @@ def webhook_problems(app: App) -> list[str]:
     from wakeful.triggers.endpoint import endpoint_problems
 
     return [shorter_paths(problem) for problem in endpoint_problems(app.everything.values())]
+
+
+def source_problems(app: App) -> list[str]:
+    """What is in the way of reading its sources, asked of each of them."""
+    from wakeful.operations.sources import problems_of
+
+    return problems_of(app.name, {name: agent.triggers for name, agent in app.agents.items()})
 
 
 def in_the_past(app: App) -> list[str]:

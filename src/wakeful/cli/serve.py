@@ -178,7 +178,8 @@ def only_health(runtime: Runtime, host: str) -> Starlette:
     from starlette.middleware import Middleware
 
     guard = Middleware(Guard, settings=ApiSettings(host=host, token=token()))
-    return Starlette(routes=health_routes(runtime.reader, silent=runtime.silent_parts), middleware=[guard])
+    routes = health_routes(runtime.reader, silent=runtime.silent_parts, sources=runtime.states_of_sources)
+    return Starlette(routes=routes, middleware=[guard])
 
 
 # HTTP

@@ -267,7 +267,7 @@ class EffectCall:
         if effect.state != "intent" or effect.tries > 1:  # it has just been opened as an intent otherwise
             await self._save("intent")
         effect.called_at = run.clock.now()
-        operation = Operation(effect.id, action.name, run.id, effect.tries)
+        operation = Operation(effect.id, action.name, run.id, effect.tries, run.cause)
         function = run.stand_in(action, action.function)
         run.progress()
         token = run.inside(action.name)
@@ -366,7 +366,7 @@ class EffectCall:
         action, effect = self._action, self.effect
         await self._park_if_down()
         arguments, keywords = action.read(effect.arguments)
-        operation = Operation(effect.id, action.name, self._run.id, effect.tries)
+        operation = Operation(effect.id, action.name, self._run.id, effect.tries, self._run.cause)
         try:
             made = call(
                 self._run.stand_in(find, find), (operation, *arguments), keywords, what=f"find of action {action.name}"

@@ -53,6 +53,7 @@ from wakeful.execution.surroundings import Surroundings
 from wakeful.intake.cloudevents import new_event
 from wakeful.model import Claim, Decision, Delivery, Effect, Event, Receipt, Step, StepState, digest
 from wakeful.policy.decide import ALLOWED, EffectFacts
+from wakeful.policy.loops import depth_of, next_link
 from wakeful.stores.base import (
     Approval,
     AskPerson,
@@ -67,6 +68,7 @@ from wakeful.stores.base import (
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, StoredSchedule
+from wakeful.triggers.changes.causes import cause_of
 from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedule import Schedule
 from wakeful.values import digest_of_arguments, to_text
@@ -134,6 +136,7 @@ class Run:
         self._releasing = False
         self._random: Random | None = None
         self._log: RunLog | None = None
+        self._cause: str | None = None
         self.locks_in_use: set[str] = set()  # that a branch of the handler has, or is asking for
         self.progress_at = surroundings.clock.now()
         self.stuck_in: str | None = None
@@ -162,6 +165,15 @@ class Run:
         into it since the one before them.
         """
         return occurrence.interval(self.event)
+
+    @property
+    def cause(self) -> str:
+        """A text that says which run did something, to be left beside what it writes: a change that comes back as an event is
+        known by it. `run.transaction` leaves it by itself.
+        """
+        if self._cause is None:
+            self._cause = cause_of(self.caused_by, app=self._around.app, agent=self.agent, run=self.id)
+        return self._cause
 
     @property
     def log(self) -> RunLog:
@@ -742,11 +754,18 @@ class Run:
 
     def inherited(self) -> dict[str, Any]:
         """What an event takes over from the one that its run handles."""
+        cause = self.caused_by
         return {
-            "causationid": self.event.id,
-            "correlationid": self.event.correlationid or self.event.id,
-            "traceparent": self.event.traceparent,
+            "causationid": cause.id,
+            "correlationid": cause.correlationid or cause.id,
+            "traceparent": cause.traceparent,
+            **next_link(cause, self._around.app, self.agent),
         }
+
+    @property
+    def caused_by(self) -> Event:
+        """The event that what comes out of this run goes back to: of several, the one furthest down its chain."""
+        return self.event if len(self.events) == 1 else max(self.events, key=depth_of)
 
     @property
     def awaited(self) -> list[Wait]:
@@ -838,7 +857,9 @@ class Run:
 
         try:
             locks = locks_held(self._claim)
-            return await self._around.store.transact_step(self._claim, key, work, to_step, locks=locks)
+            return await self._around.store.transact_step(
+                self._claim, key, work, to_step, locks=locks, cause=self.cause
+            )
         finally:
             _inside_transaction.reset(guard)
             self.outside(step)

@@ -45,7 +45,7 @@ def keep(app: str, source: str, raw: bytes, reason: str, *, kind: QuarantineKind
         to_json(envelope).decode(),
         reason[:LONGEST_REASON],
     )
-    return Kept(arrival, kind, to_json(shown).decode())
+    return Kept(arrival, kind, to_json(shown).decode(), len(raw))
 
 
 def raw_of(envelope: str) -> bytes:

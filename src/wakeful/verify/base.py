@@ -80,7 +80,9 @@ class Verifier(ABC):
 
     @abstractmethod
     def verify(self, request: WebhookRequest) -> None:
-        """Refused, with a reason for the owner, unless the request is genuine and not too old."""
+        """Refused, with a reason for the owner, unless the request is genuine and not too old. ConfigError if a secret is gone
+        since the start. Nothing else, whatever comes.
+        """
 
     def challenge(self, request: WebhookRequest) -> Challenge | None:  # noqa: ARG002 for those that are asked
         """The answer to a question that is no event; asked after `verify`."""
@@ -88,7 +90,7 @@ class Verifier(ABC):
 
     @abstractmethod
     def read(self, request: WebhookRequest) -> Delivered:
-        """What a verified request says. InvalidEvent when it cannot be read."""
+        """What a request says that was verified, or that a person trusts as it is. InvalidEvent when it cannot be read."""
 
     def read_all(self, request: WebhookRequest) -> list[Delivered]:
         """The same where a sender puts several things into one request, or sends some that say nothing."""

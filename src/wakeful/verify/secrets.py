@@ -12,7 +12,6 @@ from typing import cast
 
 from wakeful.errors import ConfigError
 from wakeful.secrets import Env, Secret, reveal
-from wakeful.verify.base import Refused
 
 GivenSecret = Secret | Sequence[Secret]
 
@@ -46,13 +45,8 @@ class Secrets:
         return found
 
     def reveal(self) -> list[str]:
-        """Each of them, now. One that is gone since the start proves nothing any more."""
-        if len(self.each) == 1 and isinstance(self.each[0], str):
-            return [self.each[0]]
-        try:
-            return [reveal(one, needed_by="verify") for one in self.each]
-        except ConfigError as error:
-            raise Refused(str(error)) from None
+        """Each of them, now. ConfigError for one that is gone since the start: that is not the sender's fault."""
+        return [one if isinstance(one, str) else one.reveal("verify") for one in self.each]
 
     def as_keys(self) -> list[bytes]:
         """Each of them as bytes, to sign with."""

@@ -13,7 +13,7 @@ from wakeful.verify.proof import (
     ALGORITHMS,
     TOLERANCE,
     after_prefix,
-    alias_of,
+    aliases_of,
     from_base64,
     from_hexadecimal,
     raw,
@@ -59,7 +59,7 @@ class Hmac(Verifier):
         require_signature([given], self.secrets.as_keys(), content, name=self.header, algorithm=self.algorithm)
 
     def read(self, request: WebhookRequest) -> Delivered:
-        return Delivered(read_body(request), aliases=(alias_of(self.name, self._signature(request)),))
+        return Delivered(read_body(request), aliases=aliases_of(self.name, request, self._signature))
 
     def describe(self) -> str:
         words = [f"secret={self.secrets!r}", f'header="{self.header}"']

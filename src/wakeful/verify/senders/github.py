@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from wakeful.errors import InvalidEvent
 from wakeful.verify.base import Delivered, Verifier, WebhookRequest
-from wakeful.verify.proof import after_prefix, alias_of, from_hexadecimal, require_signature, required
+from wakeful.verify.proof import after_prefix, aliases_of, from_hexadecimal, require_signature, required
 from wakeful.verify.reading import is_form, label, read_form, read_object, required_word, within, word
 from wakeful.verify.secrets import GivenSecret, Secrets
 
@@ -39,7 +39,7 @@ class GitHub(Verifier):
             type=f"github.{event}.{action}" if action else f"github.{event}",
             id=label(request.headers.get("x-github-delivery")),
             subject=_subject(data),
-            aliases=(alias_of(self.name, _signature(request)),),
+            aliases=aliases_of(self.name, request, _signature),
         )
 
     def describe(self) -> str:

@@ -12,7 +12,7 @@ from wakeful.verify.base import Delivered, Refused, Verifier, WebhookRequest
 from wakeful.verify.proof import TOLERANCE, raw, read_tolerance, require_equal, required
 from wakeful.verify.reading import label, read_object, required_word, within, word
 from wakeful.verify.secrets import GivenSecret, Secrets, key_of
-from wakeful.verify.senders.standard_webhooks import keys_of, require_standard_signature
+from wakeful.verify.senders.standard_webhooks import require_standard_signature
 
 TOKEN = "X-Gitlab-Token"  # noqa: S105 the name of a header
 SIGNS = {"merge_request": "!", "issue": "#", "work_item": "#"}
@@ -37,7 +37,7 @@ class GitLab(Verifier):
         plain = [key_of(secret) for secret in secrets if not secret.startswith(PREFIX)]
         if signing and ("webhook-signature" in request.headers or not plain):
             try:
-                require_standard_signature(request, keys_of(signing), self.tolerance)
+                require_standard_signature(request, signing, self.tolerance)
             except Refused:
                 # While a webhook goes over from the one to the other, the one that is not known here yet may come along.
                 if not plain or TOKEN.lower() not in request.headers:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from wakeful.verify.base import Delivered, Verifier, WebhookRequest
-from wakeful.verify.proof import after_prefix, alias_of, from_hexadecimal, require_signature, required
+from wakeful.verify.proof import after_prefix, aliases_of, from_hexadecimal, require_signature, required
 from wakeful.verify.reading import label, moment, read_object, required_word, within
 from wakeful.verify.secrets import GivenSecret, Secrets
 
@@ -37,7 +37,7 @@ class Jira(Verifier):
             id=label(request.headers.get("x-atlassian-webhook-identifier")),
             subject=label(within(data, "issue", "key")) or label(within(data, "project", "key")),
             time=moment(stamp / 1_000) if type(stamp) is int else None,
-            aliases=(alias_of(self.name, _signature(request)),),
+            aliases=aliases_of(self.name, request, _signature),
         )
 
     def describe(self) -> str:

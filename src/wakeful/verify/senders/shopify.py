@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from wakeful.verify.base import Delivered, Verifier, WebhookRequest
-from wakeful.verify.proof import alias_of, from_base64, require_signature, required
+from wakeful.verify.proof import aliases_of, from_base64, require_signature, required
 from wakeful.verify.reading import label, moment, read_object, required_word
 from wakeful.verify.secrets import GivenSecret, Secrets
 
@@ -41,7 +41,7 @@ class Shopify(Verifier):
             id=label(request.headers.get("x-shopify-webhook-id")),
             subject=label(data.get("id")),
             time=moment(request.headers.get("x-shopify-triggered-at")),
-            aliases=(alias_of(self.name, _signature(request), topic),),
+            aliases=aliases_of(self.name, request, _signature, topic),
             extensions={"shop": shop} if shop else {},
         )
 
