@@ -53,7 +53,7 @@ def _parse(endpoint: Endpoint, headers: Mapping[str, str], body: bytes) -> Event
     request = WebhookRequest(endpoint.path, dict(headers), body, _CLOCK.now())
     endpoint.verifier.verify(request)
     endpoint.challenge(request)
-    return endpoint.read(request).event
+    return endpoint.read(request)[0].event
 
 
 def route(event: Event) -> bytes:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from wakeful.model import Event, Receipt
     from wakeful.secrets import env
     from wakeful.triggers.at import at
+    from wakeful.triggers.bucket import bucket
+    from wakeful.triggers.changes.debezium import debezium
     from wakeful.triggers.changes.outbox import outbox
     from wakeful.triggers.changes.postgres import postgres_changes
     from wakeful.triggers.changes.sqlite import sqlite_changes
@@ -66,7 +68,9 @@ __all__ = [
     "WakefulError",
     "action",
     "at",
+    "bucket",
     "cron",
+    "debezium",
     "env",
     "every",
     "files",
@@ -107,6 +111,8 @@ _HOMES = {
     "wakeful.triggers.changes.outbox": ("outbox",),
     "wakeful.triggers.changes.postgres": ("postgres_changes",),
     "wakeful.triggers.changes.sqlite": ("sqlite_changes",),
+    "wakeful.triggers.bucket": ("bucket",),
+    "wakeful.triggers.changes.debezium": ("debezium",),
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
     "wakeful.triggers.installed": ("trigger",),

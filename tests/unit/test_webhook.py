@@ -148,7 +148,7 @@ class TestOneEndpoint:
 
 class TestWhatARequestBecomes:
     def event(self, *webhooks: Any, **how: Any):
-        return Endpoint(webhooks or [hook()]).read(request(**how))
+        return Endpoint(webhooks or [hook()]).read(request(**how))[0]
 
     def test_what_the_sender_tells(self):
         event, aliases, answer = self.event()
@@ -208,7 +208,7 @@ class TestWhatARequestBecomes:
                 def read(self, request: WebhookRequest) -> Delivered:
                     return Delivered(**{"data": None, **more})
 
-            return Endpoint([hook(verify=Teller())]).read(request())
+            return Endpoint([hook(verify=Teller())]).read(request())[0]
 
         assert told(time=datetime(2026, 1, 1))[0].time is not None
         for wrong in (

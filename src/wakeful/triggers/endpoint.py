@@ -29,7 +29,7 @@ Aliases = tuple[str, ...]
 
 
 class Brought(NamedTuple):
-    """What a request brought: its event, the further names by which that is known, and what the sender must hear."""
+    """A thing that a request brought: its event, the further names by which that is known, and what the sender must hear."""
 
     event: Event
     aliases: Aliases
@@ -71,10 +71,13 @@ class Endpoint:
         with unreadable():
             return self.verifier.challenge(request)
 
-    def read(self, request: WebhookRequest) -> Brought:
-        """What a verified request says."""
+    def read(self, request: WebhookRequest) -> list[Brought]:
+        """What a verified request says: one thing, unless the sender puts several into one request."""
         with unreadable():
-            told = self.verifier.read(request)
+            delivered = self.verifier.read_all(request)
+        return [self._bring(request, told) for told in delivered]
+
+    def _bring(self, request: WebhookRequest, told: Delivered) -> Brought:
         event = Event(self.source, "", told.type or self._type(), told.data, told.subject)
         if self._identify is not None:
             event.id = self._identify(request, event)

@@ -141,14 +141,18 @@ class Webhooks(Service):
             # Only what is genuine uses the allowance up: strangers cannot take it from the sender.
             if endpoint.allowance is not None and not endpoint.allowance.take(request.received_at):
                 raise self._too_fast(endpoint, endpoint.allowance.wait(request.received_at))
-            event, aliases, answer = endpoint.read(request)
+            brought = endpoint.read(request)
         except InvalidEvent as error:
             return [await self._keep(endpoint, request, str(error), "unreadable")]
-        receipts = await self._door.accept([event], aliases=aliases)
+        if not brought:
+            return []
+        # Other names are those of the request, and a request that has some brings one event.
+        receipts = await self._door.accept([one.event for one in brought], aliases=brought[0].aliases)
         counts = self._counts[endpoint.path]
-        counts.taken += 1
-        counts.repeated += receipts[0].status == "duplicate"
+        counts.taken += len(receipts)
+        counts.repeated += sum(one.status == "duplicate" for one in receipts)
         counts.event_at = request.received_at
+        answer = brought[0].answer
         return receipts if answer is None else answer
 
     async def _verify(self, endpoint: Endpoint, request: WebhookRequest) -> None:
@@ -194,8 +198,7 @@ class Webhooks(Service):
         request = WebhookRequest(endpoint.path, headers, raw, received_at)
         if not trust:
             endpoint.verifier.verify(request)
-        event, aliases, _ = endpoint.read(request)
-        return [(event, aliases)]
+        return [(one.event, one.aliases) for one in endpoint.read(request)]
 
     # counts
 

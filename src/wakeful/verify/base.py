@@ -92,6 +92,10 @@ class Verifier(ABC):
     def read(self, request: WebhookRequest) -> Delivered:
         """What a request says that was verified, or that a person trusts as it is. InvalidEvent when it cannot be read."""
 
+    def read_all(self, request: WebhookRequest) -> list[Delivered]:
+        """The same where a sender puts several things into one request, or sends some that say nothing."""
+        return [self.read(request)]
+
     @abstractmethod
     def describe(self) -> str:
         """How a person would write it, without secrets."""
