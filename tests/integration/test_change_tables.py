@@ -248,6 +248,18 @@ async def _in_state(runtime: Runtime, state: str) -> bool:
     return (await the_source(runtime)).state == state
 
 
+async def test_one_table_that_is_missing_does_not_stop_the_others(new_app: NewApp, shop: Shop):
+    seen: list[Event] = []
+    app = watching(new_app, seen, shop.changes(), shop.changes(table="parcels"))
+    async with working(app, reading="drained") as runtime:
+        await runtime.drain()
+        await shop.do("insert into orders values (1, 'Ann', 1)")
+        await runtime.drain()
+        assert len(seen) == 1
+        (alarm,) = (await runtime.reader.alarms())["alarms"]
+        assert "there is no table parcels" in alarm["text"]
+
+
 async def test_a_column_that_is_missing_is_said(new_app: NewApp, shop: Shop):
     trigger = shop.changes(columns=["totl"])
     (problem,) = await trigger.problems()

@@ -160,6 +160,15 @@ async def test_a_change_table_that_is_dropped_and_made_again_loses_nothing_new(
         assert sorted(event.data["key"]["id"] for event in seen) == [0, 1, 2, 7]
 
 
+async def test_what_is_there_already_is_not_made_again(new_app: NewApp, sqlite_shop: SqliteShop):
+    versions = []
+    for _ in range(2):
+        async with working(watching(new_app, [], sqlite_shop.changes()), reading="drained") as runtime:
+            await runtime.drain()
+        versions.append(await sqlite_shop.do("pragma schema_version"))
+    assert versions[0] == versions[1]
+
+
 async def test_removal_leaves_the_file_as_it_was(new_app: NewApp, sqlite_shop: SqliteShop):
     before = await sqlite_shop.do("select name from sqlite_master order by name")
     async with working(watching(new_app, [], sqlite_shop.changes()), reading="drained") as runtime:

@@ -46,13 +46,13 @@ class Shape:
     key: tuple[str, ...]
 
     def trigger(self, app: str, operation: Operation) -> str:
-        """The whole statement: by its text it is told whether it must be made anew."""
+        """The whole statement: by its text it is told whether it must be made anew. SQLite keeps it with its first words so."""
         row = "old" if operation == "delete" else "new"
         shape = to_json({"key": self.shown_key, "columns": self.columns}).decode()
         old = "null" if operation == "insert" else literals("old", self.columns)
         new = "null" if operation == "delete" else literals("new", self.columns)
         return (
-            f"create trigger {name_of(app, self.table, operation)} after {operation} on {quoted(self.table)} begin "
+            f"CREATE TRIGGER {name_of(app, self.table, operation)} after {operation} on {quoted(self.table)} begin "
             "insert into wakeful_change (mark, app, table_name, operation, shape, key, old, new, changed_at, cause) values ("
             f"lower(hex(randomblob(16))), {text(app)}, {text(self.table)}, {text(operation)}, {text(shape)}, "
             f"{literals(row, self.key)}, {old}, {new}, {NOW}, (select cause from wakeful_cause limit 1)); end"
