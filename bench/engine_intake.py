@@ -78,8 +78,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--store", required=True)
     options = parser.parse_args()
+    serve(make_app(options.store))
+
+
+def serve(app: App) -> None:
+    """The HTTP side of an app, with its store and without a worker, until the process is ended."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    app = make_app(options.store)
 
     async def build() -> "Starlette":
         runtime = Runtime(app)

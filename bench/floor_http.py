@@ -76,9 +76,9 @@ def measure(
 
 
 @contextlib.contextmanager
-def running(parse: str, route: str) -> Iterator[int]:
+def running(parse: str, route: str, path: str = "/v1/events") -> Iterator[int]:
     """Run the floor in a process of its own and yield its port."""
-    command = [sys.executable, "-m", "bench.floor_http", "--parse", parse, "--route", route]
+    command = [sys.executable, "-m", "bench.floor_http", "--parse", parse, "--route", route, "--path", path]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -105,6 +105,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--parse", default="bench.floor_http:parse_plainly", metavar="MODULE:FUNCTION")
     parser.add_argument("--route", default="bench.floor_http:route_nowhere", metavar="MODULE:FUNCTION")
+    parser.add_argument("--path", default="/v1/events")
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--seconds", type=float, default=5)
     options = parser.parse_args()
@@ -113,7 +114,7 @@ def main() -> None:
         throughput = f"{report.requests_per_second:,.0f} requests/s"
         print(f"HTTP, not storing: {throughput}, p50 {report.p50:.2f} ms, p99 {report.p99:.2f} ms")
     else:
-        serve(make_app(_named(options.parse), _named(options.route)))
+        serve(make_app(_named(options.parse), _named(options.route), options.path))
 
 
 if __name__ == "__main__":

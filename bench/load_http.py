@@ -216,11 +216,11 @@ def main() -> None:
         connections=options.connections,
         headers=options.header,
     )
-    with asyncio.Runner(loop_factory=_event_loop) as runner:
+    with asyncio.Runner(loop_factory=event_loop) as runner:
         print(json.dumps(dataclasses.asdict(runner.run(load))))
 
 
-def _event_loop() -> asyncio.AbstractEventLoop:
+def event_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop  # comes with uvicorn's extra, not on every platform
     except ImportError:

@@ -25,6 +25,7 @@ from bench import engine_claim, engine_dispatch, engine_intake, floor_postgres, 
 from bench.fleet import Fleet
 from bench.flow import Flow
 from bench.folder import Folder
+from bench.hooks import Hooks
 from bench.plan import FULL, SMOKE, Figure, Plan
 from bench.times import Times
 from bench.workload import Keys
@@ -33,7 +34,7 @@ from wakeful.testing.postgres_server import PostgresServer
 IN_FLIGHT = 64
 
 
-class Bench(Flow, Fleet, Times, Folder):
+class Bench(Flow, Fleet, Hooks, Times, Folder):
     """The measurements, by name."""
 
     # 3-step durable runs
@@ -202,6 +203,7 @@ NAMES = (
     "replay",
     "dispatch",
     "intake",
+    "webhooks",
     "claim",
     "recovery",
     "workers",

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from wakeful.triggers.cron import cron
     from wakeful.triggers.every import every
     from wakeful.triggers.files.trigger import files
+    from wakeful.triggers.installed import trigger
     from wakeful.triggers.on import on
+    from wakeful.triggers.webhook import webhook
 
 __version__ = "0.1.0"
 
@@ -67,6 +69,8 @@ __all__ = [
     "files",
     "on",
     "step",
+    "trigger",
+    "webhook",
 ]
 
 # Where each public name lives. A test holds this to the imports above.
@@ -97,7 +101,9 @@ _HOMES = {
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
     "wakeful.triggers.files.trigger": ("files",),
+    "wakeful.triggers.installed": ("trigger",),
     "wakeful.triggers.on": ("on",),
+    "wakeful.triggers.webhook": ("webhook",),
 }
 
 

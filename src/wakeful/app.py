@@ -26,6 +26,7 @@ from wakeful.model import OWN_AGENTS, Receipt
 from wakeful.output.channels.base import Channel, handling_of
 from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
+from wakeful.policy.loops import read_limits
 from wakeful.secrets import Env, Secret
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.reminders import Reminder
@@ -60,6 +61,8 @@ APP_OPTIONS = (
     "alarm_after",
     "pause_after",
     "backlog",
+    "chain_depth",
+    "chain_rate",
 )
 BACKLOG = 10_000
 DEDUPLICATION = "90d"
@@ -129,6 +132,8 @@ class App:
         alarm_after: int | None = 3,
         pause_after: int | None = 10,
         backlog: int | None = BACKLOG,
+        chain_depth: int | None = 25,
+        chain_rate: str | None = "60/m",
         **unknown: Any,
     ) -> None:
         for option in unknown:
@@ -187,6 +192,7 @@ class App:
             message = f"App({name!r}): backlog must be a whole number from 1 up, or None for no limit, not {backlog!r}"
             raise ConfigError(message)
         self.backlog = backlog
+        self.chains = read_limits(chain_depth, chain_rate, where=f"App({name!r})")
         declare_alarms(self)
         self.runtime: Runtime | None = None
         declare_telling(self)

@@ -18,7 +18,7 @@ A run's life:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
@@ -215,17 +215,6 @@ class Flow:
 
 
 @dataclass(slots=True)
-class Admission:
-    """What became of one event for one agent. `flow` is None where the agent declared neither order nor limits."""
-
-    agent: str
-    state: AdmissionState
-    run_id: str | None = None
-    reason: str | None = None
-    flow: Flow | None = None
-
-
-@dataclass(slots=True)
 class Decision:
     """A policy's answer."""
 
@@ -234,6 +223,32 @@ class Decision:
     reason: str
     version: str = "1"
     broken: bool = False  # the rule failed, and so denied
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """An event whose chain has been through the agent before, or has gone too far: whether a run begins is decided once it is
+    known how often the chain has come back, which the store counts.
+    """
+
+    chain: str
+    within: Microseconds
+    judge: Callable[[int], Decision]
+    owner: str | None = None  # who hears of a loop
+
+
+@dataclass(slots=True)
+class Admission:
+    """What became of one event for one agent. `flow` is None where the agent declared neither order nor limits, `loop` where
+    everything is decided already.
+    """
+
+    agent: str
+    state: AdmissionState
+    run_id: str | None = None
+    reason: str | None = None
+    flow: Flow | None = None
+    loop: Loop | None = None
 
 
 @dataclass(slots=True)

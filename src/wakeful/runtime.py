@@ -4,6 +4,7 @@ store ─ journal ─┬─ door (intake)
                  ├─ worker ─ executor ─ run
                  ├─ scheduler ─ schedules ─ heartbeats
                  ├─ sources ─ readers
+                 ├─ webhooks ─ endpoints
                  ├─ courier ─ channels
                  ├─ teller and resolver (alarms)
                  ├─ membership (lease), reaper and housekeeper
@@ -17,6 +18,7 @@ import asyncio
 import contextlib
 import random
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -56,12 +58,15 @@ from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import Database, DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
+from wakeful.triggers.endpoint import read_endpoints
 from wakeful.triggers.heartbeats import Heartbeats
+from wakeful.triggers.releasing import Releasing
 from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.scheduler import Scheduler
 from wakeful.triggers.schedules import Schedules
 from wakeful.triggers.sources import Sources
+from wakeful.triggers.webhooks import KIND, Webhooks
 from wakeful.watch.facts import Facts
 from wakeful.watch.ping import Ping
 from wakeful.watch.resolving import Resolver
@@ -147,6 +152,7 @@ class Runtime:
             owners={agent.name: agent.options.owner for agent in agents.values()},
             flows=flows_of(agents),
             rules=app.rules,
+            chains=app.chains,
             on_conflict=self._note_conflict,
             on_broken_rule=self._note_broken_rule,
         )
@@ -236,6 +242,8 @@ class Runtime:
         )
         self.surroundings.schedules = self.schedules
         self._reading = reading
+        endpoints = {} if watching else read_endpoints(agents.values())
+        self.webhooks = Webhooks(app.name, endpoints, self.door, self.store, clock)
         self.sources = Sources(
             app.name,
             {} if watching or reading == "never" else {name: one.triggers for name, one in app.agents.items()},
@@ -244,6 +252,10 @@ class Runtime:
             lambda: self.membership.process,
             clock=clock,
             backlog=app.backlog,
+            pushed=[] if watching else [(path, KIND) for path in endpoints],
+        )
+        self.releasing = Releasing(
+            app.name, self.door.arrive, self.sources.reader, lambda: getattr(self, "webhooks", None)
         )
         self.teller = Teller(
             app.name,
@@ -344,6 +356,7 @@ class Runtime:
 
     async def stop(self, grace: float | None = None) -> None:
         """Finish or give back what runs, say goodbye, close."""
+        await self.webhooks.stop()
         if self._working:
             self._working = False
             self.worker.claim_nothing_more()
@@ -381,6 +394,7 @@ class Runtime:
         self._working = False
         self.store.journal.die()
         await self.sources.die()
+        await self.webhooks.die()
         await self.watcher.stop()
         await self.heartbeats.stop()
         await self.scheduler.stop()
@@ -438,6 +452,10 @@ class Runtime:
             "heartbeats": self.heartbeats.silent_for,
         }
         return {part: since for part, since in parts.items() if self._working and since > SILENT}
+
+    def states_of_sources(self) -> dict[str, int]:
+        """How many of the sources that this process reads, or would read, are in which state."""
+        return dict(Counter(one.state for one in self.sources.readings.values()))
 
     # hearing
 

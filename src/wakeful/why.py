@@ -16,7 +16,9 @@ from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
 from wakeful.model import FINAL_RUN_STATES
 from wakeful.why_beats import tell_beat
+from wakeful.why_chain import tell_chain
 from wakeful.why_schedule import tell_occurrence, why_schedule
+from wakeful.why_source import tell_quarantined, tell_released_from, why_source
 
 Shown = dict[str, Any]
 
@@ -59,6 +61,8 @@ class Source(Protocol):
     async def schedule(self, name: str, app: str | None = None, /) -> Shown | None: ...
     async def occurrence(self, event: Shown, /) -> Shown | None: ...
     async def living_agents(self, app: str, /) -> set[str]: ...
+    async def source(self, name: str, app: str | None = None, /) -> Shown | None: ...
+    async def quarantined(self, identifier: str, /) -> Shown | None: ...
 
 
 async def why(reader: Source, identifier: str) -> Shown | None:
@@ -79,7 +83,7 @@ async def why(reader: Source, identifier: str) -> Shown | None:
     if event is None:
         from wakeful.why_reminder import why_reminder  # which tells the rest by this function
 
-        for tell in (why_delivery, why_reminder, why_removed, why_expected):
+        for tell in (why_delivery, why_reminder, why_source, why_quarantined, why_removed, why_expected):
             if (told := await tell(reader, identifier)) is not None:
                 return told
         return None
@@ -125,6 +129,12 @@ async def why_delivery(reader: Source, identifier: str) -> Shown | None:
     return {"subject": subject, "event": event, "admissions": admissions, "runs": [run], "story": story}
 
 
+async def why_quarantined(reader: Source, identifier: str) -> Shown | None:
+    """Something in quarantine, by the beginning of its key."""
+    found = await reader.quarantined(identifier)
+    return None if found is None else await why(reader, found["key"])
+
+
 async def why_removed(reader: Source, identifier: str) -> Shown | None:
     """A run that was removed, as long as its event is still known."""
     known = await reader.removed_run(identifier)
@@ -148,7 +158,7 @@ async def why_expected(reader: Source, name: str) -> Shown | None:
 
 
 def tell_expected(one: Shown) -> list[str]:
-    what = "Schedule" if one["kind"] == "schedule" else "Expectation"
+    what = {"schedule": "Schedule", "source": "Source"}.get(one["kind"], "Expectation")
     told = [f"{what} {one['name']} of app {one['app']}: {one['what']}."]
     match one["state"]:
         case "absent":
@@ -327,6 +337,7 @@ def tell_event(event: Shown) -> list[str]:
             f"at {at(event['accepted_at'])} and was stored."
         )
     ]
+    story += tell_released_from(event)
     if event.get("payload_removed"):
         story.append(
             "What it said was removed when its retention time was over. That it came is kept until its deduplication window "
@@ -335,6 +346,7 @@ def tell_event(event: Shown) -> list[str]:
     cause = (event.get("envelope") or {}).get("causationid")
     if cause:
         story.append(f"It was caused by event {cause}.")
+    story += tell_chain(event["app"], event.get("envelope") or {})
     if event["same_id"]:
         story.append(
             f"{number(event['same_id'], 'other event')} from elsewhere {'has' if event['same_id'] == 1 else 'have'} "
@@ -353,7 +365,7 @@ def tell_event(event: Shown) -> list[str]:
     if event["state"] == "expired":
         story.append(f"Nothing ran, because {event['reason']}.")
     elif event["state"] == "quarantined":
-        story.append(f"It is quarantined: {event['reason'] or 'no reason was given'}.")
+        story += tell_quarantined(event)
     elif event["state"] == "unmatched":
         story.append(f"Nothing ran, because {event['reason']}.")
         if not event["admissions"]:

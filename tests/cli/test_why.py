@@ -121,6 +121,12 @@ class Fake:
     async def living_agents(self, app, /):
         return set()
 
+    async def source(self, name, app=None, /):
+        return None
+
+    async def quarantined(self, identifier, /):
+        return None
+
 
 async def story(one_event, *runs, identifier="e1", **more):
     found = await why(Fake(one_event, *runs, **more), identifier)

@@ -45,8 +45,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         if name.startswith("WAKEFUL_"):
             monkeypatch.delenv(name)
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
-    modules = set(sys.modules)
+    modules, variables = set(sys.modules), dict(os.environ)
     yield folder
+    os.environ.clear()
+    os.environ.update(variables)
     structlog.reset_defaults()
     for name in set(sys.modules) - modules:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):

@@ -38,6 +38,7 @@ from wakeful.stores.base import (
     StoredEvent,
 )
 from wakeful.stores.reading_schedules import change_summary, moment_summary, occurrence_summary, schedule_summary
+from wakeful.stores.sources import SettleQuarantine, StoredSource, TakenIn
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.cron import cron
 from wakeful.triggers.on import on
@@ -176,6 +177,42 @@ CIRCUIT = {
     "probe": None,
     "parked": 7,
 }
+SOURCE = {
+    "app": "shop",
+    "name": "inbox/*.md",
+    "kind": "files",
+    "state": "reading",
+    "reason": None,
+    "since": "1970-01-01T00:00:01Z",
+    "lag": 0.5,
+    "behind": 0,
+    "event_at": "1970-01-01T00:00:01Z",
+    "read_at": "1970-01-01T00:00:01Z",
+    "taken": 3,
+    "repeated": 1,
+    "refused": 0,
+    "quarantined": 1,
+    "kept": 1,
+    "agents": ["review"],
+    "holder": {"process": "p", "host": "h", "pid": 1, "alive": True},
+    "unread": None,
+}
+INPUT = {
+    "key": "key",
+    "app": "shop",
+    "source": "inbox/*.md",
+    "kind": "unreadable",
+    "state": "kept",
+    "reason": "it is no JSON",
+    "size": 2,
+    "came": 1,
+    "first_at": "1970-01-01T00:00:01Z",
+    "became": None,
+    "settled_by": None,
+    "settled_at": None,
+    "note": None,
+    "event": {"source": "/inbox", "id": "digest"},
+}
 CURSOR = "page-2"
 HOUR = 3_600_000_000
 MORNING = StoredSchedule(
@@ -280,6 +317,7 @@ class FakeReader:
         self.error: Exception | None = None
         self.letters: list[dict[str, Any]] = [LETTER]
         self.dead_letters: list[dict[str, Any]] = [DEAD_DELIVERY]
+        self.kept: dict[str, Any] = {**INPUT, "headers": {"x": "y"}, "raw": "eHg=", "received": 1_000_000}
 
     def _ask(self, **asked: Any) -> None:
         self.asked = asked
@@ -370,6 +408,28 @@ class FakeReader:
     async def circuits(self) -> list[dict[str, Any]]:
         return [CIRCUIT, {**CIRCUIT, "app": "desk"}]
 
+    async def sources(self, *, app=None) -> list[dict[str, Any]]:
+        self._ask(app=app)
+        return [SOURCE] if app in {None, "shop"} else []
+
+    async def source(self, name: str, app: str | None = None) -> dict[str, Any] | None:
+        self._ask(name=name, app=app)
+        return {**SOURCE, "cursor": "7", "token": 3, "items": 0, "alarms": []} if name == "inbox/*.md" else None
+
+    async def quarantine(self, *, app=None, source=None, kind=None, state=None, limit=50, after=None) -> dict[str, Any]:
+        self._ask(app=app, source=source, kind=kind, state=state, limit=limit, after=after)
+        return {"quarantine": [INPUT], "next": CURSOR}
+
+    async def quarantined(self, identifier: str) -> dict[str, Any] | None:
+        self._ask(identifier=identifier)
+        return self.kept if identifier == "key" else None
+
+    async def waiting_inputs(self) -> list[dict[str, Any]]:
+        return []
+
+    async def kept_of(self, app: str, source: str, kind: str | None, after: int, most: int) -> list[tuple[int, str]]:
+        return []
+
     async def schedules(self, *, app=None, agent=None, state=None, whole=False, limit=50, after=None) -> dict[str, Any]:
         self._ask(app=app, agent=agent, state=state, whole=whole, limit=limit, after=after)
         return {"schedules": [a_schedule()], "next": CURSOR}
@@ -414,6 +474,7 @@ class FakeStore:
     """Keeps what it is asked to change."""
 
     def __init__(self) -> None:
+        self.quarantine: list[SettleQuarantine] = []
         self.redone: list[RedoRun] = []
         self.fed: list[FeedEvents] = []
         self.settled: list[SettleEffect] = []
@@ -426,6 +487,13 @@ class FakeStore:
         self.alarmed: list[ChangeAlarm] = []
         self.cancelled: list[CancelRun] = []
         self.forked: list[ForkRun] = []
+
+    async def settle_quarantine(self, request: SettleQuarantine) -> TakenIn | None:
+        self.quarantine.append(request)
+        return TakenIn([])
+
+    async def find_source(self, app: str, name: str) -> StoredSource | None:
+        return None
 
     async def change_pause(self, request: ChangePause) -> Paused:
         """A second time it was so before."""

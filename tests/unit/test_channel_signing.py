@@ -9,7 +9,7 @@ import hmac
 import pytest
 
 from wakeful.errors import ConfigError
-from wakeful.output.channels.signing import read_key, sign
+from wakeful.signing import read_key, sign
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 IDENTIFIER = "msg_p5jXN8AQM9LWM0D4loKWxJek"

@@ -6,7 +6,7 @@ Guard (Host, token) ──► routes ──► Door, Reader, Store
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -19,18 +19,22 @@ from wakeful.api.circuits import circuit_routes
 from wakeful.api.deliveries import delivery_routes
 from wakeful.api.effects import effect_routes
 from wakeful.api.events import event_routes
-from wakeful.api.health import Silent, health_routes
+from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.pauses import pause_routes
-from wakeful.api.ports import Agents, Door, Reader, Reminders, Scheduling, Store
+from wakeful.api.ports import Agents, Door, Reader, Reminders, Scheduling, Store, Webhooks
 from wakeful.api.problem import HANDLED, answer_with_problem
+from wakeful.api.quarantine import quarantine_routes
 from wakeful.api.redo import redo_routes
 from wakeful.api.reminders import reminder_routes
 from wakeful.api.runs import run_routes
 from wakeful.api.schedules import schedule_routes
 from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
+from wakeful.api.sources import source_routes
 from wakeful.api.states import state_routes
 from wakeful.api.stopping import stopping_routes
+from wakeful.api.webhooks import webhook_routes
+from wakeful.triggers.releasing import Releasing
 
 
 def create_api(
@@ -44,13 +48,18 @@ def create_api(
     settings: ApiSettings | None = None,
     extra_routes: Sequence[BaseRoute] = (),
     silent: Silent = dict,
+    webhooks: Webhooks | None = None,
+    sources: SourceStates = dict,
+    releasing: Callable[[], Releasing | None] = lambda: None,
 ) -> Starlette:
-    """The API over a door, a reader and a store; `reminders` makes and changes those. `extra_routes` (webhooks, metrics, the
-    console) come after its own; `silent` says which parts of the process have not looked for long.
+    """The API over a door, a reader and a store; `reminders` makes and changes those. `webhooks` come before its own routes,
+    `extra_routes` (metrics, the console) after them; `silent` says which parts of the process have not looked for long, `sources`
+    how many of its sources are in which state, `releasing` has what the app's code makes of what was in quarantine.
     """
     settings = settings or ApiSettings()
     refuse_open_binding(settings)
     routes: list[BaseRoute] = [
+        *([] if webhooks is None else webhook_routes(webhooks)),
         *event_routes(door, reader, settings.body_limit),
         *run_routes(reader),
         *effect_routes(reader, store, settings),
@@ -65,8 +74,10 @@ def create_api(
         *([] if reminders is None else reminder_routes(reader, reminders, settings)),
         *circuit_routes(reader),
         *alarm_routes(reader, store, settings),
-        *openapi_routes(),
-        *health_routes(reader, silent=silent),
+        *openapi_routes(webhooks),
+        *source_routes(reader),
+        *quarantine_routes(reader, store, releasing, settings),
+        *health_routes(reader, silent=silent, sources=sources),
         *extra_routes,
     ]
     app = Starlette(

@@ -27,7 +27,13 @@ READY_WITHIN = 5.0
 Silent = Callable[[], Mapping[str, float]]
 
 
-def health_routes(reader: Reader, ready_within: float = READY_WITHIN, silent: Silent = dict) -> list[Route]:
+# How many sources of the process are in which state.
+SourceStates = Callable[[], Mapping[str, int]]
+
+
+def health_routes(
+    reader: Reader, ready_within: float = READY_WITHIN, silent: Silent = dict, sources: SourceStates = dict
+) -> list[Route]:
     async def alive(_: Request) -> Response:
         return JsonResponse({"status": "alive"})
 
@@ -40,6 +46,8 @@ def health_routes(reader: Reader, ready_within: float = READY_WITHIN, silent: Si
         except (StoreUnavailable, TimeoutError):
             # Asked without a token, so the reason, which may name the database, goes to the log only.
             return _not_ready({"store": {"ok": False, "detail": "the store does not answer"}})
+        if states := sources():  # one that fails makes nobody unready: the rest goes on, and it raises an alarm
+            parts = {**parts, "sources": {"ok": "failing" not in states, **states}}
         if quiet := silent():
             return _not_ready(
                 {**parts, **{part: {"ok": False, "detail": silence(since)} for part, since in quiet.items()}}

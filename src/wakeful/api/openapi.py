@@ -19,7 +19,10 @@ from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
 from wakeful.api.openapi_reminders import reminder_paths, reminder_schemas
 from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
+from wakeful.api.openapi_sources import source_paths, source_schemas
 from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
+from wakeful.api.openapi_webhooks import webhook_paths
+from wakeful.api.ports import Webhooks
 from wakeful.api.problem import MEDIA_TYPE
 from wakeful.api.reply import JsonResponse
 from wakeful.api.schema import (
@@ -40,9 +43,12 @@ from wakeful.intake.cloudevents import BATCH, BATCH_LIMIT, EXTENSION_NAME_LIMIT,
 from wakeful.model import EVENT_STATES, RUN_STATES, STORED_EVENT_STATES
 
 
-def openapi_routes() -> list[Route]:
+def openapi_routes(webhooks: Webhooks | None = None) -> list[Route]:
     async def show(_: Request) -> Response:
-        return JsonResponse(document())
+        whole = document()
+        if webhooks is not None:
+            whole = {**whole, "paths": {**whole["paths"], **webhook_paths(webhooks.endpoints.values())}}
+        return JsonResponse(whole)
 
     return [Route("/v1/openapi.json", show, name="openapi")]
 
@@ -164,6 +170,7 @@ def _paths() -> Json:
         **pause_paths(),
         **checkin_paths(),
         **schedule_paths(),
+        **source_paths(),
         **circuit_paths(),
         **redo_paths(),
         **reminder_paths(),
@@ -293,6 +300,7 @@ def _schemas() -> Json:
         **approval_schemas(),
         **checkin_schemas(),
         **schedule_schemas(),
+        **source_schemas(),
         **circuit_schemas(),
         **alarm_schemas(),
         "StoredEvent": reference,
@@ -316,10 +324,12 @@ def _responses() -> Json:
         "415": "This Content-Type carries no event",
         "421": "The Host header names another server",
         "422": "This Idempotency-Key was used for another request, or the data, the state or the answer does not fit",
+        "429": "Too many for now: Retry-After says when to send it again",
         "503": "The store is unavailable: it may be stored; sending it again is safe",
     }
     answers = {status: answer(description, reference("Problem"), MEDIA_TYPE) for status, description in words.items()}
-    answers["503"]["headers"] = {"Retry-After": {"schema": {"type": "string"}, "description": "Seconds"}}
+    for status in ("429", "503"):
+        answers[status]["headers"] = {"Retry-After": {"schema": {"type": "string"}, "description": "Seconds"}}
     return answers
 
 

@@ -67,6 +67,7 @@ def redo_paths() -> Json:
     messages: Json = {"channel": {**text, "description": "Dead deliveries to this channel"}}
     messages |= {name: chosen[name] for name in ("error", "all", "until")}
     events: Json = {"type": text, "from": moment, "to": moment, "agent": text}
+    events["denied"] = {**flag, "description": "Also those that policy denied to the agent"}
     many: Json = {
         "filter": {**object_of(chosen), "type": ["object", "null"], "additionalProperties": False},
         "deliveries": {**object_of(messages), "type": ["object", "null"], "additionalProperties": False},

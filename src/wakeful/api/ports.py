@@ -6,7 +6,7 @@ All are protocols, so that the API can be tested and run without a store.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
@@ -20,14 +20,17 @@ from wakeful.operations import (
     forking,
     keeping,
     pausing,
+    quarantine,
     redelivery,
     redo,
     scheduling,
 )
 from wakeful.stores.base import StoredEvent
 from wakeful.stores.timing import StoredSchedule
+from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedule import Schedule
+from wakeful.verify.base import Answer
 
 Shown = dict[str, Any]
 
@@ -53,6 +56,8 @@ class Reader(
     alarms.Reading,
     checking_in.Reading,
     scheduling.Reading,
+    quarantine.Reading,
+    quarantine.Counting,
     Protocol,
 ):
     """What is stored, as JSON-ready objects.
@@ -156,6 +161,27 @@ class Reader(
         """The next instants of a schedule, or None."""
         ...
 
+    async def sources(self, *, app: str | None = None) -> list[Shown]:
+        """What brings events in, by app and name."""
+        ...
+
+    async def source(self, name: str, app: str | None = None, /) -> Shown | None:
+        """One source with its cursor and its alarms, or None. NotFound if several apps have it, and none is named."""
+        ...
+
+    async def quarantine(
+        self,
+        *,
+        app: str | None = None,
+        source: str | None = None,
+        kind: str | None = None,
+        state: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Shown:
+        """`{"quarantine": [...], "next": cursor or None}`, newest first."""
+        ...
+
     async def time(self) -> Microseconds:
         """The store's own time."""
         ...
@@ -176,9 +202,35 @@ class Store(
     pausing.Pausing,
     answering.Answering,
     alarms.Alarming,
+    quarantine.Settling,
     Protocol,
 ):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
+
+
+class Webhooks(Protocol):
+    """The webhooks of the server's app."""
+
+    @property
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """By path."""
+        ...
+
+    def refuse_flood(self, endpoint: Endpoint, /) -> None:
+        """TooFast, while the rate of the endpoint is used up."""
+        ...
+
+    def refuse(self, endpoint: Endpoint, /) -> None:
+        """Count a request that was turned away."""
+        ...
+
+    async def take(
+        self, endpoint: Endpoint, headers: Mapping[str, str], body: bytes, query: str, /
+    ) -> list[Receipt] | Answer:
+        """Verify a request and store what it says; answers after the commit. Refused, TooFast, CannotVerify or StoreUnavailable
+        say why not.
+        """
+        ...
 
 
 class Scheduling(Protocol):

@@ -24,6 +24,7 @@ from wakeful.clock import to_text as time_text
 from wakeful.errors import NotFound, Persistent
 from wakeful.operations.feeding import Feeding, feed_events, plan_feed, read_window
 from wakeful.operations.pace import Pace, read_rate
+from wakeful.operations.quarantine import dead_inputs
 from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery, redo_deliveries
 from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters, redo_run, release_run, what_leaves
 from wakeful.stores.base import RedoRun, ReleaseRun
@@ -41,7 +42,8 @@ def redo_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSetti
         choice = Choice(given.get("agent"), given.get("error"))
         runs = [group.to_json() for group in (await plan_redo(reader, choice)).groups]
         deliveries = [group.to_json() for group in (await plan_redelivery(reader, choice)).groups]
-        return JsonResponse({"groups": runs + deliveries})
+        inputs = [] if given.get("agent") or given.get("error") else await dead_inputs(reader)
+        return JsonResponse({"groups": runs + deliveries + inputs})
 
     async def replay_one(request: Request) -> Response:
         return await one(request, await read_change(request, settings, ("again", "data", "note")))
@@ -106,7 +108,7 @@ def chosen_of(change: Change, names: Sequence[str]) -> tuple[str, Fields]:
     known = {
         "filter": ("agent", "error", "all", "until"),
         "deliveries": ("channel", "error", "all", "until"),
-        "events": ("type", "from", "to", "agent"),
+        "events": ("type", "from", "to", "agent", "denied"),
     }
     given = {name: fields for name in names if (fields := change.fields.object(name, known[name])) is not None}
     if len(given) != 1:
@@ -177,7 +179,7 @@ async def replay_events(reader: Reader, store: Store, agents: Agents, change: Ch
         since, until = read_window(str(wanted["from"]), events.text("to"), now=present)
     except ValueError as unread:
         raise bad_body(str(unread), "events.from") from None
-    feeding = Feeding(str(wanted["type"]), since, until, agent, agents.name)
+    feeding = Feeding(str(wanted["type"]), since, until, agent, agents.name, events.flag("denied"))
     plan = await plan_feed(reader, feeding)
     shown = {"from": time_text(since), "to": time_text(until)}
     if plan.events == 0:

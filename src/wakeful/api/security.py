@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -29,7 +30,7 @@ class ApiSettings:
     """Further names this server is reached by, such as the one of a reverse proxy; "*" allows every name."""
     token: str | None = field(default=None, repr=False)
     body_limit: int = BODY_LIMIT
-    open_paths: frozenset[str] = frozenset()
+    open_paths: Container[str] = frozenset()
     """Paths that need no token because they check their callers themselves, such as signed webhooks."""
 
 
@@ -37,6 +38,13 @@ def is_loopback(host: str) -> bool:
     """Whether a name or an address is this machine itself."""
     address = _address(host)
     return host == "localhost" if address is None else address.is_loopback
+
+
+def path_of(scope: Scope) -> str:
+    """The path inside this app, wherever another program has mounted it."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path.removeprefix(root)
 
 
 def refuse_open_binding(settings: ApiSettings) -> None:
@@ -54,7 +62,7 @@ class Guard:
     def __init__(self, app: ASGIApp, settings: ApiSettings) -> None:
         self._app = app
         self._token = settings.token.encode() if settings.token else None
-        self._open_paths = HEALTH_PATHS | settings.open_paths
+        self._open_paths = settings.open_paths
         bound = _name(settings.host)
         address = _address(bound)
         self._names = {_name(name) for name in (bound, *settings.allowed_hosts)}
@@ -110,9 +118,8 @@ class Guard:
         return allowed
 
     def _is_open(self, scope: Scope) -> bool:
-        path: str = scope["path"]
-        root: str = scope.get("root_path", "")
-        return path.removeprefix(root) in self._open_paths
+        path = path_of(scope)
+        return path in HEALTH_PATHS or path in self._open_paths
 
     def _problem_of_token(self, authorization: bytes | None) -> Problem | None:
         scheme, _, given = (authorization or b"").partition(b" ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +11,25 @@ from wakeful.api.security import ApiSettings
 from wakeful.errors import StoreUnavailable
 from wakeful.operations.declared import Declared
 from wakeful.settings import token as token_of_environment
+from wakeful.triggers.endpoint import Endpoint, read_endpoints
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from wakeful.app import App
+    from wakeful.model import Receipt
     from wakeful.runtime import Runtime
+    from wakeful.verify.base import Answer
 
 
 def create(
     runtime: Runtime, *, host: str = "127.0.0.1", token: str | None = None, allowed_hosts: tuple[str, ...] = ()
 ) -> Starlette:
     """The HTTP app over a runtime that is started and stopped by its caller."""
-    settings = ApiSettings(host=host, token=token, allowed_hosts=allowed_hosts)
+    runtime.webhooks.open()
+    settings = ApiSettings(
+        host=host, token=token, allowed_hosts=allowed_hosts, open_paths=runtime.webhooks.endpoints.keys()
+    )
     return create_api(
         runtime.door,
         runtime.reader,
@@ -33,6 +39,9 @@ def create(
         reminders=runtime.reminders,
         settings=settings,
         silent=runtime.silent_parts,
+        webhooks=runtime.webhooks,
+        sources=runtime.states_of_sources,
+        releasing=lambda: runtime.releasing,
     )
 
 
@@ -44,7 +53,7 @@ class Late:
         self._part = part
 
     @property
-    def _runtime(self) -> Runtime:
+    def running(self) -> Runtime:
         if self._app.runtime is None:
             message = f"app {self._app.name} is not running: serve its asgi() with lifespan on, or use `async with app.running()`"
             raise StoreUnavailable(message)
@@ -55,9 +64,36 @@ class Late:
             raise AttributeError(name)
 
         async def ask(*arguments: Any, **keywords: Any) -> Any:
-            return await getattr(getattr(self._runtime, self._part), name)(*arguments, **keywords)
+            return await getattr(getattr(self.running, self._part), name)(*arguments, **keywords)
 
         return ask
+
+
+class LateWebhooks:
+    """The webhooks of an app that may not run yet: its paths are known, and what comes then is to come again."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._late = Late(app, "webhooks")
+
+    @property
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        runtime = self._app.runtime
+        return read_endpoints(self._app.everything.values()) if runtime is None else runtime.webhooks.endpoints
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.endpoints
+
+    def refuse_flood(self, endpoint: Endpoint) -> None:
+        self._late.running.webhooks.refuse_flood(endpoint)
+
+    def refuse(self, endpoint: Endpoint) -> None:
+        self._late.running.webhooks.refuse(endpoint)
+
+    async def take(
+        self, endpoint: Endpoint, headers: Mapping[str, str], body: bytes, query: str
+    ) -> list[Receipt] | Answer:
+        return await self._late.running.webhooks.take(endpoint, headers, body, query)
 
 
 def serve_app(
@@ -72,7 +108,10 @@ def serve_app(
     door, reader, store, schedules, reminders = (
         Late(app, part) for part in ("door", "reader", "store", "schedules", "reminders")
     )
-    settings = ApiSettings(host=host, token=token or token_of_environment(), allowed_hosts=allowed_hosts)
+    webhooks = LateWebhooks(app)
+    settings = ApiSettings(
+        host=host, token=token or token_of_environment(), allowed_hosts=allowed_hosts, open_paths=webhooks
+    )
     http = create_api(
         door,
         reader,
@@ -82,6 +121,9 @@ def serve_app(
         reminders=reminders,
         settings=settings,
         silent=lambda: {} if app.runtime is None else app.runtime.silent_parts(),
+        webhooks=webhooks,
+        sources=lambda: {} if app.runtime is None else app.runtime.states_of_sources(),
+        releasing=lambda: None if app.runtime is None else app.runtime.releasing,
     )
 
     @asynccontextmanager
@@ -89,7 +131,9 @@ def serve_app(
         if app.runtime is not None:
             yield
             return
-        async with app.running(**options):
+        async with app.running(**options) as runtime:
+            runtime.webhooks.open()
+            await runtime.webhooks.start()
             yield
 
     http.router.lifespan_context = lifespan

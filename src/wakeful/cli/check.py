@@ -1,4 +1,6 @@
-"""check: what an app declares, and what is wrong with it. Nothing runs, and no store is touched."""
+"""check: what an app declares, and what is wrong with it. Nothing runs, and no store is touched; of what is read from outside it
+is asked whether that can be.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,15 @@ def execute(arguments: argparse.Namespace) -> int:
     problems += (
         []
         if app is None
-        else [*app.unknown_channels(), *app.unknown_agents(), *handler_problems(app), *schedule_problems(app)]
+        else [
+            *app.unknown_channels(),
+            *app.unknown_agents(),
+            *handler_problems(app),
+            *schedule_problems(app),
+            *webhook_problems(app),
+        ]
     )
+    problems += [] if app is None else source_problems(app)
     heartbeats, unreadable = ([], []) if app is None else read_heartbeats(app)
     problems += unreadable
     problems += [problem for problem in (store_problem(arguments, app), host_problem(arguments.host)) if problem]
@@ -96,6 +105,21 @@ def schedule_problems(app: App) -> list[str]:
     except ConfigError as error:
         return [str(error)]
     return []
+
+
+def webhook_problems(app: App) -> list[str]:
+    """Two agents that do not agree about one path."""
+    from wakeful.loading import shorter_paths
+    from wakeful.triggers.endpoint import endpoint_problems
+
+    return [shorter_paths(problem) for problem in endpoint_problems(app.everything.values())]
+
+
+def source_problems(app: App) -> list[str]:
+    """What is in the way of reading its sources, asked of each of them."""
+    from wakeful.operations.sources import problems_of
+
+    return problems_of(app.name, {name: agent.triggers for name, agent in app.agents.items()})
 
 
 def in_the_past(app: App) -> list[str]:
@@ -172,8 +196,12 @@ def notes(app: App) -> list[str]:
 
 
 def missing(app: App) -> list[str]:
-    """What channels would not find here, so that `serve` and `worker` would refuse to start."""
-    return [f"channel {name}: {words}" for name, channel in app.channels.items() for words in channel.missing()]
+    """What channels and webhooks would not find here, so that `serve` would refuse to start."""
+    from wakeful.triggers.endpoint import Endpoint, missing_secrets, webhooks_of
+
+    channels = [f"channel {name}: {words}" for name, channel in app.channels.items() for words in channel.missing()]
+    named = webhooks_of(app.everything.values()).values()
+    return channels + missing_secrets(Endpoint([one for _, one in webhooks]) for webhooks in named)
 
 
 def without_trigger(app: App) -> list[str]:

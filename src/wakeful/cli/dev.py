@@ -22,7 +22,7 @@ from pathlib import Path
 from wakeful.api.security import ApiSettings, refuse_open_binding
 from wakeful.cli.arguments import Command, Parser
 from wakeful.cli.life import Stopping, live
-from wakeful.cli.serve import add_address, bind
+from wakeful.cli.serve import add_address, add_names, bind
 from wakeful.cli.terminal import say
 from wakeful.cli.working import add_working, first_of
 from wakeful.loading import app_folder, shown
@@ -37,6 +37,7 @@ ITSELF = (sys.executable, "-P", "-m", "wakeful.cli")
 def declare(parser: Parser) -> None:
     add_working(parser)
     add_address(parser)
+    add_names(parser)
     parser.set_defaults(grace=GRACE)
 
 
@@ -177,6 +178,8 @@ class Dev:
             ("--log-format", given.log_format),
         ):
             words += [] if value is None else [option, str(value)]
+        for name in given.allow_host:
+            words += ["--allow-host", name]
         return words
 
 

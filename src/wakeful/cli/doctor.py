@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -117,6 +118,20 @@ def versions() -> Iterator[Finding]:
         f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
     )
     yield Finding("sqlite", "good", f"{apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})")
+    yield from installed_triggers()
+
+
+def installed_triggers() -> Iterator[Finding]:
+    """Triggers that other packages bring. One that cannot be loaded concerns only whoever uses it."""
+    from wakeful.triggers.installed import find, installed, make_of, package_of
+
+    for name, entries in sorted(installed().items()):
+        try:
+            make_of(find(name))
+        except ConfigError as error:
+            yield Finding("triggers", "look", str(error), "mend or uninstall it")
+        else:
+            yield Finding("triggers", "good", f'trigger("{name}") of {package_of(entries[0])}')
 
 
 def is_ours(path: Path) -> bool:
@@ -187,6 +202,7 @@ async def store(url: str) -> list[Finding]:
         findings.append(await clock(reader, local=database.dialect == "sqlite"))
         findings += await processes(reader)
         findings += await schedules(reader)
+        findings += await sources(reader)
         findings += await outbox(reader)
         findings += await people(reader)
     except EncryptionKeyMissing as error:
@@ -293,6 +309,23 @@ async def schedules(reader: Reader) -> list[Finding]:
     return found
 
 
+async def sources(reader: Reader) -> list[Finding]:
+    """What brings events in, and whether it can be read."""
+    found: list[Finding] = []
+    listed = await reader.sources()
+    for one in listed:
+        name = f"{one['kind']} {one['name']} of app {one['app']}"
+        if one["unread"] is not None:
+            found.append(Finding("sources", "look", f"{name}: {one['unread']}", f"wakeful sources {one['name']}"))
+        elif one["state"] == "failing":
+            found.append(Finding("sources", "look", f"{name} fails: {one['reason']}", f"wakeful why {one['name']}"))
+    if listed and not found:
+        states = Counter(one["state"] for one in listed)
+        words = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+        found.append(Finding("sources", "good", words))
+    return found
+
+
 async def outbox(reader: Reader) -> list[Finding]:
     """What waits for channels, and since when."""
     waiting, present = await reader.waiting_channels(), await reader.time()
@@ -329,9 +362,11 @@ async def people(reader: Reader) -> list[Finding]:
     paused = [f"{one['agent'] or 'all'} of app {one['app']}" for one in await reader.pauses() if one["paused"]]
     if paused:
         found.append(Finding("paused", "look", ", ".join(paused), "`wakeful pause` lists it, `wakeful resume` ends it"))
-    if dead or dead_deliveries:
+    inputs = sum(one["count"] for one in await reader.waiting_inputs())
+    if dead or dead_deliveries or inputs:
         parts = [number(dead, "run")] if dead else []
         parts += [number(dead_deliveries, "delivery")] if dead_deliveries else []
+        parts += [f"{number(inputs, 'input')} in quarantine"] if inputs else []
         found.append(Finding("dead letters", "look", " and ".join(parts), "wakeful dead list"))
     else:
         found.append(Finding("dead letters", "good", "none"))

@@ -41,7 +41,7 @@ def feed(arguments: argparse.Namespace) -> int:
         say(f"{words} If it is new, its runs wait for a worker that has it; --app APP checks its name")
     words = f"{number(plan.events, 'event')} ({feeding.shown()}), {plan.had:,} of them agent {plain(feeding.agent)} already had"
     if plan.denied:
-        words += f", {plan.denied:,} were denied to it"
+        words += f", {plan.denied:,} were denied to it (--denied hands over those too)"
     if arguments.plan:
         if arguments.json:
             shown = f"would hand {number(plan.new, 'event')} to agent {feeding.agent} {shown_rate(arguments.rate)}"
@@ -75,7 +75,7 @@ async def _plan_feed(arguments: argparse.Namespace, app: str | None) -> tuple[Fe
     async with reading(arguments.url) as reader:
         try:
             since, until = read_window(arguments.since, arguments.until, now=await reader.time())
-            feeding = Feeding(arguments.events, since, until, arguments.agent, app)
+            feeding = Feeding(arguments.events, since, until, arguments.agent, app, arguments.denied)
             plan = await plan_feed(reader, feeding)
         except ValueError as error:
             hint = "" if app is not None or "apps" not in str(error) else " with --app APP"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, get_args
 
 from rich.console import Console
 from rich.text import Text
@@ -13,6 +13,7 @@ from wakeful.cli.opening import chosen_store, read
 from wakeful.cli.terminal import Cell, ago, is_piped, now, plain, print_json, print_table, short, state, terminal, took
 from wakeful.model import RUN_STATES, STORED_EVENT_STATES
 from wakeful.stores.reading import LONGEST_PAGE, Reader
+from wakeful.stores.sources import QuarantineKind
 from wakeful.values import arguments_of
 
 WIDE = 100
@@ -137,10 +138,18 @@ def declare_events(parser: Parser) -> None:
     parser.add_argument("--type", metavar="TYPE", help="only events of this type")
     parser.add_argument("--state", metavar="STATE", type=one_of(known, what="state"), help=", ".join(known))
     parser.add_argument("--event", "--id", dest="event", metavar="ID", help="only events with this id")
+    parser.add_argument("--quarantined", action="store_true", help="only what could not be verified or read, and why")
+    add_quarantine_filter(parser)
     add_listing(parser)
 
 
 def show_events(arguments: argparse.Namespace) -> int:
+    if arguments.quarantined:
+        return show_quarantined(arguments)
+    if arguments.source is not None or arguments.kind is not None:
+        message = "--source and --kind are for --quarantined"
+        raise UsageError(message)
+
     async def ask(reader: Reader) -> tuple[dict[str, Any], int]:
         page = await paged(
             reader.events(
@@ -183,6 +192,26 @@ def show_events(arguments: argparse.Namespace) -> int:
     print_table(out, columns, rows, flexible="note")
     say_more(page, "events")
     return 0
+
+
+def show_quarantined(arguments: argparse.Namespace) -> int:
+    """As `wakeful quarantine list`."""
+    from wakeful.cli.quarantine import list_quarantine
+
+    if arguments.type is not None or arguments.event is not None or arguments.state not in {None, "quarantined"}:
+        message = "with --quarantined there are --source and --kind; `wakeful quarantine show ID` shows one of them"
+        raise UsageError(message)
+    arguments.state = None
+    arguments.of = None
+    return list_quarantine(arguments)
+
+
+def add_quarantine_filter(parser: Parser) -> None:
+    known = get_args(QuarantineKind)
+    parser.add_argument("--source", metavar="NAME", help="of what is quarantined: only from this source")
+    parser.add_argument(
+        "--kind", metavar="KIND", type=one_of(known, what="kind"), help=f"of what is quarantined: {' or '.join(known)}"
+    )
 
 
 events_command = Command(declare_events, show_events, "wakeful why EVENT tells what became of one of them.")

@@ -100,9 +100,11 @@ def is_store(path: Path) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def sending(app: App, store: str | None) -> AsyncIterator[Runtime]:
-    """A runtime that is connected to its store, for a command that puts something in."""
+async def sending(app: App, store: str | None, *, sources: bool = False) -> AsyncIterator[Runtime]:
+    """A runtime that is connected to its store, for a command that puts something in. With `sources` it knows those of the app,
+    and reads none of them.
+    """
     from wakeful.runtime import running
 
-    async with running(app, worker=False, store=store, reading="never") as runtime:
+    async with running(app, worker=False, store=store, reading="drained" if sources else "never") as runtime:
         yield runtime

@@ -24,6 +24,7 @@ from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.operations.declared import Declared
 from wakeful.operations.pace import read_rate, shown_rate
+from wakeful.operations.quarantine import dead_inputs
 from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery
 from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters, redo_run
 from wakeful.stores.base import Redone, RedoRun
@@ -78,6 +79,7 @@ def declare_replay(parser: Parser) -> None:
     )
     parser.add_argument("--from", dest="since", metavar="TIME", help="with --events: accepted then or later, like 2h")
     parser.add_argument("--to", dest="until", metavar="TIME", help="with --events: accepted before then (default now)")
+    parser.add_argument("--denied", action="store_true", help="with --events: also those that policy denied to it")
     add_choice(parser)
 
 
@@ -87,6 +89,9 @@ def replay(arguments: argparse.Namespace) -> int:
         return feed(arguments)
     if arguments.since is not None or arguments.until is not None:
         message = "--from and --to are for --events TYPE"
+        raise UsageError(message)
+    if arguments.denied:
+        message = "--denied is for --events TYPE: what was denied has no run yet"
         raise UsageError(message)
     if arguments.run is not None:
         return redo_one(arguments, arguments.run, again=arguments.again)
@@ -142,10 +147,11 @@ dead_command = Command(declare_dead, dead, "wakeful why RUN tells how one of the
 
 def list_dead(arguments: argparse.Namespace) -> int:
     groups, deliveries = plan_of(arguments).groups, deliveries_of(arguments).groups
+    inputs = [] if arguments.agent or arguments.error else read(arguments.url, dead_inputs)
     if arguments.json:
-        print_json({"groups": [*(one.to_json() for one in groups), *(one.to_json() for one in deliveries)]})
+        print_json({"groups": [*(one.to_json() for one in groups), *(one.to_json() for one in deliveries), *inputs]})
         return 0
-    if not groups and not deliveries:
+    if not groups and not deliveries and not inputs:
         print("no dead letters" + (" like that" if arguments.agent or arguments.error else ""))
         return 0
     out, present = terminal(), now()
@@ -175,6 +181,21 @@ def list_dead(arguments: argparse.Namespace) -> int:
     ]
     if rows:
         print_table(out, ["channel", "count", "last", "newest delivery", "error"], rows, flexible="error")
+    if inputs and (groups or deliveries):
+        print()
+    rows = [
+        [
+            plain(one["source"]),
+            str(one["count"]),
+            ago(one["last_at"], present),
+            short(one["newest"], out),
+            Text(plain(f"{one['quarantined']}: {one['newest_error']}"), style="dim"),
+        ]
+        for one in inputs
+    ]
+    if rows:
+        print_table(out, ["source", "count", "last", "newest input", "error"], rows, flexible="error")
+        print("Inputs are for `wakeful quarantine`: show ID, release APP ID, discard ID.")
     return 0
 
 

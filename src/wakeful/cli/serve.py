@@ -59,6 +59,12 @@ def add_address(parser: Parser, *, port: int | None = DEFAULT_PORT) -> None:
     )
 
 
+def add_names(parser: Parser) -> None:
+    parser.add_argument(
+        "--allow-host", metavar="NAME", action="append", default=[], help="a further name this server is reached by"
+    )
+
+
 def add_paused(parser: Parser) -> None:
     parser.add_argument("--paused", action="store_true", help="pause all of the app first, until `wakeful resume all`")
 
@@ -66,9 +72,7 @@ def add_paused(parser: Parser) -> None:
 def declare_serve(parser: Parser) -> None:
     add_working(parser)
     add_address(parser)
-    parser.add_argument(
-        "--allow-host", metavar="NAME", action="append", default=[], help="a further name this server is reached by"
-    )
+    add_names(parser)
     parser.add_argument("--access-log", action="store_true", help="log every request")
     add_paused(parser)
     # From `wakeful dev`: the listening socket, and a pipe that closes when dev is gone.
@@ -125,7 +129,10 @@ async def _serve(
             await first_of(server.ready.wait(), asyncio.shield(serving))
             if await start_patiently(runtime, stopping, opened=opened, paused_by=pauses(arguments)):
                 address = url_of(arguments.host, listener)
+                await runtime.webhooks.start()
                 print(f"wakeful: serving {app.name} on {address} {describe(runtime)}", flush=True)
+                for path, one in runtime.webhooks.endpoints.items():
+                    print(f"wakeful: webhook {address}{path} ({one.verifier.name})", flush=True)
                 await first_of(stopping.asked.wait(), asyncio.shield(serving))
                 server.should_exit = True
                 await stop_politely(runtime, stopping, arguments.grace)
@@ -171,7 +178,8 @@ def only_health(runtime: Runtime, host: str) -> Starlette:
     from starlette.middleware import Middleware
 
     guard = Middleware(Guard, settings=ApiSettings(host=host, token=token()))
-    return Starlette(routes=health_routes(runtime.reader, silent=runtime.silent_parts), middleware=[guard])
+    routes = health_routes(runtime.reader, silent=runtime.silent_parts, sources=runtime.states_of_sources)
+    return Starlette(routes=routes, middleware=[guard])
 
 
 # HTTP

@@ -60,6 +60,11 @@ STYLES = {
     "quiet": "dim",
     "told": "green",
     "unchanged": "dim",
+    "reading": "green",
+    "idle": "dim",
+    "failing": "red",
+    "kept": "yellow",
+    "released": "green",
 }
 
 

@@ -88,7 +88,7 @@ class Drawing:
 
     def tree(self, run: Shown) -> Tree:
         tree = Tree(self._head(run), guide_style="dim")
-        self._event(tree, run["event"], run["created_at"], run["parent"])
+        self._event(tree, run["event"], run["created_at"], run["parent"], run["chain"])
         for event in run["events"][1:]:
             words = f"{event['type']}  {event['id']} from {event['source']}"
             branch = tree.add(Text.assemble(("and event ", "dim"), self._fit(plain(words), 10)))
@@ -133,7 +133,7 @@ class Drawing:
         covers = f", for {many} instants since {clock_time(scheduled['covers_from'])}" if many != 1 else ""
         return plain(f"scheduled for {clock_time(scheduled['for'])} by {scheduled['schedule']}{late}{covers}")
 
-    def _event(self, tree: Tree, event: Shown, created: str, parent: str | None) -> None:
+    def _event(self, tree: Tree, event: Shown, created: str, parent: str | None, chain: Shown | None) -> None:
         when = f"  {clock_time(created)}, {ago(created, self._present)}"
         branch = tree.add(
             Text.assemble(("event ", "dim"), self._fit(plain(event["type"]), 6 + len(when)), (when, "dim"))
@@ -141,6 +141,11 @@ class Drawing:
         branch.add(Text(self._fit(plain(f"{event['id']} from {event['source']}"), 8)))
         if parent is not None:
             branch.add(Text.assemble(("called by run ", "dim"), plain(parent)))
+        if chain is not None and chain["written_by"] is not None:
+            branch.add(Text.assemble(("written by run ", "dim"), plain(str(chain["written_by"]))))
+        if chain is not None and chain["depth"]:
+            words = f"number {chain['depth']} of the chain of event {chain['began_with']}: {chain['shown']}"
+            branch.add(Text(self._fit(plain(words), 8)))
         if event["data"] is not None:
             branch.add(Text.assemble(("data ", "dim"), self._value(event["data"], 13)))
 

@@ -38,6 +38,7 @@ class Operation:
     action: str
     run: str
     tries: int
+    cause: str = ""  # as `run.cause`
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ class Checkpoint:
         while True:
             if dependency is not None and (shut := await run.may_call(dependency)) is not None:
                 await run.park(shut)
-            self._started = run.clock.now()
+            self._started = run.progress_at = run.clock.now()
             try:
                 if transaction:
                     return await self._transact(returns), None

@@ -93,6 +93,7 @@ class Command:
         if not self.repeatable:
             step.error = to_json(describe(self._interrupted(run, "the process that ran it died"))).decode()
             await run.save(step)
+        run.progress()
         token = run.inside("command")
         with event_file(run) as file:
             program = Program(run, [*self.arguments], self.cwd or "", environment | {"WAKEFUL_EVENT": file}, file)
@@ -105,6 +106,7 @@ class Command:
             except Exception as error:
                 await self._failed(run, step, program, error)
             finally:
+                run.progress()
                 run.outside(token)
         output = program.output()
         step.state, step.error, step.result = "done", None, to_json(output).decode()

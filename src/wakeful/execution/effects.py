@@ -267,8 +267,9 @@ class EffectCall:
         if effect.state != "intent" or effect.tries > 1:  # it has just been opened as an intent otherwise
             await self._save("intent")
         effect.called_at = run.clock.now()
-        operation = Operation(effect.id, action.name, run.id, effect.tries)
+        operation = Operation(effect.id, action.name, run.id, effect.tries, run.cause)
         function = run.stand_in(action, action.function)
+        run.progress()
         token = run.inside(action.name)
         run.call_begins()
         self._begun = True
@@ -276,6 +277,7 @@ class EffectCall:
             made = call(function, (operation, *arguments), keywords, what=f"action {action.name}")
             return await within_lease(made, action.options.timeout, run.time_for_calls, what=f"action {action.name}")
         finally:
+            run.progress()
             run.outside(token)
             run.call_ends()
 
@@ -364,7 +366,7 @@ class EffectCall:
         action, effect = self._action, self.effect
         await self._park_if_down()
         arguments, keywords = action.read(effect.arguments)
-        operation = Operation(effect.id, action.name, self._run.id, effect.tries)
+        operation = Operation(effect.id, action.name, self._run.id, effect.tries, self._run.cause)
         try:
             made = call(
                 self._run.stand_in(find, find), (operation, *arguments), keywords, what=f"find of action {action.name}"

@@ -16,6 +16,7 @@ from wakeful.clock import Microseconds, duration
 from wakeful.errors import StoreUnavailable
 from wakeful.service import Service
 from wakeful.stores.base import Family, OldEvent, RemoveTraces
+from wakeful.stores.sources import ForgetOld
 
 EVERY = 600.0
 FIRST_AFTER = 60.0
@@ -26,9 +27,11 @@ FAMILIES_AT_A_TIME = 50
 ROWS_AT_A_TIME = 500
 DEDUPLICATION = duration("90d")
 PROCESSES_ARE_KEPT = duration("7d")
+CHAINS_ARE_KEPT = duration("30d")
 SWEEP_EVERY = duration("6h")
 BLOBS_ARE_NEW = duration("1h")
 BLOBS_AT_A_TIME = 10_000
+ITEMS_OUTLIVE_EVENTS = duration("1h")
 
 Archive = Callable[[Sequence[Family]], Awaitable[None]]
 
@@ -57,6 +60,12 @@ class Keeping(Protocol):
     async def empty_keys(self, app: str, most: int) -> list[tuple[str, str]]: ...
 
     async def agents_with_schedules(self, app: str) -> list[str]: ...
+
+    async def sources_with_gone(self, app: str) -> list[tuple[str, Microseconds]]: ...
+
+    async def oldest_event(self) -> Microseconds | None: ...
+
+    async def forget_old(self, request: ForgetOld) -> int: ...
 
     async def unreferenced(self, after: str, before: Microseconds, most: int) -> tuple[set[str], str]: ...
 
@@ -117,6 +126,7 @@ class Housekeeper(Service):
         await self._remove_events(now)
         await self._remove_rest(now)
         await self._remove_occurrences(now)
+        await self._forget_of_sources(now)
         await self._sweep_blobs(now)
         return EVERY * random.uniform(0.75, 1.25)
 
@@ -206,7 +216,7 @@ class Housekeeper(Service):
                 await asyncio.sleep(self._pause)
 
     async def _remove_rest(self, now: Microseconds) -> None:
-        """Idempotency keys, processes that left, and keys that no run has."""
+        """Idempotency keys, processes that left, keys that no run has, and chains of events that are over."""
         app, before = self._retention.app, now - self._retention.deduplication
         after: str | None = ""
         while after is not None:
@@ -215,7 +225,9 @@ class Housekeeper(Service):
                 await self._keeper.remove_traces(RemoveTraces(app, before=before, idempotency=old))
             await asyncio.sleep(self._pause)
         keys = await self._keeper.empty_keys(app, ROWS_AT_A_TIME)
-        await self._keeper.remove_traces(RemoveTraces(app, keys=keys, processes_before=now - PROCESSES_ARE_KEPT))
+        await self._keeper.remove_traces(
+            RemoveTraces(app, keys=keys, processes_before=now - PROCESSES_ARE_KEPT, chains_before=now - CHAINS_ARE_KEPT)
+        )
 
     async def _remove_occurrences(self, now: Microseconds) -> None:
         """What became of the instants of an agent's schedules is kept as long as its runs."""
@@ -227,6 +239,19 @@ class Housekeeper(Service):
                 old = [(agent, now - (kept or 0))]
                 gone = await self._keeper.remove_traces(RemoveTraces(app, occurrences=old, most=ROWS_AT_A_TIME))
                 await asyncio.sleep(self._pause)
+
+    async def _forget_of_sources(self, now: Microseconds) -> None:
+        """Other names of events after the deduplication window; and things that are gone, once no event is left that could be one
+        of theirs: if such a thing came back, it would get a number that an event has already.
+        """
+        app, before = self._retention.app, now - self._retention.deduplication
+        oldest = await self._keeper.oldest_event()
+        upto = before if oldest is None else min(before, oldest - ITEMS_OUTLIVE_EVENTS)
+        gone = ROWS_AT_A_TIME
+        while gone >= ROWS_AT_A_TIME:
+            items = [(source, upto) for source, since in await self._keeper.sources_with_gone(app) if since < upto]
+            gone = await self._keeper.forget_old(ForgetOld(app, before, items, ROWS_AT_A_TIME))
+            await asyncio.sleep(self._pause)
 
     async def _sweep_blobs(self, now: Microseconds) -> None:
         """Blobs that nothing points to, twice in a row with a while in between: whoever has just read a reference that was

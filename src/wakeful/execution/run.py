@@ -53,6 +53,7 @@ from wakeful.execution.surroundings import Surroundings
 from wakeful.intake.cloudevents import new_event
 from wakeful.model import Claim, Decision, Delivery, Effect, Event, Receipt, Step, StepState, digest
 from wakeful.policy.decide import ALLOWED, EffectFacts
+from wakeful.policy.loops import depth_of, next_link
 from wakeful.stores.base import (
     Approval,
     AskPerson,
@@ -67,6 +68,7 @@ from wakeful.stores.base import (
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, StoredSchedule
+from wakeful.triggers.changes.causes import cause_of
 from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedule import Schedule
 from wakeful.values import digest_of_arguments, to_text
@@ -134,6 +136,7 @@ class Run:
         self._releasing = False
         self._random: Random | None = None
         self._log: RunLog | None = None
+        self._cause: str | None = None
         self.locks_in_use: set[str] = set()  # that a branch of the handler has, or is asking for
         self.progress_at = surroundings.clock.now()
         self.stuck_in: str | None = None
@@ -162,6 +165,15 @@ class Run:
         into it since the one before them.
         """
         return occurrence.interval(self.event)
+
+    @property
+    def cause(self) -> str:
+        """A text that says which run did something, to be left beside what it writes: a change that comes back as an event is
+        known by it. `run.transaction` leaves it by itself.
+        """
+        if self._cause is None:
+            self._cause = cause_of(self.caused_by, app=self._around.app, agent=self.agent, run=self.id)
+        return self._cause
 
     @property
     def log(self) -> RunLog:
@@ -250,7 +262,7 @@ class Run:
         key, shown = self._next_key(name, digested)
         if self.to_stop is not None:
             await self._begin_nothing_more()
-        self._enter()
+        self._enter(marked=False)  # the checkpoint does that when it begins, in the same moment
         try:
             value, record = await Checkpoint(self, key, shown, text, options, function, arguments, keywords).reach()
             if record is not None:
@@ -742,11 +754,18 @@ class Run:
 
     def inherited(self) -> dict[str, Any]:
         """What an event takes over from the one that its run handles."""
+        cause = self.caused_by
         return {
-            "causationid": self.event.id,
-            "correlationid": self.event.correlationid or self.event.id,
-            "traceparent": self.event.traceparent,
+            "causationid": cause.id,
+            "correlationid": cause.correlationid or cause.id,
+            "traceparent": cause.traceparent,
+            **next_link(cause, self._around.app, self.agent),
         }
+
+    @property
+    def caused_by(self) -> Event:
+        """The event that what comes out of this run goes back to: of several, the one furthest down its chain."""
+        return self.event if len(self.events) == 1 else max(self.events, key=depth_of)
 
     @property
     def awaited(self) -> list[Wait]:
@@ -827,6 +846,7 @@ class Run:
         """Run the user's function in a transaction that also stores its checkpoint; `run.*` is refused meanwhile."""
         await self.save_facts()
         guard = _inside_transaction.set(True)
+        self.progress()
         step = self.inside(key.partition(":")[0])
         work = function
         if self._around.store.dialect == "sqlite":  # in the writer's thread, where it must be known as inside as well
@@ -837,7 +857,9 @@ class Run:
 
         try:
             locks = locks_held(self._claim)
-            return await self._around.store.transact_step(self._claim, key, work, to_step, locks=locks)
+            return await self._around.store.transact_step(
+                self._claim, key, work, to_step, locks=locks, cause=self.cause
+            )
         finally:
             _inside_transaction.reset(guard)
             self.outside(step)
@@ -1099,16 +1121,19 @@ class Run:
     # bookkeeping
 
     def inside(self, name: str) -> contextvars.Token[str | None]:
-        """From here on, and until it is reset, the code that runs is a step's or a transaction's own."""
-        self.progress()
+        """From here on, and until it is reset, the code that runs is a step's or a transaction's own. Whoever begins or ends
+        something marks the progress: it knows the time.
+        """
         self._under_way.append(name)
         return _inside_step.set(name)
 
     def outside(self, token: contextvars.Token[str | None]) -> None:
-        self.progress()
         name = _inside_step.get()
-        if name in self._under_way:
-            self._under_way.remove(name)
+        under_way = self._under_way
+        if under_way and under_way[-1] == name:
+            under_way.pop()
+        elif name in under_way:
+            under_way.remove(name)
         _inside_step.reset(token)
 
     def _refuse_inside(self, call: str) -> None:
@@ -1124,14 +1149,15 @@ class Run:
             message = f"{call} inside step {name}: it would not be the same again on resume. Pass it in as an argument"
             raise Persistent(message)
 
-    def _enter(self) -> None:
+    def _enter(self, *, marked: bool = True) -> None:
         if self.interrupted is not None or self._over or self.to_stop is not None:
             raise asyncio.CancelledError
         if _inside_transaction.get():
             message = "run.* inside run.transaction: the function may only use its db. Do this before or after it"
             raise Persistent(message)
         self._active += 1
-        self.progress()
+        if marked:
+            self.progress()
         task = asyncio.current_task()
         if task is not self._task and task is not None:
             self._branches.add(task)
@@ -1194,8 +1220,8 @@ class Run:
         started_at: Microseconds | None = None,
         position: int | None = None,
     ) -> Step:
-        """A record of this attempt, at the next place in the trace unless it has one."""
-        now = self._around.clock.now()
+        """A record of this attempt, at the next place in the trace unless it has one. That there is one is progress."""
+        now = self.progress_at = self._around.clock.now()
         if position is None:
             position, self._position = self._position, self._position + 1
         started = now if started_at is None else started_at

@@ -54,6 +54,7 @@ class RunStore(Protocol):
         to_step: Callable[[Any], Step],
         *,
         locks: tuple[HeldLock, ...] = (),
+        cause: str | None = None,
     ) -> Step: ...
 
     async def take_lock(self, request: TakeLock) -> HeldLock | LockHolder: ...

@@ -7,6 +7,7 @@ decided here is stored in one transaction with the event itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from wakeful.clock import Clock, from_datetime, to_text
@@ -22,6 +23,7 @@ from wakeful.model import (
     Decision,
     Event,
     EventState,
+    Loop,
     Receipt,
     Step,
     digest,
@@ -29,6 +31,7 @@ from wakeful.model import (
     run_id,
 )
 from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, AdmissionFacts, Rule, decide
+from wakeful.policy.loops import Chain, ChainLimits
 from wakeful.stores.base import AcceptEvents, HeldLock
 
 
@@ -53,6 +56,7 @@ class Door:
         owners: dict[str, str | None],
         flows: Mapping[str, FlowPlan] | None = None,
         rules: Sequence[Rule] = DEFAULT_RULES,
+        chains: ChainLimits | None = None,
         on_conflict: Callable[[Event], None] = lambda _: None,
         on_broken_rule: Callable[[Decision], None] = lambda _: None,
     ) -> None:
@@ -63,6 +67,7 @@ class Door:
         self._owners = owners
         self._flows = flows or {}
         self._rules = rules
+        self._chains = chains or ChainLimits()
         self._on_conflict = on_conflict
         self._on_broken_rule = on_broken_rule
 
@@ -112,19 +117,21 @@ class Door:
         admissions: list[Admission] = []
         decisions: list[tuple[str, Decision]] = []
         expired = expires_at is not None and expires_at <= now
+        chain = self._chains.chain(event) if event.extensions else None
         for name, matched, reason in self._concerned(event, agent):
             if not matched:
                 admissions.append(Admission(name, "skipped", reason=reason))
             elif expired:
                 admissions.append(Admission(name, "expired", reason=f"expired at {to_text(expires_at)}"))
             else:
-                facts = AdmissionFacts(self._app, name, self._owners.get(name), event, now)
-                decision = decide(facts, self._rules) if judged else ALLOWED
+                facts = AdmissionFacts(self._app, name, self._owners.get(name), event, now, chain)
+                loop = self._loop(facts, chain) if judged and chain is not None else None
+                decision = decide(facts, self._rules) if judged and loop is None else ALLOWED
                 if decision.answer == "allow":
                     run = run_id(self._app, name, event.source, event.id)
                     plan = self._flows.get(name)
                     flow = None if plan is None else plan.flow(event)
-                    admissions.append(Admission(name, "started", run_id=run, flow=flow))
+                    admissions.append(Admission(name, "started", run_id=run, flow=flow, loop=loop))
                 else:
                     if decision.broken:
                         self._on_broken_rule(decision)
@@ -146,6 +153,21 @@ class Door:
             decisions,
             tuple([digest(self._app, event.source, "alias", alias) for alias in aliases]) if aliases else (),
         )
+
+    def _loop(self, facts: AdmissionFacts, chain: Chain) -> Loop | None:
+        """What must be counted before it can be decided: a chain that comes back to this agent, and one that is too long, of which
+        somebody shall hear once.
+        """
+        limits = self._chains
+        too_deep = limits.deepest is not None and chain.depth > limits.deepest
+        if not too_deep and (limits.rate is None or not chain.closes(self._app, facts.agent)):
+            return None
+        within = 0 if limits.rate is None else limits.rate.within
+
+        def judge(rounds: int) -> Decision:
+            return decide(replace(facts, chain=replace(chain, rounds=rounds)), self._rules)
+
+        return Loop(chain.root, within, judge, facts.owner)
 
     def _concerned(self, event: Event, agent: str | None) -> list[tuple[str, bool, str]]:
         if agent is None:

@@ -66,7 +66,7 @@ def parse_request(headers: Mapping[str, str], body: bytes, *, limit_depth: int =
     """The events of an HTTP request. `headers` has lower-case names."""
     media_type = headers.get("content-type", "")
     if media_type not in (STRUCTURED, PLAIN, BATCH):
-        media_type = _media_type(media_type)
+        media_type = media_type_of(media_type)
     if media_type == STRUCTURED:
         return [_read_event(read_json(body, depth=limit_depth), None, limit_depth)]
     if media_type == BATCH:
@@ -273,7 +273,7 @@ def _read_binary(headers: Mapping[str, str], body: bytes, depth: int) -> Event:
     refuse_faults(envelope, depth=depth)
     event = _read_event(envelope, None, depth)
     # Without a Content-Type the data is JSON, as it is in the JSON format.
-    event.data = _content(body, content_type or PLAIN, None, depth) if body else None
+    event.data = read_content(body, content_type or PLAIN, depth=depth) if body else None
     return event
 
 
@@ -290,9 +290,9 @@ def _header(name: str, value: str) -> str:
         raise InvalidEvent(message, field=name.removeprefix("ce-")) from None
 
 
-def _content(body: bytes, content_type: str, index: int | None, depth: int) -> Any:
+def read_content(body: bytes, content_type: str, *, index: int | None = None, depth: int = DEPTH_LIMIT) -> Any:
     """Data that came as bytes: JSON is parsed, text is decoded, anything else becomes base64 text."""
-    media_type = _media_type(content_type)
+    media_type = media_type_of(content_type)
     if media_type in (PLAIN, "text/json") or media_type.endswith("+json"):
         try:
             return read_json(body, depth=depth, inside=("data",))
@@ -327,10 +327,10 @@ def _decoded(encoded: Any, data: Any, content_type: str | None, index: int | Non
         raise InvalidEvent(
             "data_base64 is not base64 text: encode the bytes as base64", field="data_base64", index=index
         )
-    return _content(body, content_type or "application/octet-stream", index, depth)
+    return read_content(body, content_type or "application/octet-stream", index=index, depth=depth)
 
 
-def _media_type(content_type: str) -> str:
+def media_type_of(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 

@@ -16,7 +16,9 @@ from wakeful.stores.sources import Kept, QuarantineKind
 
 TYPE = "wakeful.quarantined"
 # Whoever has these can pass for somebody else: they are not kept.
-CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-gitlab-token"})
+CREDENTIALS = frozenset(
+    {"authorization", "cookie", "proxy-authorization", "x-api-key", "x-auth-token", "x-gitlab-token"}
+)
 HIDDEN = "(not kept)"
 LONGEST_REASON = 1_000
 
@@ -43,7 +45,7 @@ def keep(app: str, source: str, raw: bytes, reason: str, *, kind: QuarantineKind
         to_json(envelope).decode(),
         reason[:LONGEST_REASON],
     )
-    return Kept(arrival, kind, to_json(shown).decode())
+    return Kept(arrival, kind, to_json(shown).decode(), len(raw))
 
 
 def raw_of(envelope: str) -> bytes:

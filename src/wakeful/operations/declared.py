@@ -63,7 +63,8 @@ class Declared:
         owner = None if declared is None else declared.options.owner
 
         def ask(event: StoredEvent) -> Decision:
-            facts = AdmissionFacts(self._app.name, agent, owner, from_envelope(event.envelope or "{}"), now)
+            told = from_envelope(event.envelope or "{}")
+            facts = AdmissionFacts(self._app.name, agent, owner, told, now, self._app.chains.chain(told))
             return decide(facts, self._app.rules)
 
         return ask

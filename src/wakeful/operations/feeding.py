@@ -44,13 +44,16 @@ class Feeder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Feeding:
-    """Stored events of a type (or a pattern of types), accepted from `since` until before `until`, for an agent."""
+    """Stored events of a type (or a pattern of types), accepted from `since` until before `until`, for an agent. With `denied`
+    also those that policy denied to it.
+    """
 
     type: str
     since: Microseconds
     until: Microseconds
     agent: str
     app: str | None = None
+    denied: bool = False
 
     def shown(self) -> str:
         return f"{self.type} from {to_text(self.since)} until {to_text(self.until)}"
@@ -83,9 +86,12 @@ def read_window(since: str, until: str | None, *, now: Microseconds) -> tuple[Mi
     return first, last
 
 
-def has(event: StoredEvent) -> bool:
-    """Did the agent get this event? One that it did nothing with, because of a condition or too late, can be fed to it."""
-    return event.admission is not None and (event.admission not in {"skipped", "expired"} or event.run_id is not None)
+def has(event: StoredEvent, *, denied: bool = False) -> bool:
+    """Did the agent get this event? One that it did nothing with, because of a condition or too late, can be fed to it; one that
+    was `denied` to it too, if a person says so.
+    """
+    free = {"skipped", "expired", "denied"} if denied else {"skipped", "expired"}
+    return event.admission is not None and (event.admission not in free or event.run_id is not None)
 
 
 async def stored_events(reader: Reading, feeding: Feeding, *, whole: bool) -> AsyncIterator[list[StoredEvent]]:
@@ -114,8 +120,9 @@ async def plan_feed(reader: Reading, feeding: Feeding) -> FeedPlan:
     plan = FeedPlan()
     async for page in stored_events(reader, feeding, whole=False):
         plan.events += len(page)
-        plan.denied += sum(event.admission == "denied" for event in page)
-        plan.had += sum(has(event) and event.admission != "denied" for event in page)
+        refused = [] if feeding.denied else [event for event in page if event.admission == "denied"]
+        plan.denied += len(refused)
+        plan.had += sum(has(event, denied=feeding.denied) for event in page) - len(refused)
         plan.apps |= {event.app for event in page}
     if len(plan.apps) > 1:
         message = f"events like that belong to the apps {' and '.join(sorted(plan.apps))}: say which one is meant"
@@ -138,18 +145,20 @@ async def feed_events(
     progress: Progress = nobody_looks,
 ) -> int:
     """Hand them over, the oldest first; returns how many runs that made. `judge` is policy, where it is known: what it does
-    not allow is written down as denied. `flow` tells the key and the priority of each: they queue like any other.
+    not allow is written down as denied; where a person overrules it, it is not asked. `flow` tells the key and the priority of
+    each: they queue like any other.
     """
+    judge = None if feeding.denied else judge
     pace = pace or Pace()
     most = plan.new if most is None else most
     reason = f"replayed by {operator}" + (f": {note}" if note else "")
     done = seen = 0
     async for page in stored_events(reader, feeding, whole=judge is not None or flow is not None):
-        for batch in pace.batches([event for event in page if not has(event)]):
+        for batch in pace.batches([event for event in page if not has(event, denied=feeding.denied)]):
             chosen = batch[: most - seen]
             if not chosen or not await pace.turn(seen):
                 break
-            request = FeedEvents(chosen[0].app, feeding.agent, reason, [])
+            request = FeedEvents(chosen[0].app, feeding.agent, reason, [], overrules=feeding.denied)
             for event in chosen:
                 decision = None if judge is None else judge(event)
                 if decision is None or decision.answer == "allow":

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from wakeful.clock import Microseconds
 from wakeful.errors import words_of
 from wakeful.model import Decision, Event
+from wakeful.policy.loops import Chain, chain_depth, chain_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class AdmissionFacts:
     owner: str | None
     event: Event
     now: Microseconds
+    chain: Chain | None = None  # where the event stands in it; None: no run of ours caused it
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,8 @@ def admit_everything(facts: Facts) -> Decision | None:
 
 
 ALLOWED = Decision("allow", rule="admit_everything", reason="the agent subscribed to it")
-# In this order. Rules about loops, budgets and quiet hours come before the last one.
-DEFAULT_RULES: tuple[Rule, ...] = (schedule_itself, admit_everything)
+# In this order. Rules about budgets and quiet hours come before the last one.
+DEFAULT_RULES: tuple[Rule, ...] = (schedule_itself, chain_depth, chain_rate, admit_everything)
 
 
 def answer_of(rule: Callable[[Any], object], facts: Facts) -> Decision | None:

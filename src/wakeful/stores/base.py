@@ -48,6 +48,7 @@ class Call:
     """Instead of a query: run the user's function on the database inside this transaction, under a savepoint."""
 
     function: Callable[[Any], Any]
+    cause: str | None = None  # the mark to leave beside what it writes
 
 
 @dataclass(slots=True)
@@ -132,6 +133,7 @@ class AcceptEvents:
     matches: Matches | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)  # runs that waited for this: (app, agent)
     locks: tuple[HeldLock, ...] = ()
+    alarmed: bool = False  # a loop was stopped, and there is an alarm to tell
 
     @property
     def process(self) -> str | None:
@@ -520,6 +522,7 @@ class TransactStep:
     function: Callable[[Any], Any]
     to_step: Callable[[Any], Step]
     locks: tuple[HeldLock, ...] = ()
+    cause: str | None = None
 
     @property
     def process(self) -> str:
@@ -759,6 +762,7 @@ class FeedEvents:
     runs: list[tuple[int, str]]
     denied: list[tuple[int, Decision]] = field(default_factory=list)
     flows: dict[int, Flow] = field(default_factory=dict)
+    overrules: bool = False  # also what policy denied to it
 
 
 @dataclass(slots=True)
@@ -858,7 +862,8 @@ class RemoveFamilies:
 @dataclass(slots=True)
 class RemoveTraces:
     """Remove what else is old: payloads of events (by seq), events, idempotency keys, processes, keys (agent, key) that no
-    run has, blobs that nothing points to, what became of instants of an agent's schedules. Whatever is needed again by now stays.
+    run has, blobs that nothing points to, what became of instants of an agent's schedules, chains of events. Whatever is needed
+    again by now stays.
     """
 
     app: str
@@ -872,6 +877,7 @@ class RemoveTraces:
     blobs_before: Microseconds = 0
     occurrences: list[tuple[str, Microseconds]] = field(default_factory=list)  # (agent, before)
     most: int = 100  # of occurrences
+    chains_before: Microseconds | None = None
 
 
 @dataclass(slots=True)
@@ -964,8 +970,11 @@ class Store(Protocol):
         to_step: Callable[[Any], Step],
         *,
         locks: tuple[HeldLock, ...] = (),
+        cause: str | None = None,
     ) -> Step:
-        """The user's rows, written by `function(db)`, and the step's record in one transaction."""
+        """The user's rows, written by `function(db)`, and the step's record in one transaction. `cause` is the mark by which
+        changes that come back are known.
+        """
         ...
 
     # locks

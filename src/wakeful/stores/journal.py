@@ -102,7 +102,20 @@ MAY_WAKE = frozenset(
 # What a person did, from wherever that was: anybody may have work now.
 BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery, ChangePause, CancelRun, ForkRun, ChangeAlarm)
 # After these there may be an alarm to tell: if they carry one, or always.
-MAY_ALARM = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun, NoteChange, WorkLane, SettleOccurrences, ReportSource})
+MAY_ALARM = frozenset(
+    {
+        FinishRun,
+        CommitRun,
+        CloseRun,
+        LeaveRun,
+        NoteChange,
+        WorkLane,
+        SettleOccurrences,
+        ReportSource,
+        AcceptEvents,
+        TakeIn,
+    }
+)
 ALARMING = frozenset(
     {RaiseAlarm, ResolveAlarms, ChangeCircuit, FinishCancelled, ReportHeartbeat, SettleLook, *BY_PEOPLE}
 )
@@ -401,6 +414,10 @@ def settle(waiting: Waiting, result: Any) -> None:
 
 def carries_alarm(request: Any) -> bool:
     """Does it raise or resolve one?"""
+    if type(request) is AcceptEvents:
+        return request.alarmed
+    if type(request) is TakeIn:
+        return request.accept is not None and request.accept.alarmed
     if type(request) is WorkLane:
         return any(one.alarm is not None or one.resolves is not None for one in request.results)
     kind = type(request)

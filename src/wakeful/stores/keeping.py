@@ -15,6 +15,7 @@ from wakeful.stores.journal import Journal
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.payloads import BLOB, VALUES, Codec
 from wakeful.stores.places import PLACES, Place
+from wakeful.stores.sources import ForgetOld
 
 OVER = frozenset({"done", "denied", "cancelled"})
 WINDOW = 10_000
@@ -89,6 +90,19 @@ class Keeper:
 
     async def agents_with_schedules(self, app: str) -> list[str]:
         return [row[0] for row in await self._database.fetch("agents_with_schedules", app)]
+
+    async def sources_with_gone(self, app: str) -> list[tuple[str, Microseconds]]:
+        """Sources of which some items are gone, and since when the first of each is."""
+        return [(source, since) for source, since in await self._database.fetch("sources_with_gone", app)]
+
+    async def oldest_event(self) -> Microseconds | None:
+        """When the first event that is left came in."""
+        rows = await self._database.fetch("oldest_event")
+        return rows[0][0] if rows else None
+
+    async def forget_old(self, request: ForgetOld) -> int:
+        gone: int = await self._journal.submit(request)
+        return gone
 
     async def remove_traces(self, request: RemoveTraces) -> int:
         """Remove what else is old; how many events were concerned."""

@@ -27,6 +27,7 @@ BLOB = "@blob:"
 ESCAPED = "@@"
 SEALED_ERROR = '{"@sealed":"'
 MARKS = (BLOB, SEALED, ESCAPED, SEALED_ERROR)
+FIRST_OF_MARKS = "@{"
 SHOWN_OF_AN_ERROR = 500  # bytes of its message, sealed apart: what a listing of very many shows
 
 # JSON of any size.
@@ -104,7 +105,7 @@ def needs_encoding(rows: Sequence[Row], places: Places) -> bool:
     for place, _ in places:
         for row in rows:
             text = row[place]
-            if text is not None and (len(text) > LARGE or text.startswith(MARKS)):
+            if text and (len(text) > LARGE or (text[0] in FIRST_OF_MARKS and text.startswith(MARKS))):
                 return True
     return False
 

@@ -50,6 +50,13 @@ ONLY_POINT_LOOKUPS = {
 }
 # A setting that is gone with its transaction: a COMMIT that no text check saw is noticed by it.
 TRANSACTION_MARK = "wakeful.transaction"
+# And who writes, for those who hear of changes in this database (triggers/changes/causes.py): those who read its log find a
+# message before the changes, those who have triggers a setting. The message is written only where somebody reads the log.
+BEGIN_MARKED = f"""
+select set_config('{TRANSACTION_MARK}', '1', true), set_config('wakeful.cause', $1::text, true),
+  case when $1::text <> '' and current_setting('wal_level') = 'logical' and exists (
+    select 1 from pg_replication_slots where slot_type = 'logical' and database = current_database()
+  ) then cast(pg_logical_emit_message(true, 'wakeful', $1::text) as text) end"""
 # How many new events go into one statement: it joins them by their place, each with each.
 MOST_AT_ONCE = 128
 # Queries that exist together with the fence as one statement.
@@ -372,10 +379,10 @@ class PostgresBackend:
         return self.codec.decode(name, rows, dict(found))
 
     @contextlib.asynccontextmanager
-    async def user_transaction(self) -> AsyncIterator[Any]:
-        """A connection of its own with an open transaction, for run.transaction."""
+    async def user_transaction(self, cause: str | None = None) -> AsyncIterator[Any]:
+        """A connection of its own with an open transaction, for run.transaction, marked with its cause."""
         async with self._borrowed(for_users=True) as connection, connection.transaction():
-            await connection.execute(f"set local {TRANSACTION_MARK} = '1'")
+            await connection.fetchval(BEGIN_MARKED, cause or "")
             yield connection
 
     async def conclude(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R:

@@ -45,7 +45,7 @@ _SCHEDULE = """schedule.seq, schedule.app, schedule.name, schedule.agent, schedu
 # A source, in the order of `sources.StoredSource`.
 _SOURCE = """source.app, source.name, source.kind, source.state, source.cursor, source.holder, source.token, source.error,
   source.since, source.lag, source.behind, source.taken, source.repeated, source.refused, source.quarantined, source.event_at,
-  source.read_at"""
+  source.read_at, source.agents"""
 _SLOTS: dict[Dialect, dict[str, str]] = {
     "sqlite": {
         "{claimed}": _CLAIMED,

@@ -15,8 +15,13 @@ from wakeful.stores.base import Row, StoredEvent
 from wakeful.stores.migrations import missing, refuse_behind
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
+from wakeful.stores.reading_chains import chain_summary
+from wakeful.stores.reading_quarantine import QuarantineReader
 from wakeful.stores.reading_schedules import ScheduleReader, scheduled_summary
+from wakeful.stores.reading_sources import SourceReader
 from wakeful.stores.reminded import page_of_reminders, reminder_change, reminder_summary
+from wakeful.stores.sources import source_alarm
+from wakeful.stores.watching import NOT_READ, absence_alarm
 
 LONGEST_PAGE = 500
 LONGEST_CURSOR = 18
@@ -42,6 +47,8 @@ class Reader:
     def __init__(self, database: ReadableDatabase) -> None:
         self._database = database
         self.of_schedules = ScheduleReader(database)
+        self.of_sources = SourceReader(database)
+        self.of_quarantine = QuarantineReader(database)
 
     async def runs(
         self,
@@ -77,6 +84,7 @@ class Reader:
         return {
             **summary,
             "root": row[15],
+            "chain": chain_summary(summary["app"], carried),
             "scheduled": scheduled_summary(summary["app"], summary["event"]["source"], carried, row[8]),
             "parent": await self._parent(row[0]),
             "children": await self._children(row[0]),
@@ -439,7 +447,58 @@ class Reader:
             "decisions": [decision_summary(one) for one in decisions],
             "waited": [{"run": run, "agent": agent} for run, agent in await self._database.fetch("who_waited", row[0])],
             "same_id": len(rows) - 1,
+            "quarantine": await self._quarantine_of(row[1]) if row[7] == "quarantined" else None,
+            "released_from": await self.of_quarantine.released_from(row[1]),
         }
+
+    async def _quarantine_of(self, key: str) -> dict[str, Any] | None:
+        """Why an event is in quarantine, and what became of it; its bytes are in the envelope."""
+        found = await self.of_quarantine.one(key)
+        return (
+            None if found is None else {name: value for name, value in found.items() if name not in {"raw", "received"}}
+        )
+
+    # sources
+
+    async def sources(self, *, app: str | None = None) -> list[dict[str, Any]]:
+        """What brings events in, by app and name."""
+        return await self.of_sources.all(app=app)
+
+    async def source(self, name: str, app: str | None = None) -> dict[str, Any] | None:
+        """Everything about one source, with the alarms that are about it."""
+        found = await self.of_sources.one(name, app)
+        if found is None:
+            return None
+        keys = (source_alarm(found["app"], name), absence_alarm(found["app"], name, NOT_READ))
+        alarms = (await self.alarms())["alarms"]
+        return {**found, "alarms": [one for one in alarms if one["key"] in keys]}
+
+    async def quarantine(
+        self,
+        *,
+        app: str | None = None,
+        source: str | None = None,
+        kind: str | None = None,
+        state: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> dict[str, Any]:
+        """A page of what could not be verified or read, newest first."""
+        return await self.of_quarantine.page(
+            app=app, source=source, kind=kind, state=state, limit=limit, after=_cursor(after)
+        )
+
+    async def quarantined(self, identifier: str) -> dict[str, Any] | None:
+        """One of them with its bytes, by its key or the beginning of it, or by its event's id."""
+        return await self.of_quarantine.one(identifier)
+
+    async def waiting_inputs(self) -> list[dict[str, Any]]:
+        """How much is in quarantine for a person, by source and kind."""
+        return await self.of_quarantine.waiting()
+
+    async def kept_of(self, app: str, source: str, kind: str | None, after: int, most: int) -> list[tuple[int, str]]:
+        """(place, key) of what a source has in quarantine for a person, the oldest first."""
+        return await self.of_quarantine.kept_of(app, source, kind, after, most)
 
     # schedules
 

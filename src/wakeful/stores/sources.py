@@ -34,14 +34,16 @@ class Kept:
     arrival: Arrival
     kind: QuarantineKind
     headers: str | None = None
+    size: int = 0  # of the bytes
 
 
 @dataclass(slots=True)
 class EnterSources:
-    """Make known which sources an app has: (name, kind) of each."""
+    """Make known which sources an app has: (name, kind) of each, and the agents that each of them wakes."""
 
     app: str
     sources: list[tuple[str, str]]
+    agents: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -144,6 +146,28 @@ class SettleQuarantine:
         return [] if self.accept is None else self.accept.woken
 
 
+@dataclass(slots=True)
+class ForgetSource:
+    """Remove a source, with its cursor and its items: for one that is declared no more. False comes back when there is none, or
+    a process that is alive reads it.
+    """
+
+    app: str
+    name: str
+
+
+@dataclass(slots=True)
+class ForgetOld:
+    """Forget other names of events that were made before then, and things that have been gone for longer, at most so many of
+    each. It comes back how many were forgotten.
+    """
+
+    app: str
+    aliases_before: Microseconds
+    items: list[tuple[str, Microseconds]] = field(default_factory=list)  # (source, before)
+    most: int = 500
+
+
 @dataclass(frozen=True, slots=True)
 class StoredSource:
     """A source as it is stored."""
@@ -165,6 +189,7 @@ class StoredSource:
     quarantined: int
     event_at: Microseconds | None
     read_at: Microseconds | None
+    agents: str | None  # JSON
 
 
 def source_alarm(app: str, name: str) -> str:

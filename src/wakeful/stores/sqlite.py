@@ -35,6 +35,9 @@ R = TypeVar("R")
 
 LOOK_FOR_OTHERS_EVERY = 0.05
 BUSY_TIMEOUT_MILLISECONDS = 10_000
+# The table that sqlite_changes makes (triggers/changes/causes.py): its triggers read from it who writes.
+HAS_CAUSES = "select 1 from pragma_table_info('wakeful_cause') where name = 'cause'"
+LEAVE_CAUSE = "insert into wakeful_cause (cause) values (?)"
 USER_FUNCTION_LIMIT = 1.0
 # What SQLite raises when the file, the disk or another process is in the way: nothing was stored, trying again is safe.
 UNAVAILABLE = (
@@ -190,7 +193,7 @@ class SqliteBackend:
                 while True:
                     reply: Any
                     if isinstance(operation, Call):
-                        reply = self._call(operation.function)
+                        reply = self._call(operation.function, operation.cause)
                     elif isinstance(operation, Count):
                         rows = self._encode(connection, operation.name, operation.rows)
                         before = connection.total_changes()
@@ -231,10 +234,15 @@ class SqliteBackend:
         found = [row for one in references for row in connection.execute(query, (one,))]
         return self.codec.decode(name, rows, dict(found))
 
-    def _call(self, function: Callable[[Any], Any]) -> tuple[Any, Exception | None]:
-        """The user's function, under a savepoint and a time limit, so that its failure is its caller's alone."""
+    def _call(self, function: Callable[[Any], Any], cause: str | None) -> tuple[Any, Exception | None]:
+        """The user's function, under a savepoint and a time limit, so that its failure is its caller's alone. Where changes in
+        this file are heard of, its cause stands there meanwhile.
+        """
         connection = self._connection
         connection.execute("savepoint wakeful_user")
+        marked = cause is not None and connection.execute(HAS_CAUSES).get is not None
+        if marked:
+            connection.execute(LEAVE_CAUSE, (cause,))
         deadline = time.monotonic() + USER_FUNCTION_LIMIT
         connection.set_progress_handler(lambda: time.monotonic() > deadline, 1000)
         connection.authorizer = forbid_transaction_control
@@ -257,6 +265,8 @@ class SqliteBackend:
             failed = too_slow()  # not in SQLite, where it could be interrupted, but in Python
         if failed is not None:
             connection.execute("rollback to wakeful_user")
+        elif marked:
+            connection.execute("delete from wakeful_cause")
         connection.execute("release wakeful_user")
         return value, failed
 

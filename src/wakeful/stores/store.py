@@ -83,6 +83,7 @@ from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.sources import (
     EnterSources,
+    ForgetSource,
     HeldSource,
     HoldSource,
     Item,
@@ -145,7 +146,7 @@ class Database(Protocol):
 class TransactionalDatabase(Database, Protocol):
     """A database that can open a transaction beside the journal's, or work inside the caller's (PostgreSQL)."""
 
-    def user_transaction(self) -> AbstractAsyncContextManager[Any]: ...
+    def user_transaction(self, cause: str | None = None) -> AbstractAsyncContextManager[Any]: ...
     async def conclude(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R: ...
     async def within(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R: ...
     async def listen(self) -> None: ...
@@ -261,14 +262,15 @@ class DatabaseStore:
         to_step: Callable[[Any], Step],
         *,
         locks: tuple[HeldLock, ...] = (),
+        cause: str | None = None,
     ) -> Step:
         database = self.database
         if not isinstance(database, TransactionalDatabase):
-            return await self._persist(TransactStep(claim, function, to_step, locks))  # type: ignore[no-any-return]
+            return await self._persist(TransactStep(claim, function, to_step, locks, cause))  # type: ignore[no-any-return]
         wait, in_doubt = FIRST_WAIT, False
         while True:
             try:
-                return await self._transact_beside(database, claim, function, to_step, locks)
+                return await self._transact_beside(database, claim, function, to_step, locks, cause)
             except Died:
                 await asyncio.get_running_loop().create_future()  # no answer ever comes
             except StoreUnavailable as error:
@@ -294,13 +296,14 @@ class DatabaseStore:
         function: Callable[[Any], Any],
         to_step: Callable[[Any], Step],
         locks: tuple[HeldLock, ...],
+        cause: str | None,
     ) -> Step:
         """The user's function on a connection of its own; the fence and the checkpoint are its last statements."""
         refused: Exception | None = None
         results: list[Any] = []
         self._probe("before", [TransactStep(claim, function, to_step)])
         try:
-            async with database.user_transaction() as connection:
+            async with database.user_transaction(cause) as connection:
                 try:
                     step: Step = to_step(await function(GuardedPostgres(connection)))
                 except Exception as error:
@@ -606,6 +609,10 @@ class DatabaseStore:
     async def settle_quarantine(self, request: SettleQuarantine) -> TakenIn | None:
         settled: TakenIn | None = await self.journal.submit(request)
         return settled
+
+    async def forget_source(self, request: ForgetSource) -> bool:
+        gone: bool = await self.journal.submit(request)
+        return gone
 
     async def find_source(self, app: str, name: str) -> StoredSource | None:
         rows = await self.database.fetch("find_source", app, name)

@@ -39,6 +39,10 @@ class SettleLook:
     met: list[tuple[str, Microseconds]] = field(default_factory=list)
 
 
+# The kind of absence of a source that nobody reads.
+NOT_READ = "not-read"
+
+
 def absence_alarm(app: str, name: str, kind: str) -> str:
     """The key of the alarm about an expectation that was not met."""
     return f"expect/{app}/{name}/{kind}"

@@ -62,8 +62,11 @@ class Reading(Service):
         *,
         too_much: Callable[[], Awaitable[str | None]],
         event_source: str,
+        look_after: int | None = None,
     ) -> None:
-        """`too_much` says, in words, why nothing more is to come in for now; `event_source` is the source of what it keeps."""
+        """`too_much` says, in words, why nothing more is to come in for now: it is asked now and then, and after so many events.
+        `event_source` is the source of what it keeps.
+        """
         super().__init__()
         self.log = self.log.bind(source=reader.name)
         self.reader = reader
@@ -81,6 +84,8 @@ class Reading(Service):
         self._said_at = 0.0
         self._wait = FIRST_WAIT
         self._looked_at_backlog = 0.0
+        self._look_after = look_after
+        self._since_look = 0  # events
         self._came = False  # something, with the last look
 
     @property
@@ -173,9 +178,10 @@ class Reading(Service):
     async def _is_too_much(self) -> bool:
         """Asked now and then: it costs a query."""
         now = time.monotonic()
-        if self._state != "paused" and now - self._looked_at_backlog < LOOK_AT_BACKLOG_EVERY:
+        many = self._look_after is not None and self._since_look >= self._look_after
+        if self._state != "paused" and now - self._looked_at_backlog < LOOK_AT_BACKLOG_EVERY and not many:
             return False
-        self._looked_at_backlog = now
+        self._looked_at_backlog, self._since_look = now, 0
         words = await self._too_much()
         if words is None:
             return False
@@ -185,6 +191,7 @@ class Reading(Service):
     async def _store_batch(self, batch: Batch) -> None:
         """Until it is stored, or it turns out that another process has the source."""
         accept = None
+        self._since_look += len(batch.events)
         if batch.events:
             accept = AcceptEvents(self._app, [self._arrive(event) for event in batch.events], matches=fits)
         kept = [

@@ -15,6 +15,9 @@ from wakeful.triggers.base import Trigger
 from wakeful.triggers.reading import Reading, SourceStore
 from wakeful.triggers.source import Context, Reader, ReadTrigger
 
+# So often is the backlog looked at while it could fill up.
+LOOKS_A_BACKLOG = 4
+
 
 class SourcesStore(SourceStore, Protocol):
     """What all of them need of the store."""
@@ -49,11 +52,15 @@ class Sources:
         self._pushed = list(pushed)
         context = Context(app, socket.gethostname(), clock, store)
         self.readings: dict[str, Reading] = {}
+        self._wakes = {name: _agents_of(name, triggers) for name, _ in pushed}
         for sharing in shared(triggers):
             reader = sharing[0].reader(sharing, context)
             if reader.name in self.readings:
                 message = f"app {app}: two sources are called {reader.name}: declare their triggers alike, or name one of them"
                 raise ConfigError(message)
+            self._wakes[reader.name] = [
+                agent for agent, mine in triggers.items() if any(one in sharing for one in mine)
+            ]
             self.readings[reader.name] = Reading(
                 app,
                 reader,
@@ -62,13 +69,14 @@ class Sources:
                 process,
                 too_much=self._too_much,
                 event_source=sharing[0].source or reader.name,
+                look_after=None if backlog is None else max(1, backlog // LOOKS_A_BACKLOG),
             )
 
     async def enter(self) -> None:
         """Make them known. Done before any of them is read, so that one which never could be read is there to be seen."""
         known = [(name, one.reader.kind) for name, one in self.readings.items()] + self._pushed
         if known:
-            await self._store.enter_sources(EnterSources(self._app, known))
+            await self._store.enter_sources(EnterSources(self._app, known, self._wakes))
 
     async def start(self) -> None:
         for one in self.readings.values():
@@ -98,6 +106,11 @@ class Sources:
         if waiting < self._backlog:
             return None
         return f"{waiting:,} runs wait to be started, the limit of App(backlog=…): nothing more is taken in until some are done"
+
+
+def _agents_of(name: str, triggers: Mapping[str, Sequence[Trigger]]) -> list[str]:
+    """The agents that a source wakes which is not read: those with a trigger of its name."""
+    return [agent for agent, mine in triggers.items() if any(one.source == name for one in mine)]
 
 
 def shared(triggers: Mapping[str, Sequence[Trigger]]) -> list[list[ReadTrigger]]:

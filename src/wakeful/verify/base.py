@@ -21,12 +21,16 @@ from wakeful.errors import WakefulError
 
 
 class Refused(WakefulError):
-    """A request that is not from whom it claims to be. The sender is told no more than 401; the reason is kept for the owner."""
+    """A request that is not from whom it claims to be, or too old. The sender is told no more than 401; the reason is kept for
+    the owner, and holds nothing secret.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookRequest:
-    """A request as it came. Names of headers are in lower case."""
+    """A request as it came. Names of headers are in lower case, values are read as Latin-1; what came several times is joined
+    by ", ", in its order: so it is no valid signature, token or id any more.
+    """
 
     path: str
     headers: Mapping[str, str]
@@ -50,14 +54,19 @@ class Delivered:
     time: datetime | None = None
     aliases: tuple[str, ...] = ()
     extensions: dict[str, Any] = field(default_factory=dict)
+    answer: Answer | None = None  # what the sender must hear, with 200, once it is stored; None: the usual answer
 
 
 @dataclass(frozen=True, slots=True)
-class Challenge:
-    """A question of the sender's that is answered at once and is no event."""
+class Answer:
+    """What a sender is told with 200, where it expects something of its own."""
 
-    body: bytes
+    body: bytes = b""
     content_type: str = "text/plain"
+
+
+class Challenge(Answer):
+    """The answer to a question of the sender's that is no event: given at once."""
 
 
 class Verifier(ABC):
@@ -71,7 +80,9 @@ class Verifier(ABC):
 
     @abstractmethod
     def verify(self, request: WebhookRequest) -> None:
-        """Refused, with a reason for the owner, unless the request is genuine and not too old."""
+        """Refused, with a reason for the owner, unless the request is genuine and not too old. ConfigError if a secret is gone
+        since the start. Nothing else, whatever comes.
+        """
 
     def challenge(self, request: WebhookRequest) -> Challenge | None:  # noqa: ARG002 for those that are asked
         """The answer to a question that is no event; asked after `verify`."""
@@ -79,7 +90,7 @@ class Verifier(ABC):
 
     @abstractmethod
     def read(self, request: WebhookRequest) -> Delivered:
-        """What a verified request says. InvalidEvent when it cannot be read."""
+        """What a request says that was verified, or that a person trusts as it is. InvalidEvent when it cannot be read."""
 
     @abstractmethod
     def describe(self) -> str:

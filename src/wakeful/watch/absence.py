@@ -6,6 +6,7 @@
     failed       it was given up
     too-long     it began, and is not over
     no-output    it is done, and nothing came of it
+    not-read     nobody reads a source any more
 
 A verdict is met, pending (until a moment that it names), absent (one of these), or excused: somebody decided so.
 """
@@ -18,10 +19,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from wakeful.clock import SECOND, Microseconds, readable, to_text
-from wakeful.model import FINAL_RUN_STATES, AdmissionState, OccurrenceState, RunState, ScheduleState
+from wakeful.model import FINAL_RUN_STATES, AdmissionState, OccurrenceState, RunState, ScheduleState, SourceState
 from wakeful.triggers.schedule import Rule, Schedule
 
-Kind = Literal["not-fired", "skipped", "parked", "failed", "too-long", "no-output"]
+Kind = Literal["not-fired", "skipped", "parked", "failed", "too-long", "no-output", "not-read"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 WORDS: dict[Kind, str] = {
     "not-fired": "not fired",
@@ -30,11 +31,15 @@ WORDS: dict[Kind, str] = {
     "failed": "failed",
     "too-long": "running too long",
     "no-output": "done without output",
+    "not-read": "not read",
 }
 
 SHORTEST_START: Microseconds = 60 * SECOND
 SHORTEST_RUN: Microseconds = 600 * SECOND
 LONGEST_RUN: Microseconds = 86400 * SECOND
+# Whoever reads a source says so every half a minute; and what a dead one had is taken over within a second of its lease.
+SILENT_SOURCE: Microseconds = 180 * SECOND
+TAKEN_OVER_WITHIN: Microseconds = 30 * SECOND
 # How far back it is asked whether deadlines were kept, to know whom a late arrival belongs to.
 DEADLINES_BACK = 8
 
@@ -335,3 +340,43 @@ def _deadlines(rule: Rule, after: Microseconds, now: Microseconds) -> list[tuple
         found.append((before if before is not None else after, deadline))
         deadline = before
     return found[::-1]
+
+
+# sources
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """A source that a process has, or had when it died. `left` is what is left of its lease, None if nothing is known of it."""
+
+    name: str
+    state: SourceState
+    read_at: Microseconds | None
+    host: str | None
+    pid: int | None
+    alive: bool
+    left: Microseconds | None
+
+
+def judge_source(facts: SourceFacts, now: Microseconds, *, workers: int) -> Verdict:
+    """Does its reader live, and look? Another process takes over what a dead one had within a second of its lease; where no
+    process of the app is alive at all, that is told of the app.
+    """
+    who = "its reader" if facts.pid is None else f"pid {facts.pid} on {facts.host}"
+    if facts.alive:
+        looked = facts.read_at if facts.read_at is not None else now
+        if facts.state == "failing":
+            return Verdict("absent", f"it cannot be read: `wakeful why {facts.name}` tells why", "not-read", told=True)
+        if facts.state != "reading":  # it waits until what it brought before is done
+            return Verdict("met", f"{who} has it, and it is {facts.state}", met_at=facts.read_at)
+        if now < looked + SILENT_SOURCE:
+            return Verdict("met", f"{who} reads it", met_at=facts.read_at, due_at=looked + SILENT_SOURCE)
+        return absent("not-read", f"{who} has it, and has not looked since {to_text(looked)}: see its log")
+    ended = now + facts.left if facts.left is not None else facts.read_at or 0
+    if now < ended + TAKEN_OVER_WITHIN:
+        return pending(f"{who} is dead, and another process may take it over", ended + TAKEN_OVER_WITHIN)
+    reason = (
+        f"{who} had it and is dead, and no other process took it over: start a worker that has its trigger, or, if that "
+        f"was removed from the code, `wakeful sources forget {facts.name}`"
+    )
+    return Verdict("absent", reason, "not-read", told=not workers)

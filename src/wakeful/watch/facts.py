@@ -19,12 +19,14 @@ from wakeful.watch.absence import (
     OccurrenceFacts,
     RunFacts,
     ScheduleFacts,
+    SourceFacts,
     Verdict,
     judge_admitted,
     judge_by,
     judge_every,
     judge_output,
     judge_schedule,
+    judge_source,
 )
 from wakeful.watch.expectations import CHECKIN, Expectation, read_definition
 
@@ -90,8 +92,20 @@ class Facts:
         """What is open about expectations: keys and texts."""
         return {row[0]: row[1] for row in await self._database.fetch("alarms_of_watching", app)}
 
-    async def has_schedules(self, app: str) -> bool:
-        return bool((await self._database.fetch("count_live_schedules", app))[0][0])
+    async def has_work_to_come(self, app: str) -> bool:
+        """Does it have schedules, or sources?"""
+        asked = ("count_live_schedules", "count_sources")
+        return any([(await self._database.fetch(query, app))[0][0] for query in asked])
+
+    async def _sources(self, app: str, now: Microseconds, crew: Crew) -> list[Expected]:
+        """How the sources stand that are read by one process at a time."""
+        found = []
+        for row in await self._database.fetch("sources_to_judge", self._database.read_clock(), app):
+            name, kind, state, read_at, host, pid, process, left = row
+            living = process == "alive" and left > -LATE_RENEWAL
+            verdict = judge_source(SourceFacts(name, state, read_at, host, pid, living, left), now, workers=crew.alive)
+            found.append(Expected(app, name, "source", kind, verdict, met_at=verdict.met_at))
+        return found
 
     async def crew(self, app: str) -> Crew:
         rows = await self._database.fetch("processes_of_app", self._database.read_clock(), app, LAST_PROCESSES)
@@ -115,6 +129,7 @@ class Facts:
         return [
             *(_schedule(app, row, now, around) for row in rows),
             *[await self._declared(app, row, now, around) for row in declared],
+            *await self._sources(app, now, crew),
         ]
 
     async def _declared(self, app: str, row: Row, now: Microseconds, around: _Around) -> Expected:

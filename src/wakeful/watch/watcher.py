@@ -154,7 +154,7 @@ class Watcher(Service):
         crew = await self._facts.crew(app)
         found = await self._facts.expected(app, now, crew)
         # After an outage every lease is over, because nobody could renew one: whoever lives does so now.
-        is_down = crew.died and not self._failed and (bool(found) or await self._facts.has_schedules(app))
+        is_down = crew.died and not self._failed and (bool(found) or await self._facts.has_work_to_come(app))
         known = await self._facts.alarms(app)
         request = settled(app, found, known, crew, is_down=is_down, in_doubt=self._failed)
         if request is not None:
@@ -181,7 +181,9 @@ def settled(
     if is_down:
         alarms.append(
             Alarm(
-                app, down_alarm(app), f"no process of app {app} is alive: its schedules fire nothing, and its runs wait"
+                app,
+                down_alarm(app),
+                f"no process of app {app} is alive: its schedules fire nothing, its sources are not read, and its runs wait",
             )
         )
     kept = {alarm.key for alarm in alarms}
@@ -194,7 +196,7 @@ def settled(
     met = [
         (one.name, one.met_at)
         for one in found
-        if one.kind != "schedule" and one.met_at is not None and one.met_at != one.noted_at
+        if one.kind not in {"schedule", "source"} and one.met_at is not None and one.met_at != one.noted_at
     ]
     return SettleLook(app, fresh, over, met) if fresh or over or met else None
 
@@ -205,7 +207,7 @@ def alarm_of(one: Expected) -> Alarm:
     if kind is None:
         message = f"expectation {one.name} is not absent"
         raise ValueError(message)
-    what = f"schedule {one.name}" if one.kind == "schedule" else f"expectation {one.name}"
+    what = f"{one.kind if one.kind in {'schedule', 'source'} else 'expectation'} {one.name}"
     text = f"{what} ({one.what}): {WORDS[kind]}: {one.verdict.reason}"
     return Alarm(one.app, absence_alarm(one.app, one.name, kind), text, one.agent, one.owner)
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from pydantic_core import from_json
-
 from wakeful.clock import to_datetime
 from wakeful.errors import ConfigError
-from wakeful.intake.cloudevents import TEXT_LIMIT, new_event
+from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, new_event
 from wakeful.model import Event
 from wakeful.output.channels.base import Channel, Message, Surroundings
+from wakeful.policy.loops import next_link
 
 Accept = Callable[[list[Event]], Awaitable[Any]]
 
@@ -53,12 +52,15 @@ class EventChannel(Channel):
 
     def _event(self, message: Message) -> Event:
         """A link in the chain, as one that a run emits by itself."""
-        cause = from_json(message.envelope) if message.envelope else {}
-        inherited = {
-            "causationid": cause.get("id"),
-            "correlationid": cause.get("correlationid") or cause.get("id"),
-            "traceparent": cause.get("traceparent"),
-        }
+        inherited: dict[str, Any] = {}
+        if message.envelope:
+            cause = from_envelope(message.envelope)
+            inherited = {
+                "causationid": cause.id,
+                "correlationid": cause.correlationid or cause.id,
+                "traceparent": cause.traceparent,
+                **next_link(cause, message.app, message.agent),
+            }
         return new_event(
             self.type,
             message.body,

@@ -24,8 +24,8 @@ from wakeful.execution.options import Backoff, read_options
 from wakeful.output.channels.addresses import Resolve, check_url, resolve, shown_url
 from wakeful.output.channels.base import Channel, Message, Surroundings
 from wakeful.output.channels.record import to_record
-from wakeful.output.channels.signing import read_key, sign
 from wakeful.secrets import Env, Secret, reveal
+from wakeful.signing import read_key, sign
 
 if TYPE_CHECKING:
     import httpx2

@@ -37,6 +37,7 @@ select app, definition from wakeful_expectation where state = 'live'
 -- Apps of which something is expected, or of which an alarm of that kind is open.
 select app from wakeful_expectation where state = 'live'
 union select app from wakeful_schedule where state <> 'removed'
+union select app from wakeful_source
 union select app from wakeful_alarm where state <> 'resolved' and (substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/')
 
 -- alarms_of_watching(app) --

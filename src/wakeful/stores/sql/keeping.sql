@@ -71,13 +71,17 @@ delete from wakeful_decision where event_seq = :event_seq and run_seq = :run_seq
 delete from wakeful_run where seq = :seq
 
 -- old_events(app, after, upto, before) raw --
--- Events that came before then and have no run any more: did they have any, and is their payload gone already?
+-- Events that came before then and have no run any more: did they have any, and is their payload gone already? What is kept
+-- in quarantine is a dead letter; what was released from there, or discarded, goes as long after that.
 select event.seq, event.accepted_at,
   exists (select 1 from wakeful_admission admission where admission.event_seq = event.seq and admission.run_id is not null),
   case when event.envelope = '' then 1 else 0 end
 from wakeful_event event
 where event.seq > :after and event.seq <= :upto and event.app = :app and event.accepted_at <= :before
-  and event.state <> 'quarantined'
+  and (event.state <> 'quarantined' or exists (
+    select 1 from wakeful_quarantine quarantine
+    where quarantine.event_seq = event.seq and quarantine.state <> 'kept' and quarantine.settled_at <= :before
+  ))
   and not exists (
     select 1 from wakeful_admission admission join wakeful_run run on run.id = admission.run_id
     where admission.event_seq = event.seq
@@ -90,6 +94,7 @@ select seq from wakeful_event where seq = :seq
 -- forget_payload(seq) --
 -- What it said goes, and that it came stays: a second delivery is still known.
 update wakeful_event set envelope = '' where seq = :seq and envelope <> ''
+  and not exists (select 1 from wakeful_quarantine where event_seq = :seq and state = 'kept')
   and not exists (
     select 1 from wakeful_admission admission join wakeful_run run on run.id = admission.run_id
     where admission.event_seq = :seq
@@ -103,6 +108,7 @@ update wakeful_conflict set envelope = '' where event_seq = :event_seq
 -- The newest stays, as with runs.
 delete from wakeful_event where seq = :seq and envelope = '' and accepted_at <= :before
   and seq <> (select max(seq) from wakeful_event)
+  and not exists (select 1 from wakeful_quarantine where event_seq = :seq and state = 'kept')
   and not exists (
     select 1 from wakeful_admission admission join wakeful_run run on run.id = admission.run_id
     where admission.event_seq = :seq

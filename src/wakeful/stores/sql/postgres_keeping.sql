@@ -37,6 +37,7 @@ select seq from wakeful_event where seq = :seq for update skip locked
 -- forget_payload(seq) --
 -- differs: by `= any(array(…))` each run is looked up by its id; a join may walk along all of them.
 update wakeful_event set envelope = '' where seq = :seq and envelope <> ''
+  and not exists (select 1 from wakeful_quarantine where event_seq = :seq and state = 'kept')
   and not exists (
     select 1 from wakeful_run
     where id = any(array(select run_id from wakeful_admission where event_seq = :seq and run_id is not null))
@@ -47,6 +48,7 @@ returning seq
 -- differs: as forget_payload.
 delete from wakeful_event where seq = :seq and envelope = '' and accepted_at <= :before
   and seq <> (select max(seq) from wakeful_event)
+  and not exists (select 1 from wakeful_quarantine where event_seq = :seq and state = 'kept')
   and not exists (
     select 1 from wakeful_run
     where id = any(array(select run_id from wakeful_admission where event_seq = :seq and run_id is not null))

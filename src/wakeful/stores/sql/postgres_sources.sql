@@ -11,11 +11,24 @@ from unnest(
 on conflict (app, source, item) do update
 set version = excluded.version, mark = excluded.mark, gone = excluded.gone, changed_at = excluded.changed_at
 
--- insert_alias(now, key, event_key) bulk --
+-- insert_alias(now, key, app, event_key) bulk --
 -- differs: all rows in one statement. They come sorted by key, so that two processes never wait for each other in a circle.
-insert into wakeful_alias (key, event_key, made_at)
-select given.*, {now} from unnest(cast(:key as text[]), cast(:event_key as text[])) as given
+insert into wakeful_alias (key, app, event_key, made_at)
+select given.*, {now} from unnest(cast(:key as text[]), cast(:app as text[]), cast(:event_key as text[])) as given
 on conflict (key) do nothing returning key
 
 -- find_alias(key) bulk --
 select alias.key, alias.event_key from wakeful_alias alias where alias.key = any(cast(:key as text[]))
+
+-- forget_items(app, source, before, most) --
+-- differs: `= any(array(…))` as in load_sent: the few are looked up by key, and not each of all compared with them.
+delete from wakeful_source_item where app = :app and source = :source and item = any(array(
+  select item from wakeful_source_item
+  where app = :app and source = :source and gone = 1 and changed_at < :before order by changed_at limit :most))
+returning item
+
+-- forget_aliases(app, before, most) --
+-- differs: as forget_items.
+delete from wakeful_alias where key = any(array(
+  select key from wakeful_alias where app = :app and made_at < :before order by made_at limit :most))
+returning key

@@ -1,8 +1,9 @@
 -- Sources: where each stands, who reads it, how it is; and what could not be taken in.
 
--- enter_source(now, app, name, kind) --
-insert into wakeful_source (app, name, kind, state, since) values (:app, :name, :kind, 'idle', {now})
-on conflict (app, name) do update set kind = excluded.kind where wakeful_source.kind <> excluded.kind
+-- enter_source(now, app, name, kind, agents) --
+insert into wakeful_source (app, name, kind, agents, state, since) values (:app, :name, :kind, :agents, 'idle', {now})
+on conflict (app, name) do update set kind = excluded.kind, agents = excluded.agents
+where wakeful_source.kind <> excluded.kind or wakeful_source.agents is distinct from excluded.agents
 
 -- find_source(app, name) --
 select {source} from wakeful_source source where app = :app and name = :name
@@ -62,39 +63,45 @@ set version = excluded.version, mark = excluded.mark, gone = excluded.gone, chan
 select item, version, mark, gone from wakeful_source_item
 where app = :app and source = :source and item > :after order by item limit :most
 
+-- remove_items(app, source) --
+delete from wakeful_source_item where app = :app and source = :source
+
+-- remove_source(app, name) --
+delete from wakeful_source where app = :app and name = :name
+
 -- forget_items(app, source, before, most) --
 -- What has been gone for so long that nothing of it can come again.
 delete from wakeful_source_item where app = :app and source = :source and item in (
   select item from wakeful_source_item
-  where app = :app and source = :source and gone = 1 and changed_at < :before limit :most)
+  where app = :app and source = :source and gone = 1 and changed_at < :before order by changed_at limit :most)
+returning item
 
--- insert_alias(now, key, event_key) --
+-- insert_alias(now, key, app, event_key) --
 -- No row comes back when the name is known already.
-insert into wakeful_alias (key, event_key, made_at) values (:key, :event_key, {now})
+insert into wakeful_alias (key, app, event_key, made_at) values (:key, :app, :event_key, {now})
 on conflict (key) do nothing returning key
 
 -- find_alias(key) --
 select key, event_key from wakeful_alias where key = :key
 
--- forget_aliases(before, most) --
-delete from wakeful_alias where key in (select key from wakeful_alias where made_at < :before limit :most)
+-- move_alias(key, event_key) --
+-- A new name of something that was known by another one.
+update wakeful_alias set event_key = :event_key where key = :key
 
--- insert_quarantine(key, app, source, kind, headers) --
+-- forget_aliases(app, before, most) --
+delete from wakeful_alias
+where key in (select key from wakeful_alias where app = :app and made_at < :before order by made_at limit :most)
+returning key
+
+-- insert_quarantine(key, app, source, kind, size, headers) --
 -- Beside its event, once: the same bytes again are a repeat of it.
-insert into wakeful_quarantine (event_seq, app, source, kind, headers, state)
-select seq, :app, :source, :kind, :headers, 'kept' from wakeful_event where key = :key
+insert into wakeful_quarantine (event_seq, app, source, kind, size, headers, state)
+select seq, :app, :source, :kind, :size, :headers, 'kept' from wakeful_event where key = :key
 on conflict (event_seq) do nothing returning event_seq
 
--- find_quarantined(app, key) --
-select quarantine.event_seq, quarantine.source, quarantine.kind, quarantine.headers, quarantine.state, quarantine.became,
-  quarantine.operator, quarantine.note, quarantine.settled_at, event.key, event.source, event.id, event.reason, event.envelope,
-  event.duplicates, event.accepted_at
-from wakeful_event event join wakeful_quarantine quarantine on quarantine.event_seq = event.seq
-where event.key = :key and quarantine.app = :app
-
--- settle_quarantine(now, app, key, state, became, operator, note) --
+-- settle_quarantine(now, app, key, state, became, made, operator, note) --
 update wakeful_quarantine
-set state = :state, became = :became, operator = :operator, note = :note, settled_at = {now}
+set state = :state, became = :became, made = :made, operator = :operator, note = :note, settled_at = {now}
 where event_seq = (select seq from wakeful_event where key = :key) and app = :app and state = 'kept'
 returning event_seq
 

@@ -59,7 +59,16 @@ from wakeful.stores.base import (
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
-from wakeful.stores.sources import EnterSources, HoldSource, LetSourceGo, ReportSource, SettleQuarantine, TakeIn
+from wakeful.stores.sources import (
+    EnterSources,
+    ForgetOld,
+    ForgetSource,
+    HoldSource,
+    LetSourceGo,
+    ReportSource,
+    SettleQuarantine,
+    TakeIn,
+)
 from wakeful.stores.timing import ChangeSchedule, FireSchedule, SettleOccurrences
 from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.alarms import change_alarms, resolve_named, tell_alarms
@@ -87,6 +96,8 @@ from wakeful.stores.verbs.schedules import change_schedules, fire_schedules, set
 from wakeful.stores.verbs.scheduling import schedule_by_runs
 from wakeful.stores.verbs.sources import (
     enter_sources,
+    forget_old,
+    forget_sources,
     hold_sources,
     let_sources_go,
     report_sources,
@@ -138,6 +149,7 @@ VERBS: dict[type, Verb] = {
     EnterSources: enter_sources,
     HoldSource: hold_sources,
     LetSourceGo: let_sources_go,
+    ForgetSource: forget_sources,
     TakeIn: take_in,
     SettleQuarantine: settle_quarantined,
     AcceptEvents: accept_events,
@@ -154,6 +166,7 @@ VERBS: dict[type, Verb] = {
     RecordOperation: record_operations,
     RemoveFamilies: remove_families,
     RemoveTraces: remove_traces,
+    ForgetOld: forget_old,
     ResealPayloads: reseal_payloads,
     LeaveCiphers: leave_ciphers,
     ForgetRuns: forget_runs,

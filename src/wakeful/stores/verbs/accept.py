@@ -12,6 +12,7 @@ from wakeful.errors import IdempotencyConflict, StoreUnavailable
 from wakeful.model import Arrival, Receipt
 from wakeful.stores.base import AcceptEvents, SaveSteps, Transaction
 from wakeful.stores.verbs.admit import Entry, admit
+from wakeful.stores.verbs.chains import judge_loops
 from wakeful.stores.verbs.progress import save_steps
 from wakeful.stores.verbs.waits import Woken, bring_events, not_taken
 
@@ -26,8 +27,8 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     """1. Take the idempotency keys; a request whose key was taken before is answered or refused, and stores nothing.
     2. Save the checkpoints that go with events from inside runs; a lost claim stores no event. 3. Insert the events, each
     under the name by which it is known already, if there is one;
-    those that come back are new. 4. Insert what the new ones become. 5. Count the others as duplicates, and keep what
-    conflicts. 6. Write the answers beside the keys.
+    those that come back are new. 4. Of these, decide what closes a loop, and insert what they become. 5. Count the others as
+    duplicates, and keep what conflicts. 6. Write the answers beside the keys.
     """
     results: list[Result | None] = [None] * len(requests)
     repeats = yield from _take_keys(now, requests, results)
@@ -36,13 +37,14 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     pending = [number for number, result in enumerate(results) if result is None and number not in repeats]
     arrivals = {number: requests[number].arrivals for number in pending}
     if any(arrival.aliases for number in pending for arrival in arrivals[number]):
-        arrivals = yield from _by_other_names(now, arrivals)
+        arrivals = yield from _by_other_names(now, {number: requests[number].app for number in pending}, arrivals)
     rows = [_event_row(now, requests[number].app, arrival) for number in pending for arrival in arrivals[number]]
     rows.sort(
         key=lambda row: str(row[1])
     )  # in order of key, so that two processes never wait for each other in a circle
     inserted = yield "insert_event", rows
     new = {row[0]: row[1] for row in inserted}
+    judged = yield from _judge(now, requests, arrivals, new)
 
     fresh: list[tuple[str, int, Arrival]] = []
     receipt_of: dict[int, Receipt] = {}
@@ -52,6 +54,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
         for arrival in arrivals[number]:
             seq = new.pop(arrival.key, None)  # a second one with the same key in the same batch is its duplicate
             if seq is not None:
+                arrival = judged.get(arrival.key, arrival)
                 fresh.append((requests[number].app, seq, arrival))
                 receipts.append(_receipt(arrival))
                 receipt_of[seq] = receipts[-1]
@@ -70,7 +73,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     yield from _bring_to_waits(now, fresh, [(requests[number], results[number]) for number in pending])
     if known:
         yield from _count_duplicates(now, known)
-    if known or decided:
+    if known or decided or judged:
         yield from _correct_checkpoints(now, requests, results)
     stored = [(requests[number], results[number]) for number in pending]
     yield from _adopt_children(stored)
@@ -81,26 +84,54 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     return [result if result is not None else [] for result in results]
 
 
-def _by_other_names(now: int | None, given: dict[int, list[Arrival]]) -> Transaction[dict[int, list[Arrival]]]:
-    """The arrivals, with those that are known by another name under the key of the event which they repeat."""
-    named: dict[str, str] = {}  # of several with one name in a batch, the first has it
-    for arrivals in given.values():
+def _by_other_names(
+    now: int | None, apps: dict[int, str], given: dict[int, list[Arrival]]
+) -> Transaction[dict[int, list[Arrival]]]:
+    """The arrivals, with those that are known by another name under the key of the event which they repeat. What such a one
+    brings of new names are names of that event, too.
+    """
+    named: dict[str, tuple[str, str]] = {}  # of several with one name in a batch, the first has it
+    for number, arrivals in given.items():
         for arrival in arrivals:
             for alias in arrival.aliases:
-                named.setdefault(alias, arrival.key)
-    new = {row[0] for row in (yield "insert_alias", [(now, alias, named[alias]) for alias in sorted(named)])}
+                named.setdefault(alias, (apps[number], arrival.key))
+    new = {row[0] for row in (yield "insert_alias", [(now, alias, *named[alias]) for alias in sorted(named)])}
+    key_of = {alias: key for alias, (_, key) in named.items()}
     known = sorted(named.keys() - new)
     if known:
-        named |= {row[0]: row[1] for row in (yield "find_alias", [(alias,) for alias in known])}
-    return {
-        number: [
-            replace(arrival, key=key)
-            if (key := next((named[one] for one in arrival.aliases if named[one] != arrival.key), None)) is not None
-            else arrival
-            for arrival in arrivals
-        ]
-        for number, arrivals in given.items()
-    }
+        key_of |= {row[0]: row[1] for row in (yield "find_alias", [(alias,) for alias in known])}
+    moved: dict[str, str] = {}
+    found: dict[int, list[Arrival]] = {}
+    for number, arrivals in given.items():
+        found[number] = []
+        for arrival in arrivals:
+            keys = (key_of[alias] for alias in arrival.aliases)
+            other = next((key for key in keys if key != arrival.key), None)
+            if other is not None:
+                moved |= {alias: other for alias in arrival.aliases if key_of[alias] == arrival.key and alias in new}
+                key_of |= moved
+            found[number].append(arrival if other is None else replace(arrival, key=other))
+    if moved:
+        yield "move_alias", [(alias, moved[alias]) for alias in sorted(moved)]
+    return found
+
+
+def _judge(
+    now: int | None, requests: Sequence[AcceptEvents], arrivals: dict[int, list[Arrival]], new: dict[str, int]
+) -> Transaction[dict[str, Arrival]]:
+    """New events that close a loop, and what becomes of them instead where policy says no."""
+    closing: dict[str, tuple[str, Arrival]] = {}
+    for number, some in arrivals.items():
+        for arrival in some:
+            for one in arrival.admissions:
+                if one.loop is not None and arrival.key in new:
+                    closing.setdefault(arrival.key, (requests[number].app, arrival))
+    if not closing:
+        return {}
+    judged, alarmed = yield from judge_loops(now, list(closing.values()))
+    for number in arrivals:
+        requests[number].alarmed = alarmed
+    return judged
 
 
 def _event_row(now: int | None, app: str, arrival: Arrival) -> tuple[object, ...]:

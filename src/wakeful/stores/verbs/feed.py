@@ -18,8 +18,10 @@ def feed_events(now: int | None, requests: Sequence[FeedEvents]) -> Transaction[
         there = yield "events_with_payload", [(seq,) for seq in sorted(seq for seq, _ in request.runs)]
         kept = {row[0] for row in there}
         runs = {seq: run for seq, run in sorted(request.runs) if seq in kept}
-        admitted = yield "start_admission", [(seq, agent, run, request.reason) for seq, run in runs.items()]
-        new = sorted(row[0] for row in admitted)
+        rows = [(seq, agent, run, request.reason) for seq, run in runs.items()]
+        overruled = (yield "start_denied", rows) if request.overrules else []
+        admitted = yield "start_admission", rows
+        new = sorted(row[0] for row in (*overruled, *admitted))
         # No end to its life: whoever feeds an event that has expired since wants it handled even so.
         plain = [seq for seq in new if seq not in request.flows]
         yield "insert_run", [(now, runs[seq], runs[seq], app, agent, seq, None) for seq in plain]

@@ -25,7 +25,8 @@ OF_A_RUN = (
     "remove_approvals",
     "remove_run",
 )
-OF_AN_EVENT = ("remove_admissions", "remove_conflicts", "remove_decisions_of_event")
+CHAINS_AT_A_TIME = 1_000
+OF_AN_EVENT = ("remove_admissions", "remove_conflicts", "remove_decisions_of_event", "remove_quarantine")
 
 
 def remove_families(now: int | None, requests: Sequence[RemoveFamilies]) -> Transaction[list[list[str]]]:  # noqa: ARG001 a verb's shape
@@ -70,6 +71,7 @@ def _forget(events: set[int]) -> Transaction[int]:
     forgotten = (yield "forget_payload", [(row[0],) for row in free]) if free else []
     if forgotten:
         yield "forget_conflicts", [(row[0],) for row in forgotten]
+        yield "forget_headers", [(row[0],) for row in forgotten]
     return len(forgotten)
 
 
@@ -86,6 +88,8 @@ def remove_traces(now: int | None, requests: Sequence[RemoveTraces]) -> Transact
             yield "remove_idempotency", rows
         if request.processes_before is not None:
             yield "remove_processes", [(request.processes_before,)]
+        if request.chains_before is not None:
+            yield "remove_chains", [(request.app, request.chains_before, CHAINS_AT_A_TIME)]
         keys = (
             (yield "lock_key", [(request.app, agent, key) for agent, key in sorted(request.keys)])
             if request.keys

@@ -18,6 +18,7 @@ from typing import Any
 from wakeful.model import Flow
 from wakeful.stores.base import (
     CancelRun,
+    ClaimRuns,
     CloseRun,
     CommitRun,
     Count,
@@ -25,8 +26,11 @@ from wakeful.stores.base import (
     FinishCancelled,
     FinishRun,
     ForkRun,
+    OpenEffect,
     RedoRun,
     Row,
+    SaveEffect,
+    SaveSteps,
     Transaction,
 )
 from wakeful.stores.timing import accept_of
@@ -34,6 +38,9 @@ from wakeful.stores.timing import accept_of
 Lane = tuple[str, str, str]  # app, agent, key
 
 ENDS = frozenset({FinishRun, CommitRun, CloseRun})  # after which a run of the same key may be due
+HAVE_NO_KEY = frozenset(
+    {SaveSteps, ClaimRuns, OpenEffect, SaveEffect}
+)  # the most frequent ones: nothing begins or ends
 # Requests that name a run by its id: whether it has a key is looked up.
 BY_RUN = frozenset({RedoRun, ForkRun, CancelRun})
 
@@ -62,6 +69,8 @@ def lock(requests: Sequence[Any]) -> Transaction[Lanes | None]:
     named: list[str] = []
     for request in requests:
         kind = type(request)
+        if kind in HAVE_NO_KEY:
+            continue
         if kind in ENDS or kind is FinishCancelled:
             claim = request.claim
             if claim.key is not None:

@@ -73,7 +73,7 @@ def transact_steps(now: int | None, requests: Sequence[TransactStep]) -> Transac
         if not rows or rows[0][1] != request.claim.token or rows[0][2] != "running":
             results.append(lost(request.claim))
             continue
-        value, error = yield Call(request.function)
+        value, error = yield Call(request.function, request.cause)
         if error is not None:
             results.append(error)
             continue

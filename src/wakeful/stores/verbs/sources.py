@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pydantic_core import to_json
+
 from wakeful.errors import SourceLost
 from wakeful.model import Receipt
 from wakeful.stores.base import AcceptEvents, Row, Transaction
 from wakeful.stores.sources import (
     EnterSources,
+    ForgetOld,
+    ForgetSource,
     HeldSource,
     HoldSource,
     LetSourceGo,
@@ -17,15 +21,20 @@ from wakeful.stores.sources import (
     StoredSource,
     TakeIn,
     TakenIn,
+    source_alarm,
 )
 from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 
 def enter_sources(now: int | None, requests: Sequence[EnterSources]) -> Transaction[list[None]]:
-    rows = sorted({(one.app, name, kind) for one in requests for name, kind in one.sources})
+    rows = {
+        (one.app, name): (kind, to_json(one.agents[name]).decode() if name in one.agents else None)
+        for one in requests
+        for name, kind in one.sources
+    }
     if rows:
-        yield "enter_source", [(now, *row) for row in rows]
+        yield "enter_source", [(now, *key, *rows[key]) for key in sorted(rows)]
     return [None] * len(requests)
 
 
@@ -79,8 +88,8 @@ def take_in(now: int | None, requests: Sequence[TakeIn]) -> Transaction[list[Tak
         receipts: list[Receipt] = answer[: len(answer) - len(one.kept)]
         kept = 0
         for held in one.kept:
-            new = yield ("insert_quarantine", [(held.arrival.key, one.app, one.source, held.kind, held.headers)])
-            kept += len(new)
+            row = (held.arrival.key, one.app, one.source, held.kind, held.size, held.headers)
+            kept += len((yield "insert_quarantine", [row]))
         items += [(now, one.app, one.source, item.item, item.version, item.mark, int(item.gone)) for item in one.items]
         repeated = sum(receipt.status == "duplicate" for receipt in receipts)
         moved.append((now, one.app, one.source, one.cursor, one.lag, one.behind, len(receipts), repeated, kept))
@@ -134,12 +143,18 @@ def report_sources(now: int | None, requests: Sequence[ReportSource]) -> Transac
 
 
 def settle_quarantined(now: int | None, requests: Sequence[SettleQuarantine]) -> Transaction[list[TakenIn | None]]:
-    """Of several who settle the same at once, one wins: only that one's events are stored."""
+    """Of several who settle the same at once, one wins: only that one's events are stored. What was made of it is noted under the
+    name by which it is known, also where that was known before.
+    """
     results: dict[int, TakenIn | None] = {}
     for number in sorted(range(len(requests)), key=lambda one: requests[one].key):
         one = requests[number]
-        state, became = ("discarded", None) if one.accept is None else ("released", one.accept.arrivals[0].key)
-        settled = yield "settle_quarantine", [(now, one.app, one.key, state, became, one.operator, one.note)]
+        state, became, made = "discarded", None, None
+        if one.accept is not None:
+            first = one.accept.arrivals[0]
+            named = (yield "find_alias", [(alias,) for alias in sorted(first.aliases)]) if first.aliases else []
+            state, became, made = "released", named[0][1] if named else first.key, len(one.accept.arrivals)
+        settled = yield "settle_quarantine", [(now, one.app, one.key, state, became, made, one.operator, one.note)]
         if not settled:
             results[number] = None
             continue
@@ -151,6 +166,32 @@ def settle_quarantined(now: int | None, requests: Sequence[SettleQuarantine]) ->
             receipts = answer
         results[number] = TakenIn(receipts)
     return [results[number] for number in range(len(requests))]
+
+
+def forget_sources(now: int | None, requests: Sequence[ForgetSource]) -> Transaction[list[bool]]:
+    results: dict[int, bool] = {}
+    for number in sorted(range(len(requests)), key=lambda one: (requests[one].app, requests[one].name)):
+        one = requests[number]
+        found = yield "lock_source", [(one.app, one.name)]
+        holder = found[0][0] if found else None
+        if not found or (holder is not None and (yield "is_alive", [(now, holder)])):
+            results[number] = False
+            continue
+        yield "remove_items", [(one.app, one.name)]
+        yield "remove_source", [(one.app, one.name)]
+        yield from resolve_alarms(now, [source_alarm(one.app, one.name)])
+        results[number] = True
+    return [results[number] for number in range(len(requests))]
+
+
+def forget_old(now: int | None, requests: Sequence[ForgetOld]) -> Transaction[list[int]]:  # noqa: ARG001 a verb's shape
+    results = []
+    for one in requests:
+        gone = len((yield "forget_aliases", [(one.app, one.aliases_before, one.most)]))
+        for source, before in sorted(one.items):
+            gone += len((yield "forget_items", [(one.app, source, before, one.most)]))
+        results.append(gone)
+    return results
 
 
 def source_of(row: Row) -> StoredSource:

@@ -17,6 +17,7 @@ from wakeful.cel import Condition, Match, compile_condition
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.intake.route import type_matcher
 from wakeful.model import Event, digest
+from wakeful.triggers.changes.causes import stamp
 from wakeful.triggers.changes.change import OPERATIONS, Change, Operation, event_of, type_of
 from wakeful.triggers.mapping import Mapping, apply_mapping, read_mapping
 
@@ -92,6 +93,7 @@ class Rows:
             change if self.columns is None else self._only(change), database=self.database, source=self.source
         )
         apply_mapping(self._mapping, event)
+        stamp(event, change.cause)
         return event
 
     def matches(self, event: Event) -> Match:

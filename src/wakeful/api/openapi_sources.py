@@ -1,0 +1,151 @@
+"""The part of the OpenAPI document about sources and quarantine."""
+
+from __future__ import annotations
+
+from wakeful.api.change import NOTE_LIMIT
+from wakeful.api.quarantine import KINDS, STATES
+from wakeful.api.schema import (
+    Json,
+    after,
+    answer,
+    change,
+    limit,
+    listing,
+    object_of,
+    one,
+    one_of,
+    page,
+    problems,
+    query,
+    reference,
+)
+from wakeful.api.sources import SOURCE_STATES
+
+TEXT: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
+NOTE: Json = {"note": {**TEXT, "description": "Why"}}
+TRUST: Json = {"trust": {"type": "boolean", "default": False, "description": "Do not verify the sender again"}}
+
+
+def source_paths() -> Json:
+    app = query("app", {"type": "string"}, "Of which app")
+    sources = {
+        "operationId": "list_sources",
+        "summary": "List what brings events in, by app and name",
+        "parameters": [app, query("state", one_of(SOURCE_STATES), "Only those in this state")],
+        "responses": {
+            "200": answer("The sources", listing("sources", reference("Source"))),
+            **problems("400", "401", "421", "503"),
+        },
+    }
+    name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    source = {
+        "operationId": "get_source",
+        "summary": "One source, with where it stands and its alarms",
+        "parameters": [name, app],
+        "responses": {"200": answer("Found", reference("SourceDetail")), **problems("400", "401", "404", "421", "503")},
+    }
+    kept = {
+        "operationId": "list_quarantine",
+        "summary": "List what could not be verified or read, newest first",
+        "parameters": [
+            app,
+            query("source", {"type": "string"}, "Only what came from this source"),
+            query("kind", one_of(KINDS), "Only what could not be verified, or not be read"),
+            query("state", one_of(STATES), "Only what is in this state"),
+            limit(),
+            after(),
+        ],
+        "responses": {
+            "200": answer("A page of it", page("quarantine", "Quarantined")),
+            **problems("400", "401", "421", "503"),
+        },
+    }
+    return {
+        "/v1/sources": {"get": sources},
+        "/v1/sources/{name}": {"get": source},
+        "/v1/quarantine": {"get": kept},
+        "/v1/quarantine/{key}": one(
+            "get_quarantined",
+            "One of them, with its bytes, by its key or the beginning of it",
+            "key",
+            "QuarantinedDetail",
+        ),
+        "/v1/quarantine/{key}/release": change(
+            "release_quarantined",
+            "Have its source read it again, and let in what comes out",
+            TRUST | NOTE,
+            "SettledInput",
+            "404",
+            "409",
+            "422",
+            parameter="key",
+        ),
+        "/v1/quarantine/{key}/discard": change(
+            "discard_quarantined", "Nothing comes of it", NOTE, "SettledInput", "404", "409", parameter="key"
+        ),
+    }
+
+
+def source_schemas() -> Json:
+    text, nullable, number = {"type": "string"}, {"type": ["string", "null"]}, {"type": "integer"}
+    holder: Json = {
+        "process": text,
+        "host": nullable,
+        "pid": {"type": ["integer", "null"]},
+        "alive": {"type": "boolean"},
+    }
+    source: Json = {
+        "app": text,
+        "name": text,
+        "kind": text,
+        "state": one_of(SOURCE_STATES),
+        "reason": {**nullable, "description": "Why it fails, or is paused, and what to do"},
+        "since": text,
+        "lag": {"type": ["number", "null"], "description": "How old what was read last was, in seconds"},
+        "behind": {"type": ["integer", "null"], "description": "How much is known to wait on the other side"},
+        "event_at": {**nullable, "description": "When the last event came"},
+        "read_at": {**nullable, "description": "When somebody last looked"},
+        "taken": {**number, "description": "Events that it brought"},
+        "repeated": {**number, "description": "Of these, deliveries of what was known already"},
+        "refused": {**number, "description": "Turned away: a wrong signature, too much, too fast"},
+        "quarantined": {**number, "description": "Could not be verified or read, ever"},
+        "kept": {**number, "description": "Of these, how many wait for a person now"},
+        "agents": {"type": "array", "items": text, "description": "The agents that it wakes"},
+        "holder": {"type": ["object", "null"], "properties": holder, "description": "The process that reads it"},
+        "unread": {**nullable, "description": "Why nobody reads it, if nobody does"},
+    }
+    detail: Json = {
+        "cursor": {**nullable, "description": "Where its reader goes on, in words of its own"},
+        "token": {**number, "description": "Rises with every process that reads it"},
+        "items": {**number, "description": "Things that it has seen and that are there"},
+        "alarms": {"type": "array", "items": reference("Alarm")},
+    }
+    became: Json = {"key": text, "events": number}
+    kept: Json = {
+        "key": text,
+        "app": text,
+        "source": text,
+        "kind": one_of(KINDS),
+        "state": one_of(STATES),
+        "reason": nullable,
+        "size": {**number, "description": "Bytes"},
+        "came": {**number, "description": "How often"},
+        "first_at": text,
+        "became": {"type": ["object", "null"], "properties": became, "description": "The first event made of it"},
+        "settled_by": nullable,
+        "settled_at": nullable,
+        "note": nullable,
+        "event": object_of({"source": text, "id": text}, "source", "id"),
+    }
+    whole: Json = {
+        "headers": {"type": ["object", "null"], "description": "What came along, without credentials"},
+        "raw": {**nullable, "contentEncoding": "base64", "description": "The bytes as they came"},
+    }
+    settled: Json = {"key": text, "state": one_of(STATES), "events": {"type": "array", "items": {"type": "object"}}}
+    return {
+        "Source": object_of(source, *source),
+        "SourceDetail": object_of(source | detail, *source, *detail),
+        "Quarantined": object_of(kept, *kept),
+        "QuarantinedDetail": object_of(kept | whole, *kept, *whole),
+        "SettledInput": object_of(settled, *settled),
+    }

@@ -1,0 +1,26 @@
+"""Webhooks in the OpenAPI document: those of the app that this server has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wakeful.api.schema import Json, answer, problems, reference
+from wakeful.triggers.endpoint import Endpoint
+
+
+def webhook_paths(endpoints: Iterable[Endpoint]) -> Json:
+    return {
+        one.path: {
+            "post": {
+                "operationId": f"webhook{one.path.replace('/', '_')}",
+                "summary": f"A webhook, verified as {one.verifier.name}",
+                "security": [{}],
+                "requestBody": {"required": True, "content": {"*/*": {"schema": {}}}},
+                "responses": {
+                    "202": answer("What became of it", reference("Receipts")),
+                    **problems("401", "413", "415", "421", "429", "503"),
+                },
+            }
+        }
+        for one in endpoints
+    }

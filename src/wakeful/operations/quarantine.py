@@ -1,0 +1,230 @@
+"""What people do about quarantine: look, mend what was wrong, release or discard. The command line and the HTTP API share this.
+
+    kept ──release──► read again by its source ──► one transaction: its events, and that it is released
+      │                        └─ still wrong: it says what, and stays
+      └──discard──► kept as a record until its retention time is over
+
+A release is safe to repeat: what is released has its real identity, and what somebody else settled meanwhile is left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from wakeful.intake.matching import fits
+from wakeful.model import Receipt
+from wakeful.operations.pace import BATCH, Pace, Progress, carry_out, nobody_looks
+from wakeful.stores.base import AcceptEvents, RecordOperation
+from wakeful.stores.sources import SettleQuarantine, StoredSource, TakenIn
+from wakeful.triggers.releasing import Releasing
+from wakeful.triggers.source import SourceTrouble
+
+READ_AT_ONCE = 20  # each with its bytes
+SHOWN_REASONS = 5
+
+Shown = dict[str, Any]
+
+
+class Reading(Protocol):
+    """What is asked before anything is done."""
+
+    async def quarantined(self, identifier: str, /) -> Shown | None: ...
+
+    async def kept_of(
+        self, app: str, source: str, kind: str | None, after: int, most: int, /
+    ) -> list[tuple[int, str]]: ...
+
+
+class Settling(Protocol):
+    """Where it is done."""
+
+    async def settle_quarantine(self, request: SettleQuarantine, /) -> TakenIn | None: ...
+
+    async def find_source(self, app: str, name: str, /) -> StoredSource | None: ...
+
+    async def record_operation(self, request: RecordOperation, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of one. `refused`: it was settled before, or is not ours; `wrong`: it still cannot be taken in, and stays."""
+
+    key: str
+    state: Literal["released", "discarded", "kept"]
+    refused: str | None = None
+    wrong: str | None = None
+    receipts: list[Receipt] = field(default_factory=list)
+
+    @property
+    def done(self) -> bool:
+        return self.refused is None and self.wrong is None
+
+    @property
+    def known(self) -> int:
+        """How many of its events had come before."""
+        return sum(receipt.status == "duplicate" for receipt in self.receipts)
+
+    def to_json(self) -> Shown:
+        return {"key": self.key, "state": self.state, "events": [receipt.to_json() for receipt in self.receipts]}
+
+
+async def release(
+    store: Settling,
+    releasing: Releasing,
+    found: Shown,
+    *,
+    operator: str,
+    note: str | None = None,
+    trust: bool = False,
+    recorded: bool = True,
+) -> Settled:
+    """Have its source read it again, and let in what comes out. `trust`: whoever does this vouches for the sender."""
+    key = found["key"]
+    if (refused := refusal(found, releasing.app)) is not None:
+        return Settled(key, "kept", refused)
+    stored = await store.find_source(found["app"], found["source"])
+    kind = None if stored is None else stored.kind
+    raw, headers = b64decode(found["raw"]), found["headers"] or {}
+    try:
+        arrivals = releasing.read(found["source"], kind, raw, headers, found["received"], trust=trust)
+    except SourceTrouble as error:
+        return Settled(key, "kept", wrong=str(error))
+    accept = AcceptEvents(releasing.app, arrivals, matches=fits)
+    settled = await store.settle_quarantine(SettleQuarantine(releasing.app, key, operator, accept, note))
+    if settled is None:
+        return Settled(key, "kept", f"{key} was settled by somebody else just now: see `wakeful why {key}`")
+    if recorded:
+        await _record(store, operator, "release", found["app"], key, note)
+    return Settled(key, "released", receipts=settled.receipts)
+
+
+async def discard(
+    store: Settling, found: Shown, *, operator: str, note: str | None = None, recorded: bool = True
+) -> Settled:
+    """Nothing comes of it."""
+    key = found["key"]
+    if (refused := refusal(found)) is not None:
+        return Settled(key, "kept", refused)
+    settled = await store.settle_quarantine(SettleQuarantine(found["app"], key, operator, note=note))
+    if settled is None:
+        return Settled(key, "kept", f"{key} was settled by somebody else just now: see `wakeful why {key}`")
+    if recorded:
+        await _record(store, operator, "discard", found["app"], key, note)
+    return Settled(key, "discarded")
+
+
+def refusal(found: Shown, app: str | None = None) -> str | None:
+    """Why nothing can be done about it; None if it can."""
+    if found["state"] != "kept":
+        return f"{found['key']} was {found['state']} by {found['settled_by']} at {found['settled_at']}"
+    if app is not None and found["app"] != app:
+        return f"{found['key']} belongs to app {found['app']}, and this is {app}: only the code of that app can read it"
+    return None
+
+
+# all of it
+
+
+class Counting(Protocol):
+    """What waits for a person."""
+
+    async def waiting_inputs(self) -> list[Shown]: ...
+
+
+async def dead_inputs(reader: Counting) -> list[Shown]:
+    """Inputs among the dead letters: how many of which source, and why the newest."""
+    return [
+        {
+            "kind": "input",
+            "app": one["app"],
+            "source": one["source"],
+            "quarantined": one["kind"],
+            "newest_error": one["reason"],
+            "count": one["count"],
+            "last_at": one["last_at"],
+            "newest": one["newest"],
+        }
+        for one in await reader.waiting_inputs()
+    ]
+
+
+# many
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of many."""
+
+    done: int = 0
+    known: int = 0  # of the events that were made, those that had come before
+    passed: int = 0  # settled by others meanwhile
+    wrong: Counter[str] = field(default_factory=Counter)
+
+    def count(self, one: Settled) -> None:
+        self.done += one.done
+        self.known += one.known
+        self.passed += one.refused is not None
+        if one.wrong is not None:
+            self.wrong[one.wrong] += 1
+
+    def to_json(self) -> Shown:
+        shown = [{"reason": reason, "count": count} for reason, count in self.wrong.most_common(SHOWN_REASONS)]
+        return {"done": self.done, "known": self.known, "still_wrong": self.wrong.total(), "reasons": shown}
+
+
+async def kept_keys(reader: Reading, app: str, source: str, kind: str | None = None) -> list[str]:
+    """The keys of what a source has in quarantine for a person, the oldest first."""
+    keys: list[str] = []
+    after = 0
+    while page := await reader.kept_of(app, source, kind, after, BATCH):
+        keys += [key for _, key in page]
+        after = page[-1][0]
+    return keys
+
+
+async def settle_all(
+    store: Settling,
+    reader: Reading,
+    keys: Sequence[str],
+    releasing: Releasing | None,
+    *,
+    app: str,
+    source: str,
+    operator: str,
+    note: str | None = None,
+    trust: bool = False,
+    pace: Pace | None = None,
+    progress: Progress = nobody_looks,
+) -> Tally:
+    """Release them, the oldest first; without `releasing`, discard them. What is still wrong stays, and is counted by why."""
+    tally = Tally()
+
+    async def settle(key: str) -> Settled | None:
+        found = await reader.quarantined(key)
+        if found is None:
+            return None
+        if releasing is None:
+            return await discard(store, found, operator=operator, note=note, recorded=False)
+        return await release(store, releasing, found, operator=operator, note=note, trust=trust, recorded=False)
+
+    async def some(batch: Sequence[str]) -> int:
+        before = tally.done
+        for start in range(0, len(batch), READ_AT_ONCE):
+            for one in await asyncio.gather(*map(settle, batch[start : start + READ_AT_ONCE])):
+                if one is not None:
+                    tally.count(one)
+        return tally.done - before
+
+    await carry_out(keys, some, pace=pace, progress=progress)
+    words = f"{tally.done} of {len(keys)}" + (f": {note}" if note else "")
+    await _record(store, operator, "discard" if releasing is None else "release", app, source, words)
+    return tally
+
+
+async def _record(store: Settling, operator: str, verb: str, app: str, subject: str, detail: str | None) -> None:
+    await store.record_operation(RecordOperation(operator, f"quarantine {verb}", app, subject, detail))

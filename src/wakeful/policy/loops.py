@@ -1,0 +1,161 @@
+"""Loops: which chain an event is a part of, and when a chain goes on for too long, or too fast.
+
+    from outside ──► run of review ──► event 1: review ──► run of fix ──► event 2: review → fix ──► run of review ──► …
+
+Every event that comes out of a run says how many did before it (`chaindepth`), out of runs of which agents (`chainpath`) and
+which event it began with (`chainid`). Too deep is too deep, whoever is in it. How fast is only counted where a chain comes back to
+an agent that it has been through: one run that emits ten thousand events is no loop.
+
+What comes from outside may say so too: another app of Wakeful's may be on the other side. It is believed, because a lie concerns
+only the event that tells it; what cannot be read as such counts as not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wakeful.clock import SECOND, written
+from wakeful.errors import ConfigError
+from wakeful.model import Decision, Event, event_key
+from wakeful.rate import Rate
+
+DEPTH, PATH, ROOT = "chaindepth", "chainpath", "chainid"
+CAUSED_BY = "causedby"  # the run that wrote what this event tells of
+BETWEEN = ">"
+PATH_LIMIT = 1_000
+ROOT_LIMIT = 100
+DEEPEST = 1_000_000  # whoever says more says this
+SHOWN = 6
+DEFAULT_RATE = Rate(60, 60 * SECOND)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Where an event stands in its chain."""
+
+    root: str  # by which its chain is known: the key of the event that it began with
+    depth: int  # how many events of it came out of runs, with this one
+    path: tuple[str, ...] = ()  # which agents' runs, as APP/AGENT; the last ones, if there were many
+    rounds: int = 0  # how often it has come back to the agent in question, within the time of the rate
+    deepest: int | None = None
+    rate: Rate | None = None
+
+    def closes(self, app: str, agent: str) -> bool:
+        """Has it been through this agent before?"""
+        return f"{app}/{agent}" in self.path
+
+    def shown(self, app: str | None = None) -> str:
+        """The agents on its way, the last ones of many. Those of other apps go by both names."""
+        names = [name.removeprefix(f"{app}/") for name in self.path]
+        return " → ".join(names if len(names) <= SHOWN else ["…", *names[-SHOWN:]])
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLimits:
+    """How far chains may go in an app, and how fast they may come back to an agent. None: as they like."""
+
+    deepest: int | None = 25
+    rate: Rate | None = DEFAULT_RATE
+
+    def chain(self, event: Event) -> Chain | None:
+        """Where an event stands, under these limits."""
+        found = chain_of(event)
+        if found is None:
+            return None
+        return Chain(found.root, found.depth, found.path, 0, self.deepest, self.rate)
+
+
+def read_limits(depth: Any, rate: Any, *, where: str) -> ChainLimits:
+    """`chain_depth=` and `chain_rate=`. ConfigError for what cannot be meant."""
+    if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool) or depth < 1):
+        message = f"{where}: chain_depth must be a whole number from 1 up, or None for no limit, not {depth!r}"
+        raise ConfigError(message)
+    try:
+        return ChainLimits(depth, None if rate is None else Rate.read(rate))
+    except ValueError as error:
+        message = f"{where}: chain_rate: {error}; None for no limit"
+        raise ConfigError(message) from None
+
+
+def chain_of(event: Event) -> Chain | None:
+    """Where an event stands in its chain; None for one that nothing of ours caused."""
+    said = event.extensions
+    return read_chain(said, event.correlationid or event.id) if DEPTH in said else None
+
+
+def depth_of(event: Event) -> int:
+    chain = chain_of(event)
+    return 0 if chain is None else chain.depth
+
+
+def read_chain(said: Mapping[str, Any], otherwise: str) -> Chain | None:
+    """What attributes of an event say of a chain, whoever wrote them. `otherwise` is what it goes by if they do not say."""
+    depth = _whole(said.get(DEPTH))
+    if depth < 1:
+        return None
+    root, path = said.get(ROOT), said.get(PATH)
+    if not isinstance(root, str) or not 0 < len(root) <= ROOT_LIMIT:
+        root = otherwise[:ROOT_LIMIT]
+    names = path[-PATH_LIMIT:].split(BETWEEN) if isinstance(path, str) else []
+    return Chain(root, depth, tuple(name for name in names if name))
+
+
+def _whole(said: Any) -> int:
+    """A number, also as text: attributes that came as headers are."""
+    if isinstance(said, str) and said.isascii() and said.isdigit():
+        said = int(said[:10])
+    return min(said, DEEPEST) if isinstance(said, int) and not isinstance(said, bool) and said > 0 else 0
+
+
+def next_link(event: Event, app: str, agent: str) -> dict[str, Any]:
+    """What an event says of its chain that comes out of a run of this agent, which handles `event`."""
+    chain = chain_of(event) or Chain(event_key(app, event.source, event.id), 0)
+    return link(chain, app, agent)
+
+
+def link(chain: Chain, app: str, agent: str) -> dict[str, Any]:
+    """The next link behind one, as attributes of an event."""
+    path = [*chain.path, f"{app}/{agent}"]
+    while len(path) > 1 and sum(len(name) + 1 for name in path) > PATH_LIMIT:
+        del path[0]
+    return {DEPTH: min(chain.depth + 1, DEEPEST), PATH: BETWEEN.join(path), ROOT: chain.root}
+
+
+# rules
+
+
+def chain_depth(facts: Any) -> Decision | None:
+    """No chain goes on for ever."""
+    chain = _chain_in(facts)
+    if chain is None or chain.deepest is None or chain.depth <= chain.deepest:
+        return None
+    reason = (
+        f"it is number {chain.depth:,} of the chain that began with event {_beginning(facts.event, chain)} "
+        f"({chain.shown(facts.app)}), and App(chain_depth={chain.deepest}) is the limit: break the loop, or raise it"
+    )
+    return Decision("deny", rule="chain_depth", reason=reason)
+
+
+def chain_rate(facts: Any) -> Decision | None:
+    """No chain comes back to an agent faster than it may, however many branches it has."""
+    chain = _chain_in(facts)
+    if chain is None or chain.rate is None or chain.rounds <= chain.rate.most:
+        return None
+    reason = (
+        f"the chain that began with event {_beginning(facts.event, chain)} came back to agent {facts.agent} more than "
+        f"{chain.rate.most:,} times within {written(chain.rate.within)} ({chain.shown(facts.app)}), the limit of "
+        "App(chain_rate=…): break the loop, or raise it"
+    )
+    return Decision("deny", rule="chain_rate", reason=reason)
+
+
+def _chain_in(facts: Any) -> Chain | None:
+    """Effects and schedules have none: what is judged is whether a run begins."""
+    chain: Chain | None = getattr(facts, "chain", None)
+    return chain
+
+
+def _beginning(event: Event, chain: Chain) -> str:
+    return event.correlationid or chain.root

@@ -1,0 +1,60 @@
+-- What could not be taken in, for people: listed, looked at, and gone when it is settled and old.
+
+-- page_of_quarantine(app, source, kind, state, after, most) --
+-- Newest first. Its bytes are not among it: a page of them would be large.
+select event.seq, event.key, quarantine.app, quarantine.source, quarantine.kind, quarantine.state, quarantine.size,
+  quarantine.became, quarantine.made, quarantine.operator, quarantine.note, quarantine.settled_at, event.source, event.id,
+  event.reason, event.duplicates, event.accepted_at
+from wakeful_quarantine quarantine join wakeful_event event on event.seq = quarantine.event_seq
+where (cast(:app as text) is null or quarantine.app = :app)
+  and (cast(:source as text) is null or quarantine.source = :source)
+  and (cast(:kind as text) is null or quarantine.kind = :kind)
+  and (cast(:state as text) is null or quarantine.state = :state)
+  and (cast(:after as bigint) is null or quarantine.event_seq < :after)
+order by quarantine.event_seq desc limit :most
+
+-- find_quarantined(lower, upper) --
+-- By its key, or the beginning of it, whole.
+select event.seq, event.key, quarantine.app, quarantine.source, quarantine.kind, quarantine.state, quarantine.size,
+  quarantine.became, quarantine.made, quarantine.operator, quarantine.note, quarantine.settled_at, event.source, event.id,
+  event.reason, event.duplicates, event.accepted_at, quarantine.headers, event.envelope
+from wakeful_event event join wakeful_quarantine quarantine on quarantine.event_seq = event.seq
+where event.key >= :lower and event.key < :upper order by event.key limit 2
+
+-- kept_of_source(app, source, kind, after, most) --
+-- What waits for a person, the oldest first: whoever settles them all goes through them in this order.
+select quarantine.event_seq, event.key
+from wakeful_quarantine quarantine join wakeful_event event on event.seq = quarantine.event_seq
+where quarantine.app = :app and quarantine.source = :source and quarantine.state = 'kept' and quarantine.event_seq > :after
+  and (cast(:kind as text) is null or quarantine.kind = :kind)
+order by quarantine.event_seq limit :most
+
+-- waiting_inputs() --
+-- How much waits for a person, of which source and why, with the newest of each.
+select waiting.app, waiting.source, waiting.kind, waiting.number, event.key, event.reason, event.accepted_at
+from (
+  select app, source, kind, count(*) as number, max(event_seq) as newest from wakeful_quarantine where state = 'kept'
+  group by app, source, kind) waiting
+join wakeful_event event on event.seq = waiting.newest
+order by waiting.number desc, waiting.app, waiting.source, waiting.kind
+
+-- released_from(became) --
+-- What an event was made of, if it was in quarantine before.
+select event.key, quarantine.operator, quarantine.settled_at
+from wakeful_quarantine quarantine join wakeful_event event on event.seq = quarantine.event_seq
+where quarantine.became = :became order by quarantine.event_seq limit 10
+
+-- forget_headers(event_seq) --
+-- With its bytes goes what came along with them.
+update wakeful_quarantine set headers = null where event_seq = :event_seq and headers is not null
+
+-- remove_quarantine(event_seq) --
+delete from wakeful_quarantine where event_seq = :event_seq
+
+-- oldest_event() --
+-- The first one that is left.
+select accepted_at from wakeful_event where seq = (select min(seq) from wakeful_event)
+
+-- sources_with_gone(app) --
+-- Whose items are gone, some of them, and since when the first.
+select source, min(changed_at) from wakeful_source_item where app = :app and gone = 1 group by source

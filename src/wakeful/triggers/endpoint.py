@@ -1,0 +1,191 @@
+"""An endpoint: all webhooks of one path, and what a request to it becomes.
+
+    request ──► verifier.verify ──► verifier.read ──► type ──► id ──► data= ──► event, its other names, an answer
+
+No input or output, and nothing is stored here. What cannot become an event raises InvalidEvent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+
+from wakeful.errors import ConfigError, InvalidEvent, words_of
+from wakeful.intake.cloudevents import EXTENSION_NAME_LIMIT, TEXT_LIMIT
+from wakeful.intake.route import WILDCARD
+from wakeful.intake.untrusted import DEPTH_LIMIT, find_fault, refuse_faults
+from wakeful.model import Event
+from wakeful.triggers.allowance import Allowance
+from wakeful.triggers.base import Trigger
+from wakeful.triggers.identity import content_of, read_identity
+from wakeful.triggers.mapping import apply_mapping, read_mapping
+from wakeful.triggers.webhook import Webhook
+from wakeful.verify.base import Answer, Challenge, Delivered, WebhookRequest
+
+RECEIVED = "webhook.received"
+Aliases = tuple[str, ...]
+
+
+class Brought(NamedTuple):
+    """What a request brought: its event, the further names by which that is known, and what the sender must hear."""
+
+    event: Event
+    aliases: Aliases
+    answer: Answer | None
+
+
+class Declared(Protocol):
+    """What an agent is to this."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def triggers(self) -> Sequence[Trigger]: ...
+
+    @property
+    def written_at(self) -> str: ...
+
+
+class Endpoint:
+    """One path. `webhooks` are those of all agents that name it, and say the same of it."""
+
+    def __init__(self, webhooks: Sequence[Webhook]) -> None:
+        first = webhooks[0]
+        self.path = first.path
+        self.place = first.place
+        self.source = first.source
+        self.verifier = first.verify
+        self.body_limit = first.body_limit
+        self.allowance = None if first.rate is None else Allowance(first.rate)
+        self._named = sorted({one.type for one in webhooks if WILDCARD not in one.type})
+        self._identify = read_identity(first.id, where=first.place)
+        self._mapping = read_mapping(first.data, where=first.place)
+        # Those of our own look at what they read (verify/reading.py); to look twice would cost as much as the parsing.
+        self._looked_at = type(first.verify).__module__.startswith("wakeful.verify.")
+
+    def challenge(self, request: WebhookRequest) -> Challenge | None:
+        """The answer to a verified request that is no event but a question."""
+        with unreadable():
+            return self.verifier.challenge(request)
+
+    def read(self, request: WebhookRequest) -> Brought:
+        """What a verified request says."""
+        with unreadable():
+            told = self.verifier.read(request)
+        event = Event(self.source, "", told.type or self._type(), told.data, told.subject)
+        if self._identify is not None:
+            event.id = self._identify(request, event)
+        else:
+            event.id = told.id or content_of(request)
+        refuse_attributes(event, told)
+        if self._mapping is not None:
+            apply_mapping(self._mapping, event)
+        elif not self._looked_at:
+            refuse_faults(event.data, depth=DEPTH_LIMIT, inside=("data",))
+        return Brought(event, told.aliases, told.answer)
+
+    def _type(self) -> str:
+        """The type of an event whose sender tells none."""
+        if len(self._named) > 1:
+            message = (
+                f"the sender tells no type, and agents name several ({', '.join(self._named)}): name one of them in all, and tell "
+                "events apart with where="
+            )
+            raise InvalidEvent(message, field="type")
+        return self._named[0] if self._named else RECEIVED
+
+
+@contextlib.contextmanager
+def unreadable() -> Iterator[None]:
+    """Whatever a sender sends and a verifier does with it: it is kept, and the reason is said."""
+    try:
+        yield
+    except InvalidEvent:
+        raise
+    except Exception as error:
+        message = f"it could not be read: {type(error).__name__}: {words_of(error)}"
+        raise InvalidEvent(message) from error
+
+
+def refuse_attributes(event: Event, told: Delivered) -> None:
+    """They come out of headers and bodies, and are held to what every event is held to."""
+    refuse_text("id", event.id)
+    refuse_text("type", event.type)
+    if event.subject is not None:
+        refuse_text("subject", event.subject)
+    if told.time is not None:
+        event.time = moment(told.time)
+    for name, value in told.extensions.items():
+        if not (name.isascii() and name.isalnum() and name.islower() and len(name) <= EXTENSION_NAME_LIMIT):
+            message = f"{name!r:.100} is not the name of an attribute"
+            raise InvalidEvent(message, field="extensions")
+        if isinstance(value, str):
+            refuse_text(name, value)
+    if told.extensions:
+        event.extensions = told.extensions
+
+
+def refuse_text(name: str, text: Any) -> None:
+    if type(text) is not str or not 0 < len(text) <= TEXT_LIMIT:
+        message = f"{name} is not text of 1 to {TEXT_LIMIT:,} characters"
+        raise InvalidEvent(message, field=name)
+    if (fault := find_fault(text, depth=1)) is not None:
+        message = f"{name} {fault.message}"
+        raise InvalidEvent(message, field=name)
+
+
+def moment(time: datetime) -> datetime:
+    try:
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except OverflowError:
+        message = "time is beyond the calendar"
+        raise InvalidEvent(message, field="time") from None
+
+
+def webhooks_of(agents: Iterable[Declared]) -> dict[str, list[tuple[Declared, Webhook]]]:
+    """Who names which path."""
+    found: dict[str, list[tuple[Declared, Webhook]]] = {}
+    for agent in agents:
+        for trigger in agent.triggers:
+            if isinstance(trigger, Webhook):
+                found.setdefault(trigger.path, []).append((agent, trigger))
+    return found
+
+
+def endpoint_problems(agents: Iterable[Declared]) -> list[str]:
+    """Where two agents say different things of one path. Each one line, with both places."""
+    problems = []
+    for path, named in webhooks_of(agents).items():
+        first_agent, first = named[0]
+        for agent, other in named[1:]:
+            differing = [name for name, value in other.endpoint.items() if value != first.endpoint[name]]
+            if differing:
+                problems.append(
+                    f'webhook("{path}"): agents {first_agent.name} ({first_agent.written_at}) and {agent.name} '
+                    f"({agent.written_at}) differ in {', '.join(f'{name}=' for name in differing)}: one path is one endpoint, so "
+                    "say the same in both, or give one of them another path"
+                )
+                break
+    return problems
+
+
+def read_endpoints(agents: Iterable[Declared]) -> Mapping[str, Endpoint]:
+    """All endpoints of an app, by path. ConfigError where two agents do not agree about one."""
+    declared = list(agents)
+    for message in endpoint_problems(declared):
+        raise ConfigError(message)
+    return {path: Endpoint([one for _, one in named]) for path, named in webhooks_of(declared).items()}
+
+
+def missing_secrets(endpoints: Iterable[Endpoint]) -> list[str]:
+    """What verifiers would not find here, so that a server would refuse to start."""
+    found = []
+    for one in endpoints:
+        try:
+            one.verifier.open(one.place)
+        except ConfigError as error:
+            found.append(str(error))
+    return found

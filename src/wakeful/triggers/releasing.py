@@ -1,0 +1,95 @@
+"""Reading again what was in quarantine, by the source that it came from: for a person who has mended what was wrong.
+
+A source that is read knows its own bytes; a webhook verifies a request as of when it came, unless the person vouches for it. What
+comes out has the identity that it would have had in the first place: if it was delivered again meanwhile, it is a duplicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from wakeful.clock import Microseconds
+from wakeful.errors import WakefulError, words_of
+from wakeful.model import Arrival, Event
+from wakeful.triggers.source import Reader, SourceTrouble
+
+WEBHOOK = "webhook"
+
+
+class Arriving(Protocol):
+    """The door: what shall become of an event."""
+
+    def __call__(self, event: Event, /, *, aliases: tuple[str, ...] = ()) -> Arrival: ...
+
+
+class Webhooks(Protocol):
+    """What is known of the app's webhooks."""
+
+    def read_again(
+        self, name: str, raw: bytes, headers: Mapping[str, str], received_at: Microseconds, /, *, trust: bool
+    ) -> Sequence[tuple[Event, tuple[str, ...]]]: ...
+
+
+class Releasing:
+    """What the sources of one app make of bytes that they could not take in before."""
+
+    def __init__(
+        self,
+        app: str,
+        arrive: Arriving,
+        readers: Callable[[str], Reader | None],
+        webhooks: Callable[[], Webhooks | None],
+    ) -> None:
+        self.app = app
+        self._arrive = arrive
+        self._readers = readers
+        self._webhooks = webhooks
+
+    def read(
+        self,
+        source: str,
+        kind: str | None,
+        raw: bytes,
+        headers: Mapping[str, str],
+        received_at: Microseconds,
+        *,
+        trust: bool = False,
+    ) -> list[Arrival]:
+        """The events that it holds, at least one, on their way into the store. `kind` is that of the source. SourceTrouble says
+        what is still wrong with it.
+        """
+        try:
+            found = self._events(source, kind, raw, headers, received_at, trust=trust)
+            arrivals = [self._arrive(event, aliases=aliases) for event, aliases in found]
+        except WakefulError as error:
+            raise SourceTrouble(str(error)) from error
+        except Exception as error:  # a reader of somebody else's, or a user's function
+            message = f"{kind or 'source'} {source}: {type(error).__name__}: {words_of(error)}"
+            raise SourceTrouble(message) from error
+        if not arrivals:
+            message = f"{kind or 'source'} {source}: there is no event in it: discard it"
+            raise SourceTrouble(message)
+        return arrivals
+
+    def _events(
+        self,
+        source: str,
+        kind: str | None,
+        raw: bytes,
+        headers: Mapping[str, str],
+        received_at: Microseconds,
+        *,
+        trust: bool,
+    ) -> Sequence[tuple[Event, tuple[str, ...]]]:
+        reader = self._readers(source)
+        if reader is not None:
+            return [(event, ()) for event in reader.read_again(raw, headers)]
+        webhooks = self._webhooks()
+        if kind == WEBHOOK and webhooks is not None:
+            return webhooks.read_again(source, raw, headers, received_at, trust=trust)
+        message = (
+            f"app {self.app} has no source {source} any more, which it came from: "
+            "declare it again, or discard what is left of it"
+        )
+        raise SourceTrouble(message)

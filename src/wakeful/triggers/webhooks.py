@@ -1,0 +1,247 @@
+"""All webhooks of an app, as one process serves them: verified, stored, answered; what is not is kept and counted.
+
+    request ──► verify ──► challenge? ──► event ──► the door ──► receipts, after the commit
+                  │                         └─ cannot be read ──► quarantine ──► receipt "quarantined"
+                  └─ Refused ──► counted; kept too, while strangers have not used up their allowance ──► 401
+
+Counts are told to the store every few seconds and at the end, never by a request of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from wakeful.clock import SECOND, Clock, Microseconds
+from wakeful.errors import (
+    ConfigError,
+    InvalidEvent,
+    NotFound,
+    StoreUnavailable,
+    WakefulError,
+    did_you_mean,
+    storable,
+    words_of,
+)
+from wakeful.intake.quarantine import keep
+from wakeful.model import Event, Receipt
+from wakeful.rate import Rate
+from wakeful.service import Service
+from wakeful.stores.sources import EnterSources, QuarantineKind, ReportSource, TakeIn, TakenIn
+from wakeful.triggers.allowance import Allowance
+from wakeful.triggers.endpoint import Aliases, Endpoint
+from wakeful.verify.base import Answer, Refused, WebhookRequest
+
+KIND = "webhook"
+TELL_EVERY = 2.0
+SAY_THAT_IT_LIVES_EVERY = 30.0
+# Strangers must not be able to fill the disk: so much of what cannot be verified is kept of each path, and by each process.
+KEPT_OF_STRANGERS = Rate(100, 3600 * SECOND)
+LARGEST_OF_STRANGERS = 64 * 1024
+
+
+class TooFast(WakefulError):
+    """More than the rate of the endpoint allows: to be sent again after so many seconds."""
+
+    def __init__(self, message: str, *, wait: float) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+class CannotVerify(WakefulError):
+    """A request that could be genuine, but what it takes to tell is missing here: the sender is to try again later."""
+
+
+class WebhookDoor(Protocol):
+    """Where events go in."""
+
+    async def accept(self, events: list[Event], *, aliases: Aliases = ()) -> list[Receipt]: ...
+
+
+class WebhookStore(Protocol):
+    """What webhooks need of the store, beside the door."""
+
+    async def enter_sources(self, request: EnterSources) -> None: ...
+
+    async def take_in(self, request: TakeIn) -> TakenIn: ...
+
+    async def report_source(self, request: ReportSource) -> None: ...
+
+
+@dataclass(slots=True)
+class Counts:
+    """What came since the store was told last."""
+
+    taken: int = 0
+    repeated: int = 0
+    refused: int = 0
+    event_at: Microseconds | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.taken or self.refused)
+
+    def add(self, earlier: Counts) -> None:
+        self.taken += earlier.taken
+        self.repeated += earlier.repeated
+        self.refused += earlier.refused
+        self.event_at = self.event_at or earlier.event_at
+
+
+class Webhooks(Service):
+    """The endpoints of one app in this process."""
+
+    name = "webhooks"
+
+    def __init__(
+        self, app: str, endpoints: Mapping[str, Endpoint], door: WebhookDoor, store: WebhookStore, clock: Clock
+    ) -> None:
+        super().__init__()
+        self.endpoints = endpoints
+        self._app = app
+        self._door = door
+        self._store = store
+        self._clock = clock
+        self._counts = {path: Counts() for path in endpoints}
+        self._strangers = {path: Allowance(KEPT_OF_STRANGERS) for path in endpoints}
+        self._entered = False
+        self._said_at = 0.0
+
+    def open(self) -> None:
+        """Reveal every secret once, so that a missing one is heard of at the start."""
+        for one in self.endpoints.values():
+            one.verifier.open(one.place)
+
+    # requests
+
+    def refuse_flood(self, endpoint: Endpoint) -> None:
+        """TooFast, before anything of the request is read, while the allowance is used up."""
+        if endpoint.allowance is not None and (wait := endpoint.allowance.wait(self._clock.now())):
+            raise self._too_fast(endpoint, wait)
+
+    def refuse(self, endpoint: Endpoint) -> None:
+        """Count one that was turned away."""
+        self._counts[endpoint.path].refused += 1
+
+    async def take(
+        self, endpoint: Endpoint, headers: Mapping[str, str], body: bytes, query: str = ""
+    ) -> list[Receipt] | Answer:
+        """Verify a request and store what it says; the receipts, or what the sender must hear instead. Refused, TooFast,
+        CannotVerify or StoreUnavailable say why not.
+        """
+        if not self.runs:  # a program that mounts the app has no other moment to say that it serves
+            await self.start()
+        request = WebhookRequest(endpoint.path, headers, body, self._clock.now(), query)
+        await self._verify(endpoint, request)
+        try:
+            if (challenge := endpoint.challenge(request)) is not None:
+                return challenge
+            # Only what is genuine uses the allowance up: strangers cannot take it from the sender.
+            if endpoint.allowance is not None and not endpoint.allowance.take(request.received_at):
+                raise self._too_fast(endpoint, endpoint.allowance.wait(request.received_at))
+            event, aliases, answer = endpoint.read(request)
+        except InvalidEvent as error:
+            return [await self._keep(endpoint, request, str(error), "unreadable")]
+        receipts = await self._door.accept([event], aliases=aliases)
+        counts = self._counts[endpoint.path]
+        counts.taken += 1
+        counts.repeated += receipts[0].status == "duplicate"
+        counts.event_at = request.received_at
+        return receipts if answer is None else answer
+
+    async def _verify(self, endpoint: Endpoint, request: WebhookRequest) -> None:
+        try:
+            endpoint.verifier.verify(request)
+        except Refused as refused:
+            reason = str(refused)
+        except ConfigError as error:  # a secret that is gone: not the sender's fault
+            self.log.warning("a webhook cannot be verified", path=endpoint.path, reason=str(error))
+            message = f"{endpoint.place}: a secret is missing"
+            raise CannotVerify(message) from error
+        except Exception as error:
+            self.log.exception("a verifier failed", path=endpoint.path)
+            reason = f"the verifier failed: {type(error).__name__}: {words_of(error)}"
+        else:
+            return
+        self.refuse(endpoint)
+        if len(request.body) <= LARGEST_OF_STRANGERS and self._strangers[endpoint.path].take(request.received_at):
+            with contextlib.suppress(StoreUnavailable):  # the answer is the same
+                await self._keep(endpoint, request, reason, "unverified")
+        raise Refused(reason)
+
+    async def _keep(self, endpoint: Endpoint, request: WebhookRequest, reason: str, kind: QuarantineKind) -> Receipt:
+        kept = keep(self._app, endpoint.source, request.body, storable(reason), kind=kind, headers=request.headers)
+        await self._store.take_in(TakeIn(self._app, endpoint.path, kept=[kept]))
+        self.log.warning("kept in quarantine", path=endpoint.path, id=kept.arrival.id, reason=reason)
+        return Receipt(endpoint.source, kept.arrival.id, "quarantined", [])
+
+    def _too_fast(self, endpoint: Endpoint, wait: Microseconds) -> TooFast:
+        self.refuse(endpoint)
+        return TooFast(f"{endpoint.place}: more than its rate", wait=wait / 1_000_000)
+
+    def read_again(
+        self, source: str, raw: bytes, headers: Mapping[str, str], received_at: Microseconds, *, trust: bool
+    ) -> list[tuple[Event, Aliases]]:
+        """The events of a request in quarantine, with their other names, after a fix. It is verified again, as of when it came,
+        unless somebody trusts it. Raises what is still wrong with it.
+        """
+        endpoint = self.endpoints.get(source)
+        if endpoint is None:
+            message = f'app {self._app} has no webhook "{source}".{did_you_mean(source, self.endpoints)}'
+            raise NotFound(message)
+        request = WebhookRequest(endpoint.path, headers, raw, received_at)
+        if not trust:
+            endpoint.verifier.verify(request)
+        event, aliases, _ = endpoint.read(request)
+        return [(event, aliases)]
+
+    # counts
+
+    async def run_once(self) -> float | None:
+        """Tell the store what came, or now and then that somebody still listens."""
+        if not self.endpoints:
+            return None
+        if not self._entered:
+            await self._store.enter_sources(EnterSources(self._app, [(path, KIND) for path in self.endpoints]))
+            self._entered = True
+        silent = time.monotonic() - self._said_at > SAY_THAT_IT_LIVES_EVERY
+        for path in self.endpoints:
+            if silent or self._counts[path]:
+                await self._tell(path, "reading")
+        if silent:
+            self._said_at = time.monotonic()
+        return TELL_EVERY
+
+    async def stop(self) -> None:
+        """Nobody listens here any more; another server that does says so again."""
+        ran = self.runs
+        await super().stop()
+        if ran and self._entered:
+            with contextlib.suppress(StoreUnavailable):
+                for path in self.endpoints:
+                    await self._tell(path, "idle")
+        self._said_at = 0.0
+
+    async def die(self) -> None:
+        """End without a word, as a killed process does. For tests."""
+        await super().stop()
+
+    async def _tell(self, path: str, state: Literal["reading", "idle"]) -> None:
+        counts, self._counts[path] = self._counts[path], Counts()
+        try:
+            await self._store.report_source(
+                ReportSource(
+                    self._app,
+                    path,
+                    state,
+                    taken=counts.taken,
+                    repeated=counts.repeated,
+                    refused=counts.refused,
+                    event_at=counts.event_at,
+                )
+            )
+        except BaseException:
+            self._counts[path].add(counts)
+            raise

@@ -1,0 +1,1 @@
+"""The senders that Wakeful knows: how each proves itself, and what its requests say."""

@@ -1,0 +1,24 @@
+"""What `wakeful why` tells of an event that a run of ours caused: which, and how far down its chain it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wakeful.stores.reading_chains import chain_summary
+
+Shown = dict[str, Any]
+
+
+def tell_chain(app: str, envelope: Shown) -> list[str]:
+    """Empty for an event from outside."""
+    chain = chain_summary(app, envelope)
+    if chain is None:
+        return []
+    depth = chain["depth"]
+    if chain["written_by"] is not None:
+        whose = f" of agent {chain['path'][-1]}" if chain["path"] else ""
+        told = f"It is a change that run {chain['written_by']}{whose} wrote itself"
+        return [f"{told} (number {depth:,} of its chain: {chain['shown']})." if depth else f"{told}."]
+    if not depth:
+        return []
+    return [f"It is number {depth:,} of the chain that began with event {chain['began_with']}: {chain['shown']}."]
