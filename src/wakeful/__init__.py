@@ -117,6 +117,8 @@ _HOMES = {
     "wakeful.triggers.every": ("every",),
     "wakeful.triggers.installed": ("trigger",),
     "wakeful.triggers.files.trigger": ("files",),
+    "wakeful.triggers.files.trigger": ("files",),
+    "wakeful.triggers.installed": ("trigger",),
     "wakeful.triggers.on": ("on",),
     "wakeful.triggers.webhook": ("webhook",),
 }
