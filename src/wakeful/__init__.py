@@ -115,8 +115,6 @@ _HOMES = {
     "wakeful.triggers.changes.debezium": ("debezium",),
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
-    "wakeful.triggers.installed": ("trigger",),
-    "wakeful.triggers.files.trigger": ("files",),
     "wakeful.triggers.files.trigger": ("files",),
     "wakeful.triggers.installed": ("trigger",),
     "wakeful.triggers.on": ("on",),

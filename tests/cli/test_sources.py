@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -213,7 +214,8 @@ class TestQuarantine:
         import httpx2
 
         key = the_key(wakeful)
-        server = start("serve", "app.py", "--port", "0", env={"WAKEFUL_TOKEN": "t"})
+        support = str(Path(__file__).parents[1])  # where the app finds its trigger
+        server = start("serve", "app.py", "--port", "0", env={"WAKEFUL_TOKEN": "t", "PYTHONPATH": support})
         url = server.wait_for(r"on (http://\S+)")[1]
         headers = {"Authorization": "Bearer t", "Wakeful-Operator": "ada"}
 
