@@ -30,7 +30,7 @@ def _body() -> tuple[bytes, bytes]:
     """The bytes before and after the number: a push of a few commits, number last."""
     commits = [
         {
-            "id": f"{number:040x}",
+            "id": hashlib.sha1(b"%d" % number, usedforsecurity=False).hexdigest(),
             "message": "mend the printer, and say what was wrong with it",
             "timestamp": "2026-11-15T08:00:00Z",
             "author": {"name": "octo", "email": "octo@example.com"},

@@ -22,8 +22,10 @@ from typing import Any
 import structlog
 
 from bench import engine_claim, engine_dispatch, engine_intake, floor_postgres, floor_sqlite
+from bench.changes import Changes
 from bench.fleet import Fleet
 from bench.flow import Flow
+from bench.folder import Folder
 from bench.hooks import Hooks
 from bench.plan import FULL, SMOKE, Figure, Plan
 from bench.times import Times
@@ -33,7 +35,7 @@ from wakeful.testing.postgres_server import PostgresServer
 IN_FLIGHT = 64
 
 
-class Bench(Flow, Fleet, Hooks, Times):
+class Bench(Flow, Fleet, Hooks, Folder, Changes, Times):
     """The measurements, by name."""
 
     # 3-step durable runs
@@ -211,6 +213,8 @@ NAMES = (
     "sleepers",
     "waits",
     "schedules",
+    "files",
+    "changes",
     "soak",
 )
 

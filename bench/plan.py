@@ -44,6 +44,7 @@ class Plan:
     waits: int
     schedules: int
     soak: float  # seconds
+    changes: int = 100_000  # rows
 
 
 # Many short turns: a machine that others share is fast and slow by the second.
@@ -76,6 +77,7 @@ SMOKE = Plan(
     waits=500,
     schedules=200,
     soak=3,
+    changes=1_000,
 )
 
 

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-pytest_plugins = ["support.postgres", "support.stores", "support.apps", "support.clouds"]
+pytest_plugins = [
+    "support.postgres",
+    "support.stores",
+    "support.apps",
+    "support.clouds",
+    "support.shop",
+    "support.shops",
+]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

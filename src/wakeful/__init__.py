@@ -32,8 +32,12 @@ if TYPE_CHECKING:
     from wakeful.triggers.at import at
     from wakeful.triggers.bucket import bucket
     from wakeful.triggers.changes.debezium import debezium
+    from wakeful.triggers.changes.outbox import outbox
+    from wakeful.triggers.changes.postgres import postgres_changes
+    from wakeful.triggers.changes.sqlite import sqlite_changes
     from wakeful.triggers.cron import cron
     from wakeful.triggers.every import every
+    from wakeful.triggers.files.trigger import files
     from wakeful.triggers.installed import trigger
     from wakeful.triggers.on import on
     from wakeful.triggers.webhook import webhook
@@ -69,7 +73,11 @@ __all__ = [
     "debezium",
     "env",
     "every",
+    "files",
     "on",
+    "outbox",
+    "postgres_changes",
+    "sqlite_changes",
     "step",
     "trigger",
     "webhook",
@@ -100,10 +108,16 @@ _HOMES = {
     "wakeful.model": ("Event", "Receipt"),
     "wakeful.secrets": ("env",),
     "wakeful.triggers.at": ("at",),
+    "wakeful.triggers.changes.outbox": ("outbox",),
+    "wakeful.triggers.changes.postgres": ("postgres_changes",),
+    "wakeful.triggers.changes.sqlite": ("sqlite_changes",),
     "wakeful.triggers.bucket": ("bucket",),
     "wakeful.triggers.changes.debezium": ("debezium",),
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
+    "wakeful.triggers.installed": ("trigger",),
+    "wakeful.triggers.files.trigger": ("files",),
+    "wakeful.triggers.files.trigger": ("files",),
     "wakeful.triggers.installed": ("trigger",),
     "wakeful.triggers.on": ("on",),
     "wakeful.triggers.webhook": ("webhook",),

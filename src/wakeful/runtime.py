@@ -254,9 +254,7 @@ class Runtime:
             backlog=app.backlog,
             pushed=[] if watching else [(path, KIND) for path in endpoints],
         )
-        self.releasing = Releasing(
-            app.name, self.door.arrive, self.sources.reader, lambda: getattr(self, "webhooks", None)
-        )
+        self.releasing = Releasing(app.name, self.door.arrive, self.sources.reader, lambda: self.webhooks)
         self.teller = Teller(
             app.name,
             self.store,

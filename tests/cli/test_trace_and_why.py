@@ -94,4 +94,7 @@ def test_the_story_as_json(wakeful, tickets):
 def test_what_is_not_there(wakeful, tickets):
     wakeful("migrate")
     assert wakeful("trace", "abcdefgh", code=1).err == 'wakeful: there is no run "abcdefgh": see `wakeful runs`\n'
-    assert 'there is no event, run, delivery, schedule, reminder or expectation "x"' in wakeful("why", "x", code=1).err
+    assert (
+        'there is no event, run, delivery, schedule, source, reminder or expectation "x"'
+        in wakeful("why", "x", code=1).err
+    )

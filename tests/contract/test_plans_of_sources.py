@@ -42,6 +42,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "forget_payload": (23,),
     "remove_event": (24, 1_000_000),
     "backlog_of": (None, "app", "agent", 20),
+    "sources_to_judge": (None, "lone"),
 }
 FILL = [
     """insert into wakeful_source (app, name, kind, state, holder, token, since)

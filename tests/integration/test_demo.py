@@ -97,6 +97,8 @@ def test_the_whole_story_in_eight_seconds(tmp_path):
     assert re.search(r"Worker \d+ took over at once", told)
     assert re.search(r"Step look_up failed for db-1, which may pass: it is tried again", told)
     assert "was delivered a second time: still one run" in told
+    assert "note-1.md was dropped into inbox/: an agent wakes on it." in told
+    assert "note-2.md was dropped into inbox/, and nobody looks." in told
     assert len(workers_in(told)) == 2
     assert not any(is_running(pid) for pid in workers_in(told))
 
@@ -123,6 +125,8 @@ def test_the_whole_story_in_eight_seconds(tmp_path):
     assert re.search(r"resumed \d+ ms after the next was up", told)
     assert "wakeful init" in told
     assert "wakeful --help" in told
+
+    assert "2 dropped, 2 of them an event\n" in told
 
     # and the same from the files that were kept, read afresh
     (folder,) = tmp_path.glob("wakeful-demo-*")

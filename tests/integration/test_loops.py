@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.apps import FOREVER, NewApp, pass_time, working
+from support.stores import count, query
 from wakeful import App, Run, on
 from wakeful.channels import event
 from wakeful.model import Decision, Receipt
@@ -161,6 +162,25 @@ async def test_one_run_that_emits_very_many_events_is_no_loop(new_app: NewApp):
         await runtime.drain()
         assert sorted(done) == list(range(2_000))
         assert await alarms(runtime) == []
+
+
+async def test_chains_that_are_over_are_forgotten(new_app: NewApp, store_url: str):
+    app = new_app()
+
+    @app.agent(on("found"))
+    async def crawl(run: Run) -> None:
+        pass
+
+    async with working(app) as runtime:
+        for number in range(3):
+            await app.emit("found", **{**BACK, "chainid": f"root-{number}"})
+        await runtime.housekeeper.run_once()
+        assert await count(store_url, "wakeful_chain") == 3
+        await pass_time(runtime, "6d")
+        await app.emit("found", **{**BACK, "chainid": "root-1"})
+        await pass_time(runtime, "2d")
+        await runtime.housekeeper.run_once()
+        assert await query(store_url, "select chain from wakeful_chain") == [("root-1",)]
 
 
 async def test_two_processes_count_together(new_app: NewApp):

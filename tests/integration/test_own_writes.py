@@ -83,6 +83,7 @@ async def test_it_is_stopped_where_triggers_tell_of_changes_too(
     def new_app(**options: Any) -> App:
         return App("app", store=postgres_url, clock=clock, **options)
 
+    pytest.importorskip("wakeful.triggers.changes.postgres_tables")
     await stopped(new_app, postgres_url, "postgres", via="triggers")
 
 

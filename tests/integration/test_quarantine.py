@@ -187,7 +187,7 @@ async def test_a_webhook_is_verified_again_unless_a_person_vouches(new_app: NewA
     app = new_app()
 
     async with working(app) as runtime:
-        runtime.webhooks = Hooks()  # type: ignore[attr-defined]
+        runtime.webhooks = Hooks()  # type: ignore[assignment]
         await runtime.store.enter_sources(EnterSources("app", [("/hooks/shop", "webhook")]))
         for body, identifier in ((b"x", "1"), (b"y", "2")):
             one = keep("app", "/hooks/shop", body, "no signature", kind="unverified", headers={"id": identifier})

@@ -159,3 +159,21 @@ async def test_stored_events_go_to_an_agent_that_is_new(shop: App):
         assert (again["redone"], again["already_had"]) == (0, 3)
         problem = await answer_of(await http.post("/v1/replay", json={"events": {**events, "agent": "cuont"}}), 404)
         assert 'Did you mean "count"?' in problem["detail"]
+
+
+async def test_what_policy_denied_goes_to_its_agent_when_a_person_says_so(shop: App):
+    """An event that says, in headers, that it is very deep in a chain."""
+    headers = {"ce-specversion": "1.0", "ce-type": "go", "ce-source": "/far", "ce-id": "1", "ce-chaindepth": "99"}
+    async with served(shop) as (runtime, http):
+        sent = await answer_of(await http.post("/v1/events", json={"where": "home"}, headers=headers), 202)
+        assert sent["events"][0]["runs"] == []
+        events: dict[str, Any] = {"type": "go", "from": "1h", "to": "2100-01-01", "agent": "ship"}
+        plan = await answer_of(await http.post("/v1/replay", json={"events": events, "plan": True}))
+        assert (plan["new"], plan["denied"]) == (0, 1)
+        answer = await answer_of(await http.post("/v1/replay", json={"events": {**events, "denied": True}}))
+        assert answer["redone"] == 1
+        await runtime.drain()
+        (run,) = (await runtime.reader.runs(agent="ship"))["runs"]
+        assert run["state"] == "done"
+        told = await answer_of(await http.post("/v1/replay", json={"events": {**events, "denied": "yes"}}), 400)
+        assert told["field"] == "events.denied"

@@ -25,7 +25,7 @@ from wakeful.intake.quarantine import raw_of
 from wakeful.runtime import Runtime
 from wakeful.stores.sources import StoredSource
 from wakeful.triggers.webhooks import KEPT_OF_STRANGERS, LARGEST_OF_STRANGERS
-from wakeful.verify import Answer, Delivered, Refused, WebhookRequest
+from wakeful.verify import Answer, Delivered, Refused, WebhookRequest, github, none
 
 PATH = "/hooks/x"
 
@@ -432,7 +432,7 @@ class TestReadingAgain:
                 again("/hooks/xx", b"{}", headers, at, trust=True)
 
 
-NAMES = ["x-signature", "x-event", "x-delivery", "content-type", "content-length", "content-encoding", "x-at"]
+NAMES = ["x-signature", "x-event", "x-delivery", "content-type", "content-length", "content-encoding", "x-github-event"]
 HEADERS = st.lists(st.tuples(st.sampled_from(NAMES), st.text(st.characters(min_codepoint=32, max_codepoint=255))))
 BODIES = st.lists(
     st.tuples(st.one_of(st.binary(max_size=200), st.just(b"burn"), st.just(b"ask:")), HEADERS, st.booleans()),
@@ -462,12 +462,16 @@ def test_nothing_that_is_sent_is_a_500(sqlite_url: str, requests: list[tuple[byt
         app = App("app", store=sqlite_url)
         note(app, webhook(PATH, verify=Signed()), name="a")
         note(app, webhook("/hooks/y", verify=Anybody(), data=lambda data: data["a"], id="data.b"), name="b")
+        note(app, webhook("/hooks/none", verify=none()), name="none")
+        note(app, webhook("/hooks/github", verify=github(secret="secret")), name="github")
         async with app.running(worker=False):
             http = app.asgi()
             for body, headers, signed in requests:
                 given = [(name.encode(), value.encode("latin-1")) for name, value in headers]
-                given += [(b"x-signature", signature("secret", body).encode())] if signed else []
-                for path in (PATH, "/hooks/y"):
+                if signed:
+                    proof = signature("secret", body).encode()
+                    given += [(b"x-signature", proof), (b"x-hub-signature-256", b"sha256=" + proof)]
+                for path in (PATH, "/hooks/y", "/hooks/none", "/hooks/github"):
                     status = await answered(http, path, body, [(b"host", b"localhost"), *given])
                     assert status in {200, 202, 400, 401, 413, 415}
 

@@ -26,6 +26,8 @@ select
    where relnamespace = 'public'::regnamespace and attnum > 0),
   (select count(*) from pg_proc where pronamespace = 'public'::regnamespace),
   (select count(*) from pg_trigger),
+  (select count(*) from pg_publication),
+  (select count(*) from pg_replication_slots where database = current_database()),
   (select count(*) from pg_constraint),
   (select count(*) from pg_db_role_setting where setdatabase = (select oid from pg_database where datname = current_database())),
   (select string_agg(nspname, ',' order by nspname) from pg_namespace where nspname not like 'pg_temp%' and nspname not like 'pg_toast%'),

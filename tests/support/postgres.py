@@ -13,7 +13,8 @@ from wakeful.testing.postgres_server import PostgresServer, PostgresUnavailable
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """Shared by the tests of one process: make your own to stop or kill it."""
-    server = PostgresServer(fsync=False)
+    # Logical replication for those who read changes; its slots are counted by server.
+    server = PostgresServer(fsync=False, settings={"wal_level": "logical", "max_replication_slots": 40})
     try:
         server.start()
     except PostgresUnavailable as reason:

@@ -145,6 +145,7 @@ def test_a_rule_of_a_users_own_may_use_the_same_facts():
         ({"chain_depth": 0}, "chain_depth must be a whole number from 1 up, or None for no limit, not 0"),
         ({"chain_depth": True}, "chain_depth must be a whole number"),
         ({"chain_rate": "often"}, "chain_rate: 'often' is not a rate"),
+        ({"chain_rate": "10/2d"}, "counts for longer than a day"),
         ({"chain_rates": "1/m"}, "Did you mean"),
     ],
 )

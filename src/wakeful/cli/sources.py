@@ -65,8 +65,8 @@ sources_command = Command(
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    listed = read(arguments.url, lambda reader: reader.sources(app=arguments.of))
-    found = [one for one in listed if arguments.state in {None, one["state"]}]
+    listed = read(arguments.url, lambda reader: reader.sources())
+    found = [one for one in listed if arguments.state in {None, one["state"]} and arguments.of in {None, one["app"]}]
     if arguments.json:
         print_json({"sources": found})
         return 0

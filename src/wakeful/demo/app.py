@@ -1,9 +1,10 @@
-"""The app that the demonstration runs: a small back office of five agents.
+"""The app that the demonstration runs: a small back office of six agents.
 
     ticket.created ───► triage ──emits──► ticket.triaged ───► answer
     payment.received ─► invoice     four steps, long enough to be killed in the middle
     host.added ───────► enrich      asks an inventory that is not always there
     refund.requested ─► refund      has a bank pay, which does it and then does not answer
+    inbox/*.md ───────► file_note   wakes when a file is dropped into a folder
 
 Plain functions are steps, and what changes the outside world is an action. `@counted` is the demonstration's own: it writes a line outside of the worker when a body
 begins and ends. `work` stands for the time that a real body would take.
@@ -11,14 +12,18 @@ begins and ends. `work` stands for the time that a real body would take.
 
 from __future__ import annotations
 
+import os
 from decimal import Decimal
+from pathlib import Path
 
 from pydantic import BaseModel
 
-from wakeful import App, Operation, Persistent, Run, Transient, action, on, step
+from wakeful import App, Operation, Persistent, Run, Transient, action, files, on, step
 from wakeful.demo import bank
 from wakeful.demo.counter import counted
 from wakeful.demo.pace import pace, work
+
+INBOX = "WAKEFUL_DEMO_INBOX"
 
 app = App("operations")
 
@@ -52,6 +57,10 @@ class Host(Item):
 class Refund(Item):
     amount: Decimal
     way: bank.Way
+
+
+class Note(Item):
+    path: Path
 
 
 # triage and answer
@@ -238,6 +247,35 @@ async def refund(run: Run, wanted: Refund) -> str:
     return await run.step(write_entry, wanted, booking)
 
 
+# file_note
+
+
+@counted
+async def read_note(note: Note) -> list[str]:
+    await work(0.4)
+    return note.path.read_text(encoding="utf-8").split()
+
+
+@counted
+async def file_away(note: Note, words: list[str]) -> str:
+    await work(0.4)
+    return f"{note.id}: {len(words)} words, filed under {words[0].lower()}"
+
+
+@app.agent(
+    files(
+        f"{os.environ.get(INBOX, 'inbox')}/*.md",
+        settle="200ms",
+        operations="created",
+        data='{"id": data.name, "path": data.path}',
+    ),
+    owner="support",
+)
+async def file_note(run: Run, note: Note) -> str:
+    words = await run.step(read_note, note)
+    return await run.step(file_away, note, words)
+
+
 # What the view draws as a bar, in the order in which a run does it.
 ACT = "act"
 STEPS: dict[str, tuple[str, ...]] = {
@@ -246,4 +284,5 @@ STEPS: dict[str, tuple[str, ...]] = {
     "invoice": ("load_invoice", "match_amount", "compute_tax", "prepare_entry"),
     "enrich": ("look_up", "read_tags", "rate"),
     "refund": ("check_refund", ACT, "write_entry"),
+    "file_note": ("read_note", "file_away"),
 }

@@ -195,7 +195,7 @@ class Board:
         run = await self._reader.run(seen.id)
         if run is None:
             return
-        seen.subject = self.events[seen.identity]["subject"] or ""
+        seen.subject = (self.events[seen.identity]["subject"] or "").rpartition("/")[2]  # of a file, its name
         seen.crashes = run["crashes"]
         seen.tries = max(run["attempts"] + run["crashes"], int(run["started_at"] is not None))
         seen.due_at = moment(run["due_at"])

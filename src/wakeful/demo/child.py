@@ -11,7 +11,7 @@ from asyncio.subprocess import PIPE, STDOUT, Process
 from pathlib import Path
 from typing import Any, Protocol
 
-from wakeful.demo import bank, counter, pace
+from wakeful.demo import app, bank, counter, pace
 
 LOOK_EVERY = 0.03
 
@@ -63,13 +63,16 @@ class Worker(Child):
     """It executes runs, until it is killed."""
 
     @classmethod
-    async def start(cls, *, store: str, counter_file: Path, log: Path, speed: float, bank_port: int) -> Worker:
+    async def start(
+        cls, *, store: str, counter_file: Path, log: Path, speed: float, bank_port: int, inbox: Path
+    ) -> Worker:
         environment = {
             **os.environ,
             "WAKEFUL_STORE": store,
             counter.VARIABLE: str(counter_file),
             pace.VARIABLE: str(speed),
             bank.VARIABLE: str(bank_port),
+            app.INBOX: str(inbox),
             "PYTHONUNBUFFERED": "1",
         }
         with log.open("ab") as output:

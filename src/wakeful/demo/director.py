@@ -4,8 +4,9 @@ The story of one round, in seconds at pace 1 (a short demonstration goes faster)
 
     0.0  events come in, no worker yet           2.6  data that does not fit       6.4  four payments at once
     0.2  a refund by transfer                    3.2  a refund by cheque: held     7.4  SIGKILL, as soon as enough runs are
-    0.8  the first worker                        3.8  a step that can never work        in the middle; then the next worker
-    1.6  an event that nobody handles            5.0  a second delivery                 ...and when all of them have ended,
+    0.8  the first worker                        3.8  a step that can never work        in the middle; a file that nobody sees;
+    1.2  a file in a folder                      5.0  a second delivery                 then the next worker
+    1.6  an event that nobody handles                                                   ...and when all of them have ended,
     2.0  a refund by card                                                               what waits for a person
 
 Without a time limit rounds follow each other until Ctrl-C. Whatever ends it, the worker is stopped, the terminal is put
@@ -112,7 +113,8 @@ class Director:
         self._folder = folder
         self._seconds = seconds
         self._pace = pace_for(seconds)
-        self._feeder = Feeder(app)
+        self._inbox = folder / "inbox"
+        self._feeder = Feeder(app, self._inbox)
         self._programme = Programme(self._feeder, stage, seconds, self._pace)
         self._desk = Desk(stage, self._feeder.corrections, store, self._pace)
         self._worker: Worker | None = None
@@ -124,6 +126,7 @@ class Director:
     async def run(self) -> Account:
         """Feed, show and play until the story ends or somebody wants it to."""
         self._listen_to_signals()
+        self._inbox.mkdir()
         self._stage.advice = self._desk.advice
         showing = asyncio.create_task(self._stage.show(self._check_children))
         story = asyncio.create_task(self._play())
@@ -202,6 +205,7 @@ class Director:
         self._stage.say(
             f"No worker. Safe on disk: {counted_noun(kill.kept, 'finished step')}. Events still come in.", "bold yellow"
         )
+        self._stage.say(f"{self._feeder.file()} was dropped into inbox/, and nobody looks.", minor=True)
         await asyncio.sleep(WITHOUT_WORKER * self._pace / 2)
         self._stage.say("Another worker is started on the same file.")
         await self._start_worker()
@@ -275,6 +279,7 @@ class Director:
             log=self._folder / "worker.log",
             speed=self._pace,
             bank_port=self._bank.port,
+            inbox=self._inbox,
         )
         self._stage.starting = child.pid
         await child.at_work(self._reader)

@@ -1,13 +1,14 @@
 """Events that come in by themselves: a steady mix, and now and then one that makes trouble.
 
 Each goes in by the one door (`app.emit`) and is answered when it is on disk; what was answered is remembered here, to be
-looked for in the store at the end.
+looked for in the store at the end. Files go into a folder, and nobody answers: whoever reads it must find them.
 """
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from wakeful.app import App
@@ -20,6 +21,11 @@ TEXTS = (
     "The invoice shows the wrong VAT rate. The country is right.",
     "How can a report be sent every Monday. It is sent daily now.",
     "Search is slow since the update. Other pages are fine.",
+)
+NOTES = (
+    "Keys: the spare ones are with the porter.",
+    "Meeting moved to Thursday, same room.",
+    "Printer on the second floor is out of toner again.",
 )
 HOSTS = ("web", "db", "cache", "queue", "mail")
 MIX = ("payment", "ticket", "payment", "host", "payment", "ticket")
@@ -38,8 +44,9 @@ class Incoming:
 class Feeder:
     """Makes events and sends them in."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, inbox: Path) -> None:
         self._app = app
+        self._inbox = inbox
         self._mix = itertools.cycle(MIX)
         self._payments = itertools.count(101)
         self._tickets = itertools.count(501)
@@ -47,8 +54,10 @@ class Feeder:
         self._unknown = itertools.count(1)
         self._refunds = itertools.count(1)
         self._others = itertools.count(1)
+        self._notes = itertools.count(1)
         self._last_payment: Incoming | None = None
         self.receipts: list[Receipt] = []
+        self.dropped: list[str] = []
         self.duplicates = 0
         self.corrections: dict[str, dict[str, Any]] = {}  # what the data of a poisoned payment should have been
 
@@ -94,6 +103,14 @@ class Feeder:
         number = next(self._others)
         await self._send(Incoming("backup.finished", f"B-{number}", {"id": f"B-{number}"}, f"B-{number}"))
         return "backup.finished"
+
+    def file(self) -> str:
+        """A file is dropped into the folder; its name."""
+        number = next(self._notes)
+        name = f"note-{number}.md"
+        (self._inbox / name).write_text(NOTES[number % len(NOTES)], encoding="utf-8")
+        self.dropped.append(name)
+        return name
 
     async def again(self) -> str | None:
         """The last payment a second time, as webhooks do."""

@@ -45,6 +45,7 @@ class Programme:
         while True:
             for at, what in (
                 (0.2, partial(self._feeder.refund, "transfer")),
+                (1.2, self._drop_a_file),
                 (1.6, self._send_unmatched),
                 (2.0, partial(self._feeder.refund, "card")),
                 (2.6, self._feeder.poison),
@@ -58,6 +59,9 @@ class Programme:
             ):
                 yield (number * ROUND + at) * self._pace, what
             number += 1
+
+    async def _drop_a_file(self) -> None:
+        self._stage.say(f"{self._feeder.file()} was dropped into inbox/: an agent wakes on it.", minor=True)
 
     async def _send_unmatched(self) -> None:
         kind = await self._feeder.unmatched()

@@ -16,6 +16,7 @@ from wakeful.demo.feeder import Feeder
 from wakeful.demo.scene import reason_of, times, what_became_of
 
 LISTED = 8
+FROM_FILES = "/files/"
 
 
 @dataclass(slots=True)
@@ -58,6 +59,9 @@ class Account:
     too_many_runs: int = 0
     accepted: int = 0
     from_within: int = 0
+    dropped: int = 0  # files
+    found: int = 0  # of these, by whoever read the folder
+    told_twice: int = 0
     duplicates: int = 0
     finished: int = 0
     recorded: int = 0
@@ -77,7 +81,7 @@ class Account:
 
     @property
     def good(self) -> bool:
-        return self.balanced and not self.repeated and not self.uncounted and self.outside.good
+        return self.balanced and not self.repeated and not self.uncounted and self.outside.good and not self.told_twice
 
 
 def close_the_books(board: Board, counter: Counter, book: Book, feeder: Feeder) -> Account:
@@ -86,7 +90,11 @@ def close_the_books(board: Board, counter: Counter, book: Book, feeder: Feeder) 
     answered = {(receipt.source, receipt.id) for receipt in feeder.receipts}
     account = Account(accepted=len(answered | board.events.keys()), duplicates=feeder.duplicates)
     account.too_many_runs = len(board.runs) - len(runs)
-    account.from_within = len(board.events.keys() - answered)
+    files = [identity for source, identity in board.events if source.startswith(FROM_FILES)]
+    account.from_within = len(board.events.keys() - answered) - len(files)
+    account.dropped = len(feeder.dropped)
+    account.found = len({name.partition("@")[0] for name in files} & set(feeder.dropped))
+    account.told_twice = len(files) - account.found
     for identity in answered | board.events.keys():
         event, seen = board.events.get(identity), runs.get(identity)
         if event is not None and event["state"] == "unmatched":
@@ -178,6 +186,7 @@ def _print_events(out: Printer, account: Account) -> None:
         out.line("", f"{seen.agent} {seen.subject}: {reason_of(seen)}")
     if len(account.dead) > LISTED:
         out.line("", f"and {len(account.dead) - LISTED} more like these")
+    _print_files(out, account)
     kinds = ", ".join(sorted(set(account.unmatched)))
     out.line(
         "unmatched", f"{len(account.unmatched)}" + (f" ({kinds}: no agent handles it, so it is kept)" if kinds else "")
@@ -195,6 +204,14 @@ def _print_events(out: Printer, account: Account) -> None:
     else:
         out.line("", f"{account.accepted} is not {columns}", "bold red")
         out.line("", f"LOST: {account.lost[:LISTED]}; runs too many: {account.too_many_runs}", "bold red")
+
+
+def _print_files(out: Printer, account: Account) -> None:
+    left = account.dropped - account.found
+    waits = f"; {left} in the folder until a worker reads it" if left else ""
+    out.line("files", f"{account.dropped} dropped, {account.found} of them an event{waits}")
+    if account.told_twice:
+        out.line("", f"{account.told_twice} EVENTS MORE THAN FILES: the promise is broken", "bold red")
 
 
 def _print_steps(out: Printer, account: Account) -> None:

@@ -27,7 +27,7 @@ FAMILIES_AT_A_TIME = 50
 ROWS_AT_A_TIME = 500
 DEDUPLICATION = duration("90d")
 PROCESSES_ARE_KEPT = duration("7d")
-CHAINS_ARE_KEPT = duration("30d")
+CHAINS_ARE_KEPT = duration("7d")
 SWEEP_EVERY = duration("6h")
 BLOBS_ARE_NEW = duration("1h")
 BLOBS_AT_A_TIME = 10_000
@@ -225,9 +225,12 @@ class Housekeeper(Service):
                 await self._keeper.remove_traces(RemoveTraces(app, before=before, idempotency=old))
             await asyncio.sleep(self._pause)
         keys = await self._keeper.empty_keys(app, ROWS_AT_A_TIME)
-        await self._keeper.remove_traces(
-            RemoveTraces(app, keys=keys, processes_before=now - PROCESSES_ARE_KEPT, chains_before=now - CHAINS_ARE_KEPT)
-        )
+        await self._keeper.remove_traces(RemoveTraces(app, keys=keys, processes_before=now - PROCESSES_ARE_KEPT))
+        gone = ROWS_AT_A_TIME
+        while gone == ROWS_AT_A_TIME:
+            over = RemoveTraces(app, chains_before=now - CHAINS_ARE_KEPT, most=ROWS_AT_A_TIME)
+            gone = await self._keeper.remove_traces(over)
+            await asyncio.sleep(self._pause)
 
     async def _remove_occurrences(self, now: Microseconds) -> None:
         """What became of the instants of an agent's schedules is kept as long as its runs."""

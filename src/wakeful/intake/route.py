@@ -36,7 +36,7 @@ class Selector(Protocol):
 
     @property
     def where(self) -> str | None:
-        """A condition on the event, None if there is none: then the type alone decides."""
+        """A condition on the event, None if there is none."""
         ...
 
     def describe(self) -> str: ...
@@ -100,10 +100,10 @@ class Router:
             chosen = [one for number in numbers if (one := selectors[number]).source in {None, source}]
             if not chosen:
                 continue
-            free = next((selector for selector in chosen if selector.where is None), None)
+            free = next((selector for selector in chosen if not _asks(selector)), None)
             candidates.append((agent, [free] if free is not None else chosen))
         answer = None
-        if all(selectors[0].where is None for _, selectors in candidates):
+        if not any(_asks(selectors[0]) for _, selectors in candidates):
             answer = [Routing(agent, matched=True, reason=selectors[0].describe()) for agent, selectors in candidates]
         plan = _Plan(candidates, answer)
         # Types come from outside and may be made up without end: start over rather than grow, it costs microseconds.
@@ -113,10 +113,15 @@ class Router:
         return plan
 
 
+def _asks(selector: Selector) -> bool:
+    """Is there more to it than the type? A trigger that takes some of what its own source tells has a pattern for all of that."""
+    return selector.where is not None or (selector.source is not None and WILDCARD in selector.type)
+
+
 def _ask(agent: str, selectors: list[Selector], event: Event) -> Routing:
     reasons = []
     for selector in selectors:
-        if selector.where is None:
+        if not _asks(selector):
             return Routing(agent, matched=True, reason=selector.describe())
         match = selector.matches(event)
         if match.matched:

@@ -34,6 +34,10 @@ _FLATTEN = bytes.maketrans(b"123456789+E", b"0000000000e")
 _MANY_DIGITS = b"0" * 19
 _EXPONENT = b"0e000"
 _LARGE_EXPONENT = re.compile(rb"(?:\A|[:\[,\s])-?[0-9][0-9.]*[eE]\+?[0-9]{3}")
+_LOOKS = 32
+_THREE_DIGITS = re.compile(rb"[eE]\+?[0-9]{3}").match
+_BEFORE_A_NUMBER = b":[, \t\r\n"
+_MINUS = ord("-")
 
 Path = tuple[str | int, ...]
 _Link = (
@@ -72,8 +76,28 @@ def may_hold_a_fault(body: bytes, levels: int) -> bool:
     flat = body.translate(_FLATTEN)
     if _MANY_DIGITS in flat:
         return True
-    # Hexadecimal ids often look like an exponent, so a second look decides.
-    return _EXPONENT in flat and _LARGE_EXPONENT.search(body) is not None
+    # Hexadecimal ids often look like an exponent, so a second look decides: at these few places, or where there are many, at
+    # everything, which is slower for a few and faster for many.
+    at = -1
+    for _ in range(_LOOKS):
+        at = flat.find(_EXPONENT, at + 1)
+        if at < 0:
+            return False
+        if _is_number(body, at):
+            return True
+    return _LARGE_EXPONENT.search(body) is not None
+
+
+def _is_number(body: bytes, at: int) -> bool:
+    """Whether the digit at `at`, which an exponent may follow, ends what may be a number: it stands where one can begin."""
+    if _THREE_DIGITS(body, at + 1) is None:
+        return False
+    start = at
+    while start and body[start - 1] in b"0123456789.":
+        start -= 1
+    if start and body[start - 1] == _MINUS:
+        start -= 1
+    return not start or body[start - 1] in _BEFORE_A_NUMBER
 
 
 def refuse_faults(value: Any, *, depth: int, inside: Path = ()) -> None:

@@ -28,6 +28,7 @@ PATH_LIMIT = 1_000
 ROOT_LIMIT = 100
 DEEPEST = 1_000_000  # whoever says more says this
 SHOWN = 6
+LONGEST = 86_400 * SECOND
 DEFAULT_RATE = Rate(60, 60 * SECOND)
 
 
@@ -73,10 +74,16 @@ def read_limits(depth: Any, rate: Any, *, where: str) -> ChainLimits:
         message = f"{where}: chain_depth must be a whole number from 1 up, or None for no limit, not {depth!r}"
         raise ConfigError(message)
     try:
-        return ChainLimits(depth, None if rate is None else Rate.read(rate))
+        limits = ChainLimits(depth, None if rate is None else Rate.read(rate))
     except ValueError as error:
         message = f"{where}: chain_rate: {error}; None for no limit"
         raise ConfigError(message) from None
+    if limits.rate is not None and limits.rate.within > LONGEST:
+        message = (
+            f"{where}: chain_rate: {rate!r} counts for longer than a day, and chains are not remembered for so long"
+        )
+        raise ConfigError(message)
+    return limits
 
 
 def chain_of(event: Event) -> Chain | None:

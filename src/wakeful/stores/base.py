@@ -876,7 +876,7 @@ class RemoveTraces:
     blobs: list[str] = field(default_factory=list)
     blobs_before: Microseconds = 0
     occurrences: list[tuple[str, Microseconds]] = field(default_factory=list)  # (agent, before)
-    most: int = 100  # of occurrences
+    most: int = 100  # of occurrences and chains
     chains_before: Microseconds | None = None
 
 

@@ -82,7 +82,8 @@ class QuarantineReader:
     async def released_from(self, key: str) -> Shown | None:
         """What an event was made of, if that was in quarantine before."""
         rows = await self._database.fetch("released_from", key)
-        return {"key": rows[0][0], "by": rows[0][1], "at": to_text(rows[0][2])} if rows else None
+        first, by, at = min(rows, key=lambda row: row[2], default=(None, None, None))
+        return None if first is None else {"key": first, "by": by, "at": to_text(at)}
 
 
 # what is shown

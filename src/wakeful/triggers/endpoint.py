@@ -135,6 +135,8 @@ def refuse_text(name: str, text: Any) -> None:
     if type(text) is not str or not 0 < len(text) <= TEXT_LIMIT:
         message = f"{name} is not text of 1 to {TEXT_LIMIT:,} characters"
         raise InvalidEvent(message, field=name)
+    if text.isascii() and text.isprintable():
+        return
     if (fault := find_fault(text, depth=1)) is not None:
         message = f"{name} {fault.message}"
         raise InvalidEvent(message, field=name)

@@ -30,6 +30,7 @@ HOLD_AGAIN_AFTER = 1.0
 LOOK_AT_BACKLOG_EVERY = 0.5
 SAY_THAT_IT_LIVES_EVERY = 30.0
 SOON = 0.1
+SLICE = 200
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 
 
@@ -87,6 +88,7 @@ class Reading(Service):
         self._look_after = look_after
         self._since_look = 0  # events
         self._came = False  # something, with the last look
+        self._concern: str | None = ""  # not known: a process before this one may have had one
 
     @property
     def state(self) -> SourceState:
@@ -118,6 +120,7 @@ class Reading(Service):
         try:
             if not await self._opened():
                 return HOLD_AGAIN_AFTER
+            await self._worry()
             if await self._is_too_much():
                 return LOOK_AT_BACKLOG_EVERY
             batch = await self.reader.read(within)
@@ -193,7 +196,7 @@ class Reading(Service):
         accept = None
         self._since_look += len(batch.events)
         if batch.events:
-            accept = AcceptEvents(self._app, [self._arrive(event) for event in batch.events], matches=fits)
+            accept = AcceptEvents(self._app, await self._arrivals(batch.events), matches=fits)
         kept = [
             keep(self._app, self._event_source, one.raw, one.reason, kind=one.kind, headers=one.headers)
             for one in batch.unreadable
@@ -221,12 +224,34 @@ class Reading(Service):
             else:
                 return
 
+    async def _arrivals(self, events: list[Event]) -> list[Arrival]:
+        """A large batch in slices: others must not wait for all of it."""
+        arrivals: list[Arrival] = []
+        for begin in range(0, len(events), SLICE):
+            if begin:
+                await asyncio.sleep(0)
+            arrivals += [self._arrive(event) for event in events[begin : begin + SLICE]]
+        return arrivals
+
     async def _well(self, batch: Batch | None) -> None:
         self._came = batch is not None and not batch.empty
         self._wait = FIRST_WAIT
         silent = time.monotonic() - self._said_at > SAY_THAT_IT_LIVES_EVERY
         if self._state != "reading" or (silent and not self._came):
             await self._say("reading", None, batch)
+
+    async def _worry(self) -> None:
+        """What the reader is concerned about is an alarm beside the one about a source that cannot be read at all."""
+        concern = self.reader.concern
+        if concern == self._concern:
+            return
+        key = f"{source_alarm(self._app, self.reader.name)}/concern"
+        alarm = None if concern is None else Alarm(self._app, key, concern)
+        resolves = key if concern is None else None
+        await self._store.report_source(ReportSource(self._app, self.reader.name, alarm=alarm, resolves=resolves))
+        self._concern = concern
+        if concern is not None:
+            self.log.warning("goes on, but not well", reason=concern)
 
     async def _failed(self, error: Exception) -> float:
         await self._shut()

@@ -103,6 +103,11 @@ class Reader(ABC):
         """
         return False
 
+    @property
+    def concern(self) -> str | None:
+        """What is not well, with the remedy, though it can be read: an alarm of its own for as long as it is so."""
+        return None
+
     def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:  # noqa: ARG002 for those that can
         """The events of something that was unreadable before, after a fix. Raises what is still wrong with it."""
         message = f"{self.kind} {self.name}: what is in quarantine cannot be read again: let the sender send it anew"

@@ -39,10 +39,9 @@ join wakeful_event event on event.seq = waiting.newest
 order by waiting.number desc, waiting.app, waiting.source, waiting.kind
 
 -- released_from(became) --
--- What an event was made of, if it was in quarantine before.
-select event.key, quarantine.operator, quarantine.settled_at
-from wakeful_quarantine quarantine join wakeful_event event on event.seq = quarantine.event_seq
-where quarantine.became = :became order by quarantine.event_seq limit 10
+-- What an event was made of, if it was in quarantine before. Neither joined nor in order: that would be along the primary key.
+select (select event.key from wakeful_event event where event.seq = quarantine.event_seq), quarantine.operator, quarantine.settled_at
+from wakeful_quarantine quarantine where quarantine.became = :became
 
 -- forget_headers(event_seq) --
 -- With its bytes goes what came along with them.

@@ -15,9 +15,10 @@ select {source} from wakeful_source source where app = :app order by name
 select {source} from wakeful_source source order by app, name
 
 -- held_sources(now, app) --
--- Which sources a process that is alive reads now.
-select source.name, source.holder from wakeful_source source join wakeful_process process on process.id = source.holder
-where source.app = :app and process.state = 'alive' and process.lease_until > {now}
+-- Which sources a process that is alive reads now. Each is looked up by its id: a join may walk along all that ever worked.
+select source.name, source.holder from wakeful_source source
+where source.app = :app
+  and (select lease_until from wakeful_process where id = source.holder and state = 'alive') > {now}
 
 -- lock_source(app, name) --
 select holder, token, cursor from wakeful_source where app = :app and name = :name {for_update}

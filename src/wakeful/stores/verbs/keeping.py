@@ -25,7 +25,6 @@ OF_A_RUN = (
     "remove_approvals",
     "remove_run",
 )
-CHAINS_AT_A_TIME = 1_000
 OF_AN_EVENT = ("remove_admissions", "remove_conflicts", "remove_decisions_of_event", "remove_quarantine")
 
 
@@ -88,8 +87,6 @@ def remove_traces(now: int | None, requests: Sequence[RemoveTraces]) -> Transact
             yield "remove_idempotency", rows
         if request.processes_before is not None:
             yield "remove_processes", [(request.processes_before,)]
-        if request.chains_before is not None:
-            yield "remove_chains", [(request.app, request.chains_before, CHAINS_AT_A_TIME)]
         keys = (
             (yield "lock_key", [(request.app, agent, key) for agent, key in sorted(request.keys)])
             if request.keys
@@ -100,13 +97,20 @@ def remove_traces(now: int | None, requests: Sequence[RemoveTraces]) -> Transact
         if request.blobs:
             yield "remove_blob", [(one, request.blobs_before) for one in sorted(request.blobs)]
         instants = yield from _forget_instants(request)
-        results.append(count + len(removed) + instants)
+        chains = yield from _forget_chains(request)
+        results.append(count + len(removed) + instants + chains)
     return results
 
 
 def _forget_instants(request: RemoveTraces) -> Transaction[int]:
     rows = [(request.app, agent, before, request.most) for agent, before in sorted(request.occurrences)]
     return len((yield "remove_occurrences", rows)) if rows else 0
+
+
+def _forget_chains(request: RemoveTraces) -> Transaction[int]:
+    if request.chains_before is None:
+        return 0
+    return len((yield "remove_chains", [(request.app, request.chains_before, request.most)]))
 
 
 def reseal_payloads(now: int | None, requests: Sequence[ResealPayloads]) -> Transaction[list[int]]:  # noqa: ARG001 a verb's shape

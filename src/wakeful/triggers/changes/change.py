@@ -8,7 +8,7 @@ data      {"operation", "table", "key": {…}, "new": {…} | null, "old": {…}
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from wakeful.clock import Microseconds, to_datetime
@@ -16,6 +16,8 @@ from wakeful.model import Event
 
 Operation = Literal["insert", "update", "delete"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+# json: a document that was read already, so that a text in it is a text. bytes: base64.
+Form = Literal["json", "bytes"]
 
 
 @dataclass(slots=True)
@@ -31,6 +33,9 @@ class Change:
     changed: list[str] | None = None  # columns that an update changed; None: it cannot be told
     committed_at: Microseconds | None = None
     cause: str | None = None  # the mark that whoever wrote it left: see policy/loops.py
+    forms: dict[str, Form] = field(
+        default_factory=dict
+    )  # of columns whose values are not what JSON makes them look like
 
     def data(self) -> dict[str, Any]:
         return {

@@ -49,8 +49,10 @@ class Rows:
     _fits: Callable[[str], bool] = field(init=False, repr=False, compare=False)
     _condition: Condition | None = field(init=False, repr=False, compare=False)
     _mapping: Callable[[Event], Any] | None = field(init=False, repr=False, compare=False)
+    _source: str = field(init=False, repr=False, compare=False)
 
     carries_data: ClassVar[bool] = True
+    delete: ClassVar[bool] = False  # the rows are the application's own
 
     def __post_init__(self) -> None:
         shown = f"{self.database}_changes(table={self.table!r})"
@@ -64,6 +66,10 @@ class Rows:
         object.__setattr__(self, "_fits", type_matcher(self.type))
         object.__setattr__(self, "_condition", condition)
         object.__setattr__(self, "_mapping", read_mapping(self.data, where=shown))
+        source = f"/{self.database}/{self.place}/{self.table}"
+        if self.columns is not None or self.data is not None:
+            source = f"{source}#{digest(repr(self.columns), name_of_mapping(self.data), size=4)}"
+        object.__setattr__(self, "_source", source)
 
     @property
     def type(self) -> str:
@@ -74,10 +80,7 @@ class Rows:
     @property
     def source(self) -> str:
         """Triggers that are told the same of a table share its events; others have events of their own."""
-        source = f"/{self.database}/{self.place}/{self.table}"
-        if self.columns is None and self.data is None:
-            return source
-        return f"{source}#{digest(repr(self.columns), name_of_mapping(self.data), size=4)}"
+        return self._source
 
     def takes(self, change: Change) -> bool:
         """Is it a change that some event is to be made of? Conditions are asked later, of the event, so that `why` can tell."""
@@ -130,6 +133,7 @@ class Rows:
             changed,
             change.committed_at,
             change.cause,
+            change.forms,
         )
 
 

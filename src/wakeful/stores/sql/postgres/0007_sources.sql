@@ -46,7 +46,7 @@ create table wakeful_chain (
   stopped_at bigint,                     -- somebody has heard of it
   primary key (app, chain, agent)
 );
-create index wakeful_chain_began on wakeful_chain (app, began_at);
+create index wakeful_chain_began on wakeful_chain ((app || ''), began_at);
 
 -- Further names of an event, by which it is known when it comes again: a signature, say.
 create table wakeful_alias (

@@ -1,0 +1,11 @@
+-- What must differ on PostgreSQL about looking at sources.
+
+-- sources_to_judge(now, app) --
+-- differs: `offset 0` keeps the subquery apart, so that each process is looked up by its id; a join may walk along all of them.
+select source.name, source.kind, source.state, source.read_at, process.host, process.pid, process.state,
+  process.lease_until - {now}
+from wakeful_source source
+left join lateral (
+  select host, pid, state, lease_until from wakeful_process where id = source.holder offset 0
+) process on true
+where source.app = :app and source.holder is not null

@@ -1,0 +1,1 @@
+"""Files that appear, change and go, as events."""

@@ -1,0 +1,117 @@
+"""What is known of each file, and which events follow from how it is now. Nothing here looks at a disk.
+
+    not known, or gone ──► there                              created
+    there ──► there, and holds something else                 changed
+    there ──► there, holds the same, was away in between      deleted, created
+    there ──► there, holds the same                           nothing
+    there ──► gone                                            deleted
+
+The version of a path rises by one with each of them, and never falls: `path@version` is one event for ever.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from wakeful.stores.sources import Item
+from wakeful.triggers.files.sight import Sight
+
+FileOperation = Literal["created", "changed", "deleted"]
+OPERATIONS: tuple[FileOperation, ...] = get_args(FileOperation)
+DOUBTFUL = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A path as it was told last. Not `sure`: it was read so soon after its last change that a further one would look the same."""
+
+    version: int
+    sight: Sight
+    digest: str
+    gone: bool = False
+    sure: bool = True
+
+    def item(self, path: str) -> Item:
+        mark = " ".join([*map(str, self.sight), self.digest, *([] if self.sure else [DOUBTFUL])])
+        return Item(path, self.version, mark, self.gone)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that happened to a file. A deleted one is as it was last seen."""
+
+    path: str
+    operation: FileOperation
+    version: int
+    sight: Sight
+    digest: str
+
+
+def known_of(item: Item) -> Known:
+    size, modified, touched, inode, digest, *doubts = item.mark.split(" ")
+    sight = Sight(int(size), int(modified), int(touched), int(inode))
+    return Known(item.version, sight, digest, item.gone, not doubts)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All paths of a source."""
+
+    paths: dict[str, Known] = field(default_factory=dict)
+    folders: Counter[str] = field(default_factory=Counter)  # with how many files that are there
+
+    @classmethod
+    def of(cls, items: Iterable[Item]) -> Ledger:
+        ledger = cls()
+        for item in items:
+            ledger.write(item.item, known_of(item))
+        return ledger
+
+    def is_there(self, path: str) -> bool:
+        known = self.paths.get(path)
+        return known is not None and not known.gone
+
+    def there(self) -> Iterator[str]:
+        return (path for path, known in self.paths.items() if not known.gone)
+
+    def is_old_news(self, path: str, sight: Sight | None) -> bool:
+        """Can nothing have happened, going by how it looks?"""
+        known = self.paths.get(path)
+        if sight is None:
+            return known is None or known.gone
+        return known is not None and not known.gone and known.sure and known.sight == sight
+
+    def gone(self, path: str) -> list[Change]:
+        known = self.paths.get(path)
+        return [] if known is None or known.gone else [self._tell(path, "deleted", known.sight, known.digest)]
+
+    def seen(self, path: str, sight: Sight, digest: str, *, sure: bool = True, away: bool = False) -> list[Change]:
+        """It is there and complete. `away`: it certainly was not, for a moment."""
+        known = self.paths.get(path)
+        if known is None or known.gone:
+            return [self._tell(path, "created", sight, digest, sure=sure)]
+        if known.digest != digest:
+            return [self._tell(path, "changed", sight, digest, sure=sure)]
+        if away:
+            return [*self.gone(path), self._tell(path, "created", sight, digest, sure=sure)]
+        self.write(path, Known(known.version, sight, digest, sure=sure))
+        return []
+
+    def write(self, path: str, known: Known) -> None:
+        before, self.paths[path] = self.is_there(path), known
+        if before == known.gone:  # it came, or it went
+            place = path
+            while place:
+                place = place.rpartition("/")[0]
+                self.folders[place] += -1 if before else 1
+                if not self.folders[place]:
+                    del self.folders[place]
+
+    def _tell(self, path: str, operation: FileOperation, sight: Sight, digest: str, *, sure: bool = True) -> Change:
+        known = self.paths.get(path)
+        version = 1 if known is None else known.version + 1
+        self.write(path, Known(version, sight, digest, operation == "deleted", sure))
+        return Change(path, operation, version, sight, digest)

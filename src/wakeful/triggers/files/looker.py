@@ -1,0 +1,376 @@
+"""Looks at the files of a pattern: who changed, and is it complete? Works in a thread; knows neither events nor a store.
+
+    hint, walk ──► candidate ──(as it is for `settle`)──► read ──► ledger ──► changes
+                       ▲                                   │
+                       └──── it changed in the meantime ◄──┘
+
+A folder that is not there says nothing about its files: a disk that is not mounted has not lost them. So before any file is
+told to be deleted, its folder must be the one that was opened.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from wakeful.errors import words_of
+from wakeful.stores.sources import Item
+from wakeful.triggers.files.ledger import Change, Known, Ledger
+from wakeful.triggers.files.mounts import mount_of
+from wakeful.triggers.files.pattern import Pattern
+from wakeful.triggers.files.sight import Sight, Stopped, digest_of, look
+from wakeful.triggers.files.walk import Found, walk
+from wakeful.triggers.files.watcher import ADDED, DELETED, Hints
+from wakeful.triggers.source import SourceTrouble, Unreadable
+
+MOST = 1_000
+MOST_BYTES = 64 << 20
+LONGEST_PATH = 1_024  # bytes: the store keeps an index of them
+WALK_EVERY = 60.0
+WALK_SHARE = 50  # of the time, at most one part in so many is spent on walks
+MANY_HINTS = 1_000  # of so many at once the operating system may have dropped some
+SOON = 1.0
+LOOK_AGAIN_AFTER = 0.05
+# Two changes that are closer to each other than this can bear the same time.
+TICK = 0.1
+# How far the clock of another machine may be off before it is taken for a lie.
+OTHER_CLOCKS = 3600.0
+# What takes longer than this, because it must or because somebody writes on and on, is not on its way.
+PATIENCE = 30.0
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A path that may have something to tell, once it stays as it is."""
+
+    sight: Sight | None
+    due: float
+    began: float
+    away: bool = False  # it was removed, as one heard
+
+
+@dataclass(slots=True)
+class Seen:
+    """What came of looking."""
+
+    changes: list[Change] = field(default_factory=list)
+    items: dict[str, Item] = field(default_factory=dict)
+    unreadable: list[Unreadable] = field(default_factory=list)
+    mount: str | None = None  # of the folder; None: as before
+
+    @property
+    def empty(self) -> bool:
+        return not (self.changes or self.items or self.unreadable or self.mount is not None)
+
+
+class Looker:
+    """One opening of a source: from `open` on, until it is stopped."""
+
+    def __init__(
+        self,
+        pattern: Pattern,
+        ledger: Ledger,
+        *,
+        settle: float,
+        walk_every: float | None = None,
+        mount: str | None = None,
+        known_already: bool = False,
+        times: Callable[[], tuple[float, float]] = lambda: (time.monotonic(), time.time()),
+    ) -> None:
+        """`walk_every`: nobody gives hints. `known_already`: what is there at the first look is taken as told. `mount` is the
+        mount point of the folder, when it was last open. `times` are those for waiting, and those that files bear.
+        """
+        self.pattern = pattern
+        self.ledger = ledger
+        self.stopped = False
+        self._settle = settle
+        self._hinted = walk_every is None
+        self._walk_every = walk_every or WALK_EVERY
+        self._mount = mount
+        self._mount_told = False
+        self._known_already = known_already
+        self._times = times
+        self._folder = (0, 0)
+        self._candidates: dict[str, Candidate] = {}
+        self._order: list[tuple[float, str]] = []
+        self._walk_at = 0.0
+        self._folders_again: list[tuple[float, str]] = []
+        self._hints = 0  # since everything was last looked at
+        self._told: dict[str, str] = {}  # what could not be read, and why
+
+    @property
+    def where(self) -> str:
+        return f"files {self.pattern.whole}"
+
+    @property
+    def next_at(self) -> float:
+        """When there is something to do, if nobody gives a hint."""
+        first = [at for at, _ in (*self._order[:1], *self._folders_again[:1])]
+        return min(self._walk_at, *first) if first else self._walk_at
+
+    @property
+    def waiting(self) -> int:
+        return len(self._candidates)
+
+    @property
+    def busy(self) -> bool:
+        """Will something come by itself, soon?"""
+        now = self._times()[0]
+        early, late = now - self._settle - PATIENCE, now + PATIENCE
+        return any(one.began > early and one.due < late for one in self._candidates.values())
+
+    def open(self) -> None:
+        """SourceTrouble: it cannot be looked at."""
+        root = self.pattern.root
+        try:
+            found = os.stat(root)
+            if not os.path.isdir(root):
+                message = f"{self.where}: {root} is not a folder: correct the pattern"
+                raise SourceTrouble(message)
+            with os.scandir(root) as entries:
+                empty = next(entries, None) is None
+        except OSError as error:
+            raise self._trouble(error) from error
+        self._folder = (found.st_dev, found.st_ino)
+        mount = mount_of(root)
+        if self._mount not in {None, mount} and empty and len(self._mount or "") > len(mount):
+            message = (
+                f"{self.where}: nothing is mounted at {self._mount}, as it was when the files were last read: mount it. They do "
+                f"not count as deleted. If {root} is meant to be empty and without it, put any file there"
+            )
+            raise SourceTrouble(message)
+        self._mount_told = self._mount == mount
+        self._mount = mount
+        single = os.path.join(root, *self.pattern.parts)
+        if os.path.isdir(single):
+            message = f'{self.where}: that is a folder: write "{single}/*" for the files in it'
+            raise SourceTrouble(message)
+
+    def look(self, hints: Hints, *, everything: bool = False) -> Seen:
+        """Take hints, or walk over everything, and tell what is complete by now; some of it, if it is much."""
+        now = self._times()[0]
+        self._be_there()
+        for path, away in self._hinted_paths(hints, now).items():
+            self._notice(path, away=away)
+        if everything or now >= self._walk_at:
+            self._walk(now)
+        while self._folders_again and self._folders_again[0][0] <= now:
+            self._walk_below(heapq.heappop(self._folders_again)[1])
+        seen = Seen()
+        gone: list[str] = []
+        read = 0
+        most = MOST if not self._known_already else len(self._order)
+        for path, candidate in self._due(most):
+            if self._known_already or read < MOST_BYTES:
+                read += self._examine(path, candidate, seen, gone)
+            else:
+                self._expect(path, candidate, candidate.due)
+        if gone:
+            self._be_there()
+            for path in gone:
+                self._note(seen, path, self.ledger.gone(path))
+        self._known_already = False
+        if not self._mount_told:
+            self._mount_told = True
+            seen.mount = self._mount
+        return seen
+
+    # where
+
+    def _be_there(self) -> None:
+        """Is the folder still the one that was opened?"""
+        try:
+            found = os.stat(self.pattern.root)
+        except OSError as error:
+            raise self._trouble(error) from error
+        if (found.st_dev, found.st_ino) != self._folder:
+            message = f"{self.where}: folder {self.pattern.root} was replaced by another; it is opened anew"
+            raise SourceTrouble(message)
+
+    def _trouble(self, error: OSError) -> SourceTrouble:
+        root = self.pattern.root
+        if isinstance(error, FileNotFoundError):
+            return SourceTrouble(
+                f"{self.where}: folder {root} is not there: make it, mount it or correct the pattern. Files that were in it do "
+                "not count as deleted; what has changed is found when it is back"
+            )
+        if isinstance(error, PermissionError):
+            return SourceTrouble(
+                f"{self.where}: folder {root} cannot be listed: give this process the right to read it"
+            )
+        return SourceTrouble(f"{self.where}: folder {root} cannot be read: {words_of(error)}")
+
+    # who
+
+    def _hinted_paths(self, hints: Hints, now: float) -> dict[str, bool]:
+        """The paths that are meant, and whether each was away."""
+        self._hints += len(hints)
+        if self._hints > MANY_HINTS:
+            self._walk_at = min(self._walk_at, now + SOON)
+        start = self.pattern.root.rstrip("/") + "/"
+        paths: dict[str, bool] = {}
+        for happened, whole in hints:
+            if not whole.startswith(start):
+                if happened == DELETED:
+                    message = f"{self.where}: folder {self.pattern.root} was removed or renamed; it is looked for again"
+                    raise SourceTrouble(message)
+                continue
+            path = whole.removeprefix(start)
+            if self.pattern.fits(path):
+                paths[path] = paths.get(path, False) or happened == DELETED
+            if not self.pattern.deep:
+                continue
+            if happened == DELETED and path in self.ledger.folders:
+                self._walk_at = now
+            elif happened == ADDED and os.path.isdir(whole) and not os.path.islink(whole):
+                # What is put into a new folder before that is watched is not heard of.
+                self._walk_below(path)
+                heapq.heappush(self._folders_again, (now + SOON, path))
+        return paths
+
+    def _walk(self, now: float) -> None:
+        try:
+            found = walk(self.pattern)
+        except OSError as error:
+            raise self._trouble(error) from error
+        self._compare(found, there=self.ledger.there())
+        after = self._times()[0]
+        self._walk_at = after + max(self._walk_every, (after - now) * WALK_SHARE)
+        self._hints = 0
+
+    def _walk_below(self, folder: str) -> None:
+        try:
+            self._compare(walk(self.pattern, folder), there=())
+        except OSError:
+            pass  # it is gone again, or the next walk over everything says what is the matter with it
+
+    def _compare(self, found: Found, *, there: Iterable[str]) -> None:
+        for path, sight in found.files.items():
+            if not self.ledger.is_old_news(path, sight):
+                self._notice(path)
+        for path in list(there):
+            if path not in found.files and not found.is_hidden(path):
+                self._notice(path)
+        for path in found.closed:
+            self._notice(path, folder=True)
+
+    # when
+
+    def _notice(self, path: str, *, away: bool = False, folder: bool = False) -> None:
+        """Something may have happened to it."""
+        now, today = self._times()
+        candidate = self._candidates.get(path)
+        try:
+            sight = look(os.path.join(self.pattern.root, path))
+        except OSError:
+            sight, folder = None, True  # whoever examines it says why
+        if candidate is None:
+            away = away and self.ledger.is_there(path)
+            if not (away or folder) and self.ledger.is_old_news(path, sight):
+                return
+            self._expect(path, Candidate(sight, 0.0, now, away), self._complete_at(sight, now, today))
+            return
+        candidate.away = candidate.away or (away and self.ledger.is_there(path))
+        if candidate.sight != sight:
+            candidate.sight = sight
+            self._expect(path, candidate, self._complete_at(sight, now, today))
+
+    def _complete_at(self, sight: Sight | None, now: float, today: float) -> float:
+        """When a file that is not touched any more counts as complete. Its own time may say that this was long ago."""
+        if sight is None:
+            return now + self._settle
+        age = today - sight.modified / 1e9
+        if not self._hinted and age < OTHER_CLOCKS:  # a network's: its clock is another
+            return now + self._settle
+        return now + self._settle - min(max(age, 0.0), self._settle)
+
+    def _expect(self, path: str, candidate: Candidate, due: float) -> None:
+        candidate.due = due
+        self._candidates[path] = candidate
+        heapq.heappush(self._order, (due, path))
+
+    def _due(self, most: int) -> list[tuple[str, Candidate]]:
+        """Those whose time has come, taken out."""
+        now = self._times()[0]
+        taken: list[tuple[str, Candidate]] = []
+        while self._order and self._order[0][0] <= now and len(taken) < most:
+            due, path = heapq.heappop(self._order)
+            candidate = self._candidates.get(path)
+            if candidate is not None and candidate.due == due:  # else it was put off
+                del self._candidates[path]
+                taken.append((path, candidate))
+        return taken
+
+    # what
+
+    def _examine(self, path: str, candidate: Candidate, seen: Seen, gone: list[str]) -> int:
+        """Tell what happened to it, or go on waiting; returns how much of it was read."""
+        if self.stopped:
+            raise Stopped
+        whole = os.path.join(self.pattern.root, path)
+        now, today = self._times()
+        try:
+            sight = look(whole)
+            if sight != candidate.sight:
+                candidate.sight = sight
+                self._expect(path, candidate, max(self._complete_at(sight, now, today), now + LOOK_AGAIN_AFTER))
+                return 0
+            if sight is None:
+                if os.path.isdir(whole):
+                    os.listdir(whole)  # a folder that could not be entered: if it still cannot, this says why
+                gone.append(path)
+                return 0
+            if not candidate.away and self.ledger.is_old_news(path, sight):
+                return 0
+            reason = unfit(path)
+            if reason is not None:
+                self._refuse(seen, path, reason)
+                return 0
+            read, digest = digest_of(whole, stopped=lambda: self.stopped)
+        except FileNotFoundError:
+            self._expect(path, candidate, now + LOOK_AGAIN_AFTER)
+            return 0
+        except OSError as error:
+            self._refuse(seen, path, f"cannot be read ({error.strerror}): give this process the right to, or remove it")
+            return 0
+        if read != sight:
+            candidate.sight = read
+            self._expect(path, candidate, now + max(self._settle, LOOK_AGAIN_AFTER))
+            return sight.size
+        self._told.pop(path, None)
+        sure = abs(today - sight.modified / 1e9) > TICK
+        if self._known_already:
+            self.ledger.write(path, Known(1, sight, digest, sure=sure))
+            self._note(seen, path, [])
+        else:
+            self._note(seen, path, self.ledger.seen(path, sight, digest, sure=sure, away=candidate.away))
+        return sight.size
+
+    def _note(self, seen: Seen, path: str, changes: list[Change]) -> None:
+        seen.changes += changes
+        if path in self.ledger.paths:
+            seen.items[path] = self.ledger.paths[path].item(path)
+
+    def _refuse(self, seen: Seen, path: str, reason: str) -> None:
+        """Said once, for as long as it is so."""
+        if self._told.get(path) == reason:
+            return
+        self._told[path] = reason
+        raw = os.fsencode(os.path.join(self.pattern.root, path))
+        words = f"{raw.decode(errors='backslashreplace')} {reason}. It is told by itself then"
+        seen.unreadable.append(Unreadable(raw, words))
+
+
+def unfit(path: str) -> str | None:
+    """Why a path cannot be written into an event; None if it can."""
+    raw = os.fsencode(path)
+    if len(raw) > LONGEST_PATH:
+        return f"has a path of over {LONGEST_PATH:,} bytes: move it or shorten it"
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return "has a name that is not UTF-8: rename it"
+    return None

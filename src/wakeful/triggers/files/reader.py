@@ -1,0 +1,201 @@
+"""Reads the files of a pattern: watches first, then looks at everything, then at what it hears of."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from wakeful.errors import ConfigError, InvalidEvent
+from wakeful.intake.cloudevents import from_envelope, to_envelope
+from wakeful.model import Event
+from wakeful.triggers.files.ledger import Change, FileOperation, Ledger
+from wakeful.triggers.files.looker import Looker, Seen
+from wakeful.triggers.files.pattern import Pattern
+from wakeful.triggers.files.watcher import Hints, Watcher
+from wakeful.triggers.mapping import apply_mapping
+from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable
+
+MAPPED = "wakeful-mapping"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What some of the triggers want to be told, and how."""
+
+    source: str
+    operations: frozenset[FileOperation]
+    mapping: Callable[[Event], Any] | None
+
+
+class FilesReader(Reader):
+    """The files of one pattern."""
+
+    kind = "files"
+
+    def __init__(
+        self,
+        name: str,
+        pattern: Pattern,
+        forms: Sequence[Form],
+        context: Context,
+        *,
+        settle: float,
+        poll: float | None,
+        existing: bool,
+    ) -> None:
+        super().__init__(name)
+        self._pattern = pattern
+        self._forms = list(forms)
+        self._context = context
+        self._settle = settle
+        self._poll = poll
+        self._existing = existing
+        self._looker: Looker | None = None
+        self._watcher: Watcher | None = None
+        self._hints: Hints = set()
+        self._missed = False  # something that no hint was given of, perhaps
+        self._heard = asyncio.Event()
+
+    async def open(self, cursor: str | None) -> None:
+        await self.close()
+        mount = None if cursor is None else from_json(cursor).get("mount")
+        looker = Looker(
+            self._pattern,
+            Ledger.of(await self._context.memory.items_of(self._context.app, self.name)),
+            settle=self._settle,
+            walk_every=self._poll,
+            mount=mount,
+            known_already=cursor is None and not self._existing,
+        )
+        await asyncio.to_thread(looker.open)
+        if self._poll is None:
+            # Before the first look, or what happens between the two would not be heard of.
+            self._watcher = Watcher(self._pattern.root, deep=self._pattern.deep, heard=self._hear)
+            try:
+                await self._watcher.start()
+            except OSError as error:
+                message = (
+                    f"{looker.where}: {self._pattern.root} cannot be watched ({error}): raise fs.inotify.max_user_watches and "
+                    'max_user_instances, or look from time to time instead: files(…, poll="5s")'
+                )
+                raise SourceTrouble(message) from error
+        self._looker = looker
+
+    async def read(self, within: float) -> Batch | None:
+        looker = self._looker
+        if looker is None:
+            message = f"{self.name} is not open"
+            raise SourceTrouble(message)
+        until = time.monotonic() + within
+        # Whoever wants what is there now does not wait until it is heard of.
+        self._missed = self._missed or (not within and not looker.waiting)
+        while True:
+            self._heard.clear()
+            hints, self._hints = self._hints, set()
+            everything, self._missed = self._missed, False
+            seen = await asyncio.to_thread(looker.look, hints, everything=everything)
+            if not seen.empty:
+                return self._batch(seen, looker)
+            now = time.monotonic()
+            if now >= until:
+                return None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, min(until, looker.next_at) - now)):
+                    await self._heard.wait()
+
+    async def close(self) -> None:
+        watcher, self._watcher = self._watcher, None
+        looker, self._looker = self._looker, None
+        self._hints = set()
+        if looker is not None:
+            looker.stopped = True
+        if watcher is not None:
+            await watcher.stop()
+
+    @property
+    def waiting(self) -> int:
+        """How many files may have something to tell, once they are complete."""
+        return 0 if self._looker is None else self._looker.waiting
+
+    @property
+    def busy(self) -> bool:
+        return self._looker is not None and (bool(self._hints) or self._looker.busy)
+
+    def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:
+        if MAPPED not in headers:
+            message = "a file is told by itself once it can be read: discard this"
+            raise SourceTrouble(message)
+        event = from_envelope(raw.decode())
+        form = next((one for one in self._forms if one.source == event.source), None)
+        if form is None:
+            message = f"no agent takes the events of {event.source} any more: discard this"
+            raise SourceTrouble(message)
+        apply_mapping(form.mapping, event)
+        return [event]
+
+    def _hear(self, hints: Hints | None) -> None:
+        if hints is None:
+            self._missed = True
+        else:
+            self._hints |= hints
+        self._heard.set()
+
+    def _batch(self, seen: Seen, looker: Looker) -> Batch:
+        batch = Batch(
+            items=list(seen.items.values()),
+            unreadable=seen.unreadable,
+            behind=looker.waiting,
+            cursor=None if seen.mount is None else to_json({"mount": seen.mount}).decode(),
+        )
+        for change in seen.changes:
+            for form in self._forms:
+                if change.operation in form.operations:
+                    event = event_of(change, self._pattern, form.source)
+                    plain = to_envelope(event)
+                    try:
+                        apply_mapping(form.mapping, event)
+                    except InvalidEvent as error:
+                        batch.unreadable.append(Unreadable(plain.encode(), str(error), {MAPPED: form.source}))
+                    else:
+                        batch.events.append(event)
+        return batch
+
+
+def event_of(change: Change, pattern: Pattern, source: str) -> Event:
+    """The event of a change. Its subject is the file."""
+    whole = f"{pattern.root.rstrip('/')}/{change.path}"
+    folder, _, name = whole.rpartition("/")
+    data = {
+        "path": whole,
+        "folder": folder or "/",
+        "name": name,
+        "relative": change.path,
+        "change": change.operation,
+        "version": change.version,
+        "size": change.sight.size,
+        "modified": moment(change.sight.modified),
+        "digest": change.digest,
+    }
+    return Event(source, f"{change.path}@{change.version}", f"file.{change.operation}", data, subject=whole)
+
+
+def moment(nanoseconds: int) -> str | None:
+    """As RFC 3339; None for a time that no calendar has."""
+    try:
+        return datetime.fromtimestamp(nanoseconds // 1000 / 1e6, UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def alike(options: Sequence[tuple[object, ...]], *, where: str) -> None:
+    """Triggers that share a reader can have only one way of reading."""
+    if len(set(options)) > 1:
+        message = f"{where}: triggers of the same pattern must agree on settle, poll and existing: write them alike"
+        raise ConfigError(message)

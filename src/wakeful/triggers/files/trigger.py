@@ -1,0 +1,188 @@
+"""`files("inbox/*.md", settle="2s")`: wakes an agent when a file is there and complete, has changed, or is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+from wakeful.cel import Condition, Match, compile_condition
+from wakeful.clock import SECOND, Duration, Microseconds, duration, seconds, written
+from wakeful.errors import ConfigError, did_you_mean
+from wakeful.model import Event, digest
+from wakeful.triggers.changes.rows import name_of_mapping
+from wakeful.triggers.files.ledger import OPERATIONS, FileOperation, Ledger
+from wakeful.triggers.files.looker import Looker
+from wakeful.triggers.files.mounts import network_of
+from wakeful.triggers.files.pattern import Pattern, read_pattern
+from wakeful.triggers.files.reader import FilesReader, Form, alike
+from wakeful.triggers.mapping import Mapping, read_mapping
+from wakeful.triggers.source import Context, Reader, SourceTrouble
+
+LONGEST: Microseconds = 86_400 * SECOND
+SHORTEST_POLL: Microseconds = SECOND // 10
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files that a pattern means, and what of them is to be told."""
+
+    written: str
+    pattern: Pattern
+    settle: Microseconds
+    operations: tuple[FileOperation, ...]
+    shared_folder: bool
+    poll: Microseconds | None
+    existing: bool
+    where: str | None
+    data: Mapping | None
+    _condition: Condition | None = field(init=False, repr=False, compare=False)
+    _mapping: Callable[[Event], Any] | None = field(init=False, repr=False, compare=False)
+
+    carries_data: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        shown = f'files("{self.written}")'
+        condition = None if self.where is None else compile_condition(self.where, where=shown)
+        object.__setattr__(self, "_condition", condition)
+        object.__setattr__(self, "_mapping", read_mapping(self.data, where=shown))
+
+    @property
+    def type(self) -> str:
+        return f"file.{self.operations[0]}" if len(self.operations) == 1 else "file.*"
+
+    @property
+    def name(self) -> str:
+        """Of what is read: on each machine its own folder, unless they share it."""
+        host = "" if self.shared_folder else f"/{socket.gethostname()}"
+        return f"/files{host}{self.pattern.whole}"
+
+    @property
+    def source(self) -> str:
+        """Triggers that are told the same share events; one with `data` has events of its own."""
+        return self.name if self.data is None else f"{self.name}#{digest(name_of_mapping(self.data), size=4)}"
+
+    @property
+    def shared(self) -> tuple[object, ...]:
+        return ("files", self.name)
+
+    def reader(self, triggers: Sequence[Any], context: Context) -> Reader:
+        sharing = cast("Sequence[Files]", triggers)
+        alike([(one.settle, one.poll, one.existing) for one in sharing], where=f'files("{self.written}")')
+        forms: dict[str, Form] = {}
+        told = {one.source: one.data for one in sharing}
+        for one in sharing:
+            if one.data != told[one.source]:
+                message = (
+                    f'files("{self.written}"): two functions for data= go by one name, {name_of_mapping(one.data)}, so that their '
+                    "events could not be told apart: give each a name of its own"
+                )
+                raise ConfigError(message)
+            before = forms[one.source].operations if one.source in forms else frozenset[FileOperation]()
+            forms[one.source] = Form(one.source, before.union(one.operations), one._mapping)  # noqa: SLF001 its own class
+        return FilesReader(
+            self.name,
+            self.pattern,
+            list(forms.values()),
+            context,
+            settle=seconds(self.settle),
+            poll=None if self.poll is None else seconds(self.poll),
+            existing=self.existing,
+        )
+
+    async def problems(self) -> list[str]:
+        looker = Looker(self.pattern, Ledger(), settle=0.0)
+        try:
+            await asyncio.to_thread(looker.open)
+        except SourceTrouble as trouble:
+            return [str(trouble)]
+        kind = await asyncio.to_thread(network_of, self.pattern.root)
+        if kind is None or self.poll is not None:
+            return []
+        message = (
+            f'files("{self.written}"): {self.pattern.root} is on a network ({kind}), where changes by other machines are not heard '
+            'of: look from time to time, with poll="5s"'
+        )
+        return [message]
+
+    def describe(self) -> str:
+        parts = [f'"{self.written}"']
+        if self.operations != OPERATIONS:
+            parts.append(f"operations={list(self.operations)}")
+        if self.shared_folder:
+            parts.append("shared=True")
+        if self.where is not None:
+            parts.append(f'where="{self.where}"')
+        return f"files({', '.join(parts)})"
+
+    def matches(self, event: Event) -> Match:
+        if event.type.removeprefix("file.") not in self.operations:
+            return Match(matched=False, reason=f'type "{event.type}" is not one of {", ".join(self.operations)}')
+        if self._condition is None:
+            return Match(matched=True, reason=self.describe())
+        return self._condition.matches(event)
+
+
+def files(
+    pattern: str | os.PathLike[str],
+    *,
+    settle: Duration = "2s",
+    operations: str | Sequence[str] = OPERATIONS,
+    shared: bool = False,
+    poll: Duration | None = None,
+    existing: bool = True,
+    where: str | None = None,
+    data: Mapping | None = None,
+) -> Files:
+    """Wake for files that appear, change or go.
+
+    `pattern`: `*`, `?`, `[abc]`, and `**` for any folders; relative to the working directory. `settle`: a file is complete when
+    it has not changed for so long. `operations`: "created", "changed", "deleted". `shared`: a folder that several machines
+    have, of which one reads it. `poll`: look so often, where changes cannot be watched, as on a network. `existing=False`: what
+    is there at the very first start is no news. `where` is CEL over `data` and `event.*`; `data` maps what the agent gets.
+    """
+    read = read_pattern(pattern)
+    shown = f'files("{pattern}")'
+    return Files(
+        str(os.fspath(pattern)),
+        read,
+        _read_span(settle, shown, "settle", least=0),
+        _read_operations(operations, shown),
+        _read_flag(shared, shown, "shared"),
+        None if poll is None else _read_span(poll, shown, "poll", least=SHORTEST_POLL),
+        _read_flag(existing, shown, "existing"),
+        where,
+        data,
+    )
+
+
+def _read_span(given: Duration, where: str, option: str, *, least: Microseconds) -> Microseconds:
+    try:
+        span = duration(given)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ConfigError(f"{where}: {option}: {error}") from None
+    if not least <= span <= LONGEST:
+        raise ConfigError(f"{where}: {option} must be between {written(least)} and {written(LONGEST)}, not {given!r}")
+    return span
+
+
+def _read_operations(given: str | Sequence[str], where: str) -> tuple[FileOperation, ...]:
+    named = (given,) if isinstance(given, str) else tuple(given)
+    for one in named:
+        if one not in OPERATIONS:
+            hint = did_you_mean(str(one), OPERATIONS)
+            raise ConfigError(f'{where}: operations: there is no "{one}".{hint} There are {", ".join(OPERATIONS)}')
+    if not named:
+        raise ConfigError(
+            f'{where}: operations is empty: name "created", "changed" or "deleted", or leave it out for all'
+        )
+    return tuple(one for one in OPERATIONS if one in named)
+
+
+def _read_flag(given: object, where: str, option: str) -> bool:
+    if not isinstance(given, bool):
+        raise ConfigError(f"{where}: {option} must be True or False, not {given!r}")
+    return given

@@ -1,0 +1,95 @@
+"""Hears from the operating system that something happens in a folder. A hint, no more: what it was, a look will tell.
+
+A thread of its own, because the library waits in steps; it hands what it heard to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import structlog
+
+if TYPE_CHECKING:
+    from watchfiles._rust_notify import RustNotify
+
+STEP = 10  # milliseconds, as all of them here
+TOGETHER = 50
+WAKE_EVERY = 10_000
+MAKE_AGAIN_AFTER = 1.0
+
+ADDED, MODIFIED, DELETED = 1, 2, 3
+
+Hints = set[tuple[int, str]]  # what happened, and the absolute path
+
+
+class Watcher:
+    """Watches a folder, and the folders in it if it is to be `deep`."""
+
+    def __init__(self, root: str, *, deep: bool, heard: Callable[[Hints | None], None]) -> None:
+        """`heard` is called in the event loop; with None when something may have been missed."""
+        self._root = root
+        self._deep = deep
+        self._heard = heard
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._loop = asyncio.get_running_loop()
+        self._log = structlog.get_logger("wakeful").bind(part="files", folder=root)
+
+    async def start(self) -> None:
+        """What happens after this is heard. OSError if the folder cannot be watched."""
+        notify = await asyncio.to_thread(self._make)
+        self._thread = threading.Thread(target=self._run, args=(notify,), name=f"watch {self._root}", daemon=True)
+        self._thread.start()
+
+    async def stop(self) -> None:
+        self._stop.set()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            await asyncio.to_thread(thread.join)
+
+    def _make(self) -> RustNotify:
+        from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
+
+        try:
+            return RustNotify([self._root], False, False, 0, self._deep, True)
+        except WatchfilesRustInternalError as error:
+            raise OSError(str(error)) from error
+
+    def _run(self, notify: RustNotify) -> None:
+        try:
+            while not self._stop.is_set():
+                again = self._listen(notify)
+                if again is None:
+                    return
+                notify = again
+        except RuntimeError:  # the event loop is closed
+            pass
+        finally:
+            notify.close()
+
+    def _listen(self, notify: RustNotify) -> RustNotify | None:
+        """Until it is to stop, or until the library gives up, as it does at a name that is not UTF-8: then with a new one."""
+        from watchfiles._rust_notify import WatchfilesRustInternalError
+
+        try:
+            while True:
+                heard = notify.watch(TOGETHER, STEP, WAKE_EVERY, self._stop)
+                if isinstance(heard, set):
+                    self._loop.call_soon_threadsafe(self._heard, heard)
+                elif heard == "stop":
+                    return None
+        except WatchfilesRustInternalError as error:
+            self._log.warning("the watch broke off; it is taken up again, and everything looked at", reason=str(error))
+        notify.close()
+        while not self._stop.wait(MAKE_AGAIN_AFTER):
+            try:
+                made = self._make()
+            except OSError as error:
+                self._log.warning("cannot be watched for now", reason=str(error))
+            else:
+                self._loop.call_soon_threadsafe(self._heard, None)
+                return made
+        return None
