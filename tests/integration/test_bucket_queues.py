@@ -253,7 +253,8 @@ async def test_ten_thousand_notifications_none_lost_none_doubled(new_app: NewApp
         assert sorted(seen) == [("created", name) for name in names]
         found = await runtime.store.find_source("app", line.address)
         assert found is not None
-        assert (found.taken, found.repeated) == (11_000, 1_000)
+        assert found.repeated >= 1_000  # a queue may give out a message twice by itself
+        assert found.taken - found.repeated == 10_000
         assert await line.left() == (0, 0)
 
 

@@ -11,6 +11,7 @@ import pytest
 from support.apps import FOREVER, NewApp, working
 from support.clouds import Box, Cloud
 from wakeful import App, Run, bucket
+from wakeful.operations.quarantine import release
 from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
@@ -130,6 +131,36 @@ async def test_data_is_told_in_the_form_that_is_asked_for(new_app: NewApp, cloud
         found = await runtime.store.find_source("app", f"s3://{box.name}")
         assert found is not None
         assert found.quarantined == 1
+
+
+async def test_what_was_kept_becomes_its_event_after_a_fix(new_app: NewApp, cloud: Cloud):
+    box, told = await cloud.new_bucket(), list[Any]()
+    await box.put("x.txt")
+
+    def build(known: dict[str, int]) -> App:
+        app = new_app()
+
+        def number(data: Any) -> int:
+            return known[data["key"]]
+
+        @app.agent(bucket(f"s3://{box.name}", **cloud.where, data=number), name="mapped")
+        async def mapped(run: Run) -> None:
+            told.append((run.event.data, run.event.id))
+
+        return app
+
+    async with working(build({}), reading="drained") as runtime:
+        await runtime.drain()
+    async with working(build({"x.txt": 7}), reading="drained") as runtime:
+        await runtime.drain()
+        assert told == []
+        (kept,) = (await runtime.reader.quarantine(state="kept"))["quarantine"]
+        found = await runtime.reader.quarantined(kept["key"])
+        assert found is not None
+        settled = await release(runtime.store, runtime.releasing, found, operator="ada")
+        assert settled.state == "released", settled
+        await runtime.drain()
+        assert told == [(7, "x.txt@1")]
 
 
 @pytest.mark.slow

@@ -126,7 +126,8 @@ async def test_ten_thousand_changes_none_lost_none_doubled(new_app: NewApp, clou
         assert sorted(number for _, number in seen) == list(range(10_000))
         found = await runtime.store.find_source("app", line.address)
         assert found is not None
-        assert (found.taken, found.repeated) == (11_000, 1_000)
+        assert found.repeated >= 1_000  # a queue may give out a message twice by itself
+        assert found.taken - found.repeated == 10_000
 
 
 # over HTTP
