@@ -118,6 +118,11 @@ def _asks(selector: Selector) -> bool:
     return selector.where is not None or (selector.source is not None and WILDCARD in selector.type)
 
 
+def asks_nothing(selector: Selector) -> bool:
+    """Does the type alone decide? Not for one with a source of its own: of that it may want some operations, and not others."""
+    return selector.where is None and selector.source is None
+
+
 def _ask(agent: str, selectors: list[Selector], event: Event) -> Routing:
     reasons = []
     for selector in selectors:
