@@ -15,7 +15,6 @@ has the same identity however often it is read.
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -32,9 +31,12 @@ from wakeful.model import Event, digest
 from wakeful.secrets import Secret
 from wakeful.triggers.changes.change import OPERATIONS, Change, Operation
 from wakeful.triggers.changes.pgoutput import Begin, Commit, Decoder, Garbled, Message, Row, Truncated, shown_lsn
-from wakeful.triggers.changes.postgres_ground import Footing, Ground, flushed, look_at_server, look_at_tables, missing
+from wakeful.triggers.changes.postgres_ground import Footing, Ground, flushed
+from wakeful.triggers.changes.postgres_problems import problems
 from wakeful.triggers.changes.replication import Life, SlotError, Stream, connect, driver, first_line
 from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable
+
+__all__ = ["PostgresReader", "problems", "reader"]
 
 MOST, MOST_BYTES = 2_000, 8_000_000  # changes in a batch, and what their messages take
 SLICE = 200  # messages, before others get their turn
@@ -529,7 +531,9 @@ class PostgresReader(Reader):
     def _note(self, faults: Sequence[str], *words: str | None) -> None:
         told = [f"postgres_changes {self._first.place}: {one}" for one in faults]
         told += [one for one in words if one is not None]
-        self._concern = "; ".join(told) or None
+        before, self._concern = self._concern, "; ".join(told) or None
+        if self._concern != before:
+            self._came.set()  # whoever waits for changes looks at it
 
     @property
     def _application(self) -> str:
@@ -569,45 +573,3 @@ def kept(change: Change, telling: Telling, reason: str) -> Unreadable:
 def reader(triggers: Sequence[ReplicatedTrigger], context: Context) -> PostgresReader:
     """The reader of `via="replication"`."""
     return PostgresReader(triggers, context)
-
-
-async def problems(trigger: Any) -> list[str]:
-    """What is in the way of a trigger, asked of its database. Nothing is changed there."""
-    rows = trigger.rows
-    where = f"postgres_changes {trigger.place}"
-    try:
-        async with await connect(trigger.address, name="wakeful check") as connection:
-            server = await look_at_server(connection)
-            found = server.faults()
-            if not server.may_replicate:
-                found.append(server.no_replication())
-            if server.free_slots < 1:
-                found.append(server.no_slot())
-            table = (await look_at_tables(connection, [rows.table])).get(rows.table)
-            found += [await missing(connection, rows.table)] if table is None else faults_of(table, rows)
-    except ConfigError as error:
-        return [str(error)]
-    except driver().Error as error:
-        return [f"{where}: cannot be read: {first_line(error)}. Is it running, and is the address right?"]
-    return [f"{where}: {one}" for one in found]
-
-
-def faults_of(table: Any, rows: Any) -> list[str]:
-    """What is wrong with one table for one trigger."""
-    found = [] if (fault := table.fault(rows.operations)) is None else [fault]
-    found += [
-        f"table {table.name} has no column {name}: columns= names it"
-        for name in rows.columns or ()
-        if name not in table.columns
-    ]
-    if table.identity == "f" or rows.operations == ("insert",):
-        return found
-    remedy = f"ALTER TABLE {table.name} REPLICA IDENTITY FULL"
-    if isinstance(rows.where, str) and re.search(r"\bdata\.(old|changed)\b", rows.where):
-        found.append(f"where= asks for old values of {table.name}, which PostgreSQL does not tell before {remedy}")
-    elif rows.columns is not None and "update" in rows.operations:
-        found.append(
-            f"without old values every update of {table.name} is told, whichever columns it changes: {remedy} "
-            "lets columns= decide"
-        )
-    return found
