@@ -19,7 +19,7 @@ from wakeful.testing.postgres_server import PostgresServer
 from wakeful.triggers.changes import postgres_reader
 from wakeful.triggers.changes.postgres_ground import plain_name
 from wakeful.triggers.changes.postgres_reader import PostgresReader
-from wakeful.triggers.source import Context
+from wakeful.triggers.source import Batch, Context, SourceTrouble
 
 
 async def trouble_of(runtime: Runtime) -> str:
@@ -369,6 +369,55 @@ async def test_two_apps_read_the_same_table_each_for_itself(new_app: NewApp, sho
     assert [len(first), len(second)] == [1, 1]
 
 
+class Memory:
+    async def items_of(self, app: str, source: str) -> list[Any]:
+        return []
+
+
+def reading(shop: Shop) -> PostgresReader:
+    trigger = postgres_changes(shop.dsn, table="orders")
+    return PostgresReader([trigger], Context("app", "host", SystemClock(), Memory()))
+
+
+async def test_a_log_that_ends_before_the_cursor_was_put_back_which_is_said_and_kept(shop: Shop):
+    """Of what a restored server writes until it is as far again, nothing is skipped as if it were known."""
+    system = await shop.value("select system_identifier::text from pg_control_system()")
+    reader = reading(shop)
+    with pytest.raises(SourceTrouble, match="the server was put back to an earlier state"):
+        await reader.open(f"{system}/FFFFFFFFFFFF/7")
+    await reader.open(f"{system}/FFFFFFFFFFFF/7")
+    await shop.execute("insert into orders values (1, 'new', 1)")
+    batches: list[Batch] = []
+    async with asyncio.timeout(20):
+        while not any(one.events for one in batches):
+            batches += [one] if (one := await reader.read(0.1)) is not None else []
+    await reader.close()
+    ((gap,), *_) = [one.unreadable for one in batches]
+    assert "were not read: the server was put back" in gap.reason
+
+
+async def test_what_comes_while_the_slot_is_moved_is_confirmed_with_its_own_batch_alone(shop: Shop, monkeypatch: Any):
+    monkeypatch.setattr(PostgresReader, "quiet_every", 0.0)
+    monkeypatch.setattr(PostgresReader, "quiet_bytes", 1)
+    await shop.execute("create table noise (line text)")
+    reader = reading(shop)
+    await reader.open(None)
+    async with asyncio.timeout(20):
+        first = await reader.read(1.0)
+        assert first is not None
+        await reader.acknowledge(first)
+        while (move := await reader.read(0.1)) is None:
+            await shop.execute("insert into noise values ('x')")
+        receipt = move.receipt  # it is being stored now
+        await shop.execute("insert into orders values (1, 'new', 1)")
+        while (batch := await reader.read(0.1)) is None:
+            pass
+    await reader.close()
+    assert (move.events, move.receipt) == ([], receipt)
+    assert [event.subject for event in batch.events] == ["orders/1"]
+    assert batch.receipt > receipt
+
+
 async def test_a_message_in_the_transaction_says_who_wrote_it(shop: Shop):
     from wakeful.triggers.changes.change import Change
 
@@ -388,10 +437,6 @@ async def test_a_message_in_the_transaction_says_who_wrote_it(shop: Shop):
         address = dsn = shop.dsn
         place = "here"
         slot = publication = None
-
-    class Memory:
-        async def items_of(self, app: str, source: str) -> list[Any]:
-            return []
 
     reader = PostgresReader([Declared()], Context("causes", "host", SystemClock(), Memory()))
     await reader.open(None)

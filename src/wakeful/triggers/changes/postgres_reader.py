@@ -6,7 +6,8 @@
 The cursor is `SYSTEM/LSN/INDEX`: all transactions that committed before LSN are stored, and of the one that committed there the
 first INDEX changes. It is the truth: nothing is ever confirmed to the server that is not below a stored cursor. So, after any
 crash, the slot stands at the cursor or behind it, and what lies between is skipped. A slot that stands ahead of the cursor was
-made anew, or moved by somebody: then changes are missing, and that is said, and kept in quarantine.
+made anew, or moved by somebody; a log that ends before the cursor was put back. Then changes are missing, and that is said, and
+kept in quarantine.
 
 A transaction of any size is cut where a batch is full. A change is known by its transaction and its place in that, so that it
 has the same identity however often it is read.
@@ -162,7 +163,9 @@ class PostgresReader(Reader):
         self._slot = ""
         self._publications: list[str] = []
         self._system = ""
-        self._known = ""  # the system, in the identity of a change
+        self._known = (
+            ""  # system and timeline, in the identity of a change: a log that was put back has the same places again
+        )
         self._start = Cursor("", 0)
         self._transaction: Transaction | None = None
         self._batch = Batch()
@@ -202,7 +205,7 @@ class PostgresReader(Reader):
             async with await self._connect() as connection:
                 footing = await self._ground.prepare(connection)
             stream = self._stream = await Stream.open(self._first.address, name=self._application)
-            self._begin(footing, stream.system, cursor)
+            self._begin(footing, stream.system, stream.timeline, cursor)
             await self._start_streaming(stream, footing)
         except SlotError as error:
             raise self._words(error) from error
@@ -210,12 +213,12 @@ class PostgresReader(Reader):
             raise self._unreachable(error) from error
         self._tasks = [asyncio.create_task(self._pump(stream)), asyncio.create_task(self._look_after())]
 
-    def _begin(self, footing: Footing, system: str, cursor: str | None) -> None:
+    def _begin(self, footing: Footing, system: str, timeline: str, cursor: str | None) -> None:
         """Find the place to go on from; the first batch says so where that is news."""
         self._keys.update(footing.keys)
         self._slot = footing.slot
         self._publications = footing.publications
-        self._system, self._known = system, digest(system, size=4)
+        self._system, self._known = system, digest(system, timeline, size=4)
         self._end = self._aim = footing.flushed
         self._moved_at = time.monotonic()
         self._note(footing.faults)
@@ -223,7 +226,7 @@ class PostgresReader(Reader):
         here = Cursor(system, footing.confirmed)
         if before is None:
             self._offer(Batch(cursor=str(here), receipt=here.lsn))
-        elif before.system != system or before.lsn < here.lsn:
+        elif before.system != system or not here.lsn <= before.lsn <= footing.flushed:
             gap = self._gap(before, here)
             if self._said_gap != gap.reason:
                 self._said_gap = gap.reason
@@ -240,8 +243,10 @@ class PostgresReader(Reader):
             why = (
                 f"this is another server than before (its system identifier was {before.system}, and is {here.system})"
             )
-        else:
+        elif before.lsn < here.lsn:
             why = f"slot {self._slot} was made anew, or moved by somebody else"
+        else:  # no server sends what its log does not hold yet
+            why = "the server was put back to an earlier state (a copy was restored, or a standby took over that was behind)"
         reason = (
             f"changes that committed after {shown_lsn(before.lsn)} were not read: {why}, and it is read from "
             f"{shown_lsn(here.lsn)} on. Compare the tables with what the agents have done about them"
@@ -472,10 +477,10 @@ class PostgresReader(Reader):
             return  # the rest of it is on its way
         batch = self._batch
         self._size = 0
-        if batch.events or batch.unreadable:
-            self._batch = Batch()
-        elif self._unstored or not self._is_worth_a_move(here):
+        nothing = not batch.events and not batch.unreadable
+        if nothing and (self._unstored or not self._is_worth_a_move(here)):
             return
+        self._batch = Batch()  # this one is stored while the next changes come: nothing more may come into it
         batch.cursor, batch.receipt = str(here), here.lsn
         batch.behind = max(0, self._end - here.lsn)
         self._offer(batch)

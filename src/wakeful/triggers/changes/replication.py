@@ -75,6 +75,7 @@ class Stream:
         self._link = connection.pgconn
         self._pq = driver().pq
         self.system = ""  # the identifier of the server's data: two of them share no positions
+        self.timeline = ""  # which rises whenever the log goes on from an earlier place
 
     @classmethod
     async def open(cls, dsn: str, *, name: str) -> Stream:
@@ -82,7 +83,7 @@ class Stream:
         try:
             settings = "; ".join(f"set {setting} to '{value}'" for setting, value in SETTINGS.items())
             await stream._ask(settings)
-            stream.system = (await stream._ask("IDENTIFY_SYSTEM"))[0]
+            stream.system, stream.timeline, *_ = await stream._ask("IDENTIFY_SYSTEM")
         except BaseException:
             await stream.close()
             raise
