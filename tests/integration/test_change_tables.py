@@ -269,6 +269,29 @@ async def test_a_column_that_is_missing_is_said(new_app: NewApp, shop: Shop):
         assert 'has no column "totl"' in str((await the_source(runtime)).error)
 
 
+async def test_what_a_table_tells_is_kept_while_it_cannot_be_read(new_app: NewApp, shop: Shop):
+    """Also what was written before, and when the next version of the app has a mistake in it, or a migration is half done."""
+    seen: list[Event] = []
+    await shop.do("create table parcels (id integer primary key)")
+    good, other = shop.changes(columns=["total"]), shop.changes(table="parcels")
+    async with working(watching(new_app, seen, good, other), reading="drained") as runtime:
+        await runtime.drain()
+    await shop.do("insert into orders values (1, 'Ann', 1)")
+    async with working(watching(new_app, seen, shop.changes(columns=["totl"]), other), reading="drained") as runtime:
+        await runtime.drain()
+        (alarm,) = (await runtime.reader.alarms())["alarms"]
+        assert 'has no column "totl"' in alarm["text"]
+        await shop.do("insert into orders values (2, 'Bea', 2)")
+        await shop.do("insert into parcels values (7)")
+        await runtime.drain()
+        assert [event.subject for event in seen] == ["parcels/7"]
+    async with working(watching(new_app, seen, good, other), reading="drained") as runtime:
+        await runtime.drain()
+        await runtime.drain()
+        assert sorted(str(event.subject) for event in seen) == ["orders/1", "orders/2", "parcels/7"]
+    assert await shop.do("select table_name from wakeful_change") == []
+
+
 async def test_a_view_cannot_be_watched(shop: Shop):
     await shop.do("create view dear as select * from orders where total > 100")
     (problem,) = await shop.changes(table="dear").problems()

@@ -15,6 +15,7 @@ from wakeful import App, ConfigError, Event, Run, env, postgres_changes
 from wakeful.runtime import Runtime
 from wakeful.testing.postgres_server import PostgresServer
 from wakeful.triggers.changes.postgres_table import removal
+from wakeful.triggers.changes.table_reader import TableReader
 
 pytestmark = pytest.mark.postgres
 
@@ -240,13 +241,83 @@ async def test_a_role_without_rights_is_told_what_to_run_and_then_it_works(
         await postgres_shop.do(f"drop role {role}")
 
 
-async def test_a_trigger_that_somebody_disabled_is_said(new_app: NewApp, postgres_shop: PostgresShop):
-    async with working(watching(new_app, [], postgres_shop.changes()), reading="drained") as runtime:
+async def alarms(runtime: Runtime) -> list[str]:
+    return [one["text"] for one in (await runtime.reader.alarms())["alarms"] if one["state"] != "resolved"]
+
+
+async def test_a_trigger_that_somebody_disables_is_said_and_the_others_go_on(
+    new_app: NewApp, postgres_shop: PostgresShop, monkeypatch: Any
+):
+    monkeypatch.setattr(TableReader, "look_every", 0.0)
+    seen: list[Event] = []
+    await postgres_shop.do("create table parcels (id integer primary key)")
+    app = watching(new_app, seen, postgres_shop.changes(), postgres_shop.changes(table="parcels"))
+    async with working(app, reading="drained") as runtime:
         await runtime.drain()
-    await postgres_shop.do("alter table orders disable trigger wakeful_app")
-    async with working(watching(new_app, [], postgres_shop.changes()), reading="drained") as runtime:
+        await postgres_shop.do("insert into orders values (1, 'Ann', 1)")
+        await postgres_shop.do("alter table orders disable trigger wakeful_app")
+        await postgres_shop.do("insert into parcels values (7)")
         await runtime.drain()
-        assert 'ALTER TABLE "public"."orders" ENABLE TRIGGER "wakeful_app"' in await error_of(runtime)
+        await runtime.drain()
+        assert sorted(str(event.subject) for event in seen) == ["orders/1", "parcels/7"]
+        (words,) = await alarms(runtime)
+        assert 'ALTER TABLE "public"."orders" ENABLE TRIGGER "wakeful_app"' in words
+        await postgres_shop.do('ALTER TABLE "public"."orders" ENABLE TRIGGER "wakeful_app"')
+        await runtime.drain()
+        await runtime.drain()
+        assert await alarms(runtime) == []
+
+
+async def test_a_table_that_is_dropped_and_made_anew_is_watched_again(
+    new_app: NewApp, postgres_shop: PostgresShop, monkeypatch: Any
+):
+    monkeypatch.setattr(TableReader, "look_every", 0.0)
+    seen: list[Event] = []
+    await postgres_shop.do("create table parcels (id integer primary key)")
+    app = watching(new_app, seen, postgres_shop.changes(), postgres_shop.changes(table="parcels"))
+    async with working(app, reading="drained") as runtime:
+        await runtime.drain()
+        await postgres_shop.do("insert into orders values (1, 'Ann', 1)")
+        await postgres_shop.do("drop table orders")
+        await runtime.drain()
+        await runtime.drain()
+        (words,) = await alarms(runtime)
+        assert "there is no table orders" in words
+        await postgres_shop.do(ORDERS.format(real="double precision"))
+        await runtime.drain()
+        await postgres_shop.do("insert into orders values (2, 'Bea', 1)")
+        await runtime.drain()
+        await runtime.drain()
+        assert sorted(event.data["key"]["id"] for event in seen) == [1, 2]
+        assert await alarms(runtime) == []
+
+
+async def test_a_transaction_that_is_open_for_long_is_an_alarm_that_says_whose_it_is(
+    new_app: NewApp, postgres_shop: PostgresShop, monkeypatch: Any
+):
+    monkeypatch.setattr(TableReader, "look_every", 0.0)
+    monkeypatch.setattr(TableReader, "held_up_after", 0.0)
+    seen: list[Event] = []
+    async with working(watching(new_app, seen, postgres_shop.changes()), reading="drained") as runtime:
+        await runtime.drain()
+        late = await asyncpg.connect(postgres_shop.url, server_settings={"application_name": "night report"})
+        transaction = late.transaction()
+        await transaction.start()
+        await late.execute("create temporary table report (line text)")
+        await postgres_shop.do("insert into orders values (1, 'Ann', 1)")
+        await runtime.drain()
+        await runtime.drain()
+        (words,) = await alarms(runtime)
+        assert "1 changes cannot be told before a transaction ends" in words
+        assert (
+            f"(application 'night report', role postgres): end it there, or SELECT pg_terminate_backend({late.get_server_pid()})"
+            in words
+        )
+        await transaction.rollback()
+        await late.close()
+        await runtime.drain()
+        await runtime.drain()
+        assert (len(seen), await alarms(runtime)) == (1, [])
 
 
 async def test_a_table_in_use_delays_its_trigger_and_not_the_application(new_app: NewApp, postgres_shop: PostgresShop):

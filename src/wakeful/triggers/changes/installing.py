@@ -42,7 +42,7 @@ def _in_file(app: str, trigger: SqliteChanges, telling: Telling, *, remove: bool
     finally:
         file.close()
     if faults:
-        raise SourceTrouble("; ".join(faults))
+        raise SourceTrouble("; ".join(faults.values()))
     return [" ".join(one.split()) for one in doing]
 
 

@@ -56,7 +56,13 @@ def trouble(where: str, error: BaseException) -> SourceTrouble:
             told = f"{words}: it was removed while it was read; it is made again"
         case asyncpg.TooManyConnectionsError():
             told = f"{words}: it is tried again"
-        case OSError() | TimeoutError() | asyncpg.InterfaceError() | asyncpg.PostgresConnectionError():
+        case (
+            OSError()
+            | TimeoutError()
+            | asyncpg.InterfaceError()
+            | asyncpg.InternalClientError()  # what asyncpg says of a connection that was cut in the midst of an answer
+            | asyncpg.PostgresConnectionError()
+        ):
             told = f"it cannot be reached ({words or type(error).__name__}): it is tried again; is the server up?"
         case _:
             told = f"{type(error).__name__}: {words}: it is tried again"

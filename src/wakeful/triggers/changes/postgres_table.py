@@ -172,14 +172,19 @@ async def look(connection: Any, app: str, telling: Telling, *, where: str) -> Gr
     body = BODY.format(schema=quoted(schema))
     if (await connection.fetchval(_FUNCTION, schema) or "").strip() != body:
         steps += [FUNCTION.format(schema=quoted(schema), body=body), REVOKE.format(schema=quoted(schema))]
-    present = await _triggers(connection, app, where=where)
+    present, disabled = await _triggers(connection, app, where=where)
+    faults += [words for table, words in disabled.items() if table in tables]
     for table in tables:
+        if table in disabled:  # by somebody who may have a reason
+            continue
         operations = telling.operations(table)
         wanted = (_EACH_ROW + sum(_BITS[one] for one in operations), schema, table)
         if present.pop(table, None) != wanted:
             steps.append(trigger(app, table, operations, schema))
     steps += [
-        f"drop trigger {quoted(trigger_name(app))} on {'.'.join(map(quoted, parts_of(table)))}" for table in present
+        f"drop trigger {quoted(trigger_name(app))} on {'.'.join(map(quoted, parts_of(table)))}"
+        for table in present
+        if table not in telling.tables
     ]
     return Ground(schema, role, tables, faults, steps)
 
@@ -206,24 +211,26 @@ async def look_at_tables(connection: Any, telling: Telling, *, where: str) -> tu
     return found, list(faults.values())
 
 
-async def _triggers(connection: Any, app: str, *, where: str) -> dict[str, tuple[int, str, str]]:
-    """The triggers of an app that there are: by table, what each does, in which schema its function is, and what it tells."""
+async def _triggers(connection: Any, app: str, *, where: str) -> tuple[dict[str, tuple[int, str, str]], dict[str, str]]:
+    """The triggers of an app that there are: by table, what each does, in which schema its function is, and what it tells. And
+    what is to be said of those that are disabled.
+    """
     found = {}
+    disabled = {}
     for schema, name, kind, arguments, enabled, function_schema, function in await connection.fetch(
         _TRIGGERS, trigger_name(app)
     ):
         table = written(schema, name)
-        if enabled == "D":
+        if enabled in {"D", "R"}:
             place = ".".join(map(quoted, (schema, name)))
-            message = (
+            disabled[table] = (
                 f"{where}: the trigger of table {table} is disabled, and changes are lost: "
                 f"ALTER TABLE {place} ENABLE TRIGGER {quoted(trigger_name(app))}"
             )
-            raise SourceTrouble(message)
         told = arguments.decode().split("\0")
         mine = function == "wakeful_change" and told[0] == app
         found[table] = (kind if mine else -1, function_schema, told[1] if len(told) > 1 else "")
-    return found
+    return found, disabled
 
 
 async def removal(connection: Any, app: str) -> list[str]:

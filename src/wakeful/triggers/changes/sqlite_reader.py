@@ -37,9 +37,9 @@ TIDY_AFTER = 1.0
 LOCKED_IS_TROUBLE_AFTER = 30.0
 READ = """
 select id, mark, table_name, operation, shape, cast(key as blob), cast(old as blob), cast(new as blob), changed_at, cause
-from wakeful_change where app = ? and id > ? order by id limit ?
+from wakeful_change where app = ? and id > ?{others} order by id limit ?
 """
-DELETE = "delete from wakeful_change where id in (select id from wakeful_change where app = ? and id <= ? order by id limit ?)"
+DELETE = "delete from wakeful_change where id in (select id from wakeful_change where app = ? and id <= ?{others} order by id limit ?)"
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class SqliteReader(Reader):
         self._version = self._schema = -1
         self._file: tuple[int, int] | None = None
         self._full = False
-        self._faults: list[str] = []
+        self._faults: dict[str, str] = {}  # by table: what it has told before is left until it can be read
         self._tidied_at = 0.0
         self._locked_since: float | None = None
 
@@ -111,7 +111,7 @@ class SqliteReader(Reader):
     @property
     def concern(self) -> str | None:
         """Tables that cannot be watched, while others can."""
-        return "; ".join(self._faults) or None
+        return "; ".join(self._faults.values()) or None
 
     def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:
         return self._telling.read_again(raw, headers)
@@ -178,7 +178,7 @@ class SqliteReader(Reader):
             return []
         if int(file.value("pragma schema_version")) != self._schema:
             self._install(file)
-        rows = file.execute(READ, (self._context.app, self._read, MOST))
+        rows = file.execute(self._sql(READ), (self._context.app, self._read, *self._faults, MOST))
         self._version = version
         self._full = len(rows) == MOST
         if rows:
@@ -193,7 +193,7 @@ class SqliteReader(Reader):
             with writing(file, TIDY_PATIENCE):
                 for table, value in self._gone[:MOST]:
                     file.execute(f"delete from {quoted(table)} where id = ?", (value,))
-                file.execute(DELETE, (self._context.app, self._stored, MOST))
+                file.execute(self._sql(DELETE), (self._context.app, self._stored, *self._faults, MOST))
                 all_of_it = file.value("select changes()") < MOST and len(self._gone) <= MOST
         except FileError as error:
             if not error.busy:
@@ -203,6 +203,10 @@ class SqliteReader(Reader):
         if all_of_it:
             self._stored = None
             self._tidied_at = time.monotonic()
+
+    def _sql(self, query: str) -> str:
+        marks = ", ".join("?" * len(self._faults))
+        return query.format(others=f" and table_name not in ({marks})" if marks else "")
 
     def _is_locked(self, error: FileError) -> None:
         now = time.monotonic()

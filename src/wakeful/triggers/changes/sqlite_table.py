@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pydantic_core import to_json
 
 from wakeful.errors import did_you_mean
-from wakeful.triggers.changes.change import Operation
+from wakeful.triggers.changes.change import OPERATIONS, Operation
 from wakeful.triggers.source import SourceTrouble
 
 if TYPE_CHECKING:
@@ -115,15 +115,15 @@ def look(file: File, table: str, *, where: str, needed: Sequence[str] = ()) -> S
     return Shape(table, columns, key)
 
 
-def wanted(file: File, app: str, telling: Telling, *, where: str) -> tuple[dict[str, str], list[str]]:
+def wanted(file: File, app: str, telling: Telling, *, where: str) -> tuple[dict[str, str], dict[str, str]]:
     """The triggers that there should be, by name; and what is wrong with the tables that can have none."""
     found: dict[str, str] = {}
-    faults: list[str] = []
+    faults: dict[str, str] = {}
     for table in telling.tables:
         try:
             shape = look(file, table, where=where, needed=telling.needed(table))
         except SourceTrouble as trouble:
-            faults.append(str(trouble))
+            faults[table] = str(trouble)
             continue
         for operation in telling.operations(table):
             found[f"wakeful_{app}_{table}_{operation}"] = shape.trigger(app, operation)
@@ -139,17 +139,21 @@ def present(file: File, app: str) -> dict[str, str]:
     return {name: sql for name, sql in rows if mine in (sql or "")}
 
 
-def steps(file: File, app: str, telling: Telling, *, where: str) -> tuple[list[str], list[str]]:
-    """What has to be done so that the triggers are as they should be; and what is wrong with tables. If no table can be watched,
+def steps(file: File, app: str, telling: Telling, *, where: str) -> tuple[list[str], dict[str, str]]:
+    """What has to be done so that the triggers are as they should be; and what is wrong with which tables. If none can be watched,
     that is said as SourceTrouble.
     """
     should, faults = wanted(file, app, telling, where=where)
     if not should:
-        raise SourceTrouble("; ".join(faults))
+        raise SourceTrouble("; ".join(faults.values()))
     are = present(file, app)
+    # A column that somebody names may be missing for now: the trigger stays, and what it writes waits until all is well.
+    spared = {f"wakeful_{app}_{table}_{operation}" for table in faults for operation in OPERATIONS}
     tables = {name for (name,) in file.execute("select name from sqlite_master where type = 'table'")}
     doing = [] if {"wakeful_change", "wakeful_cause"} <= tables else list(CHANGE_TABLE)
-    doing += [f"drop trigger {quoted(name)}" for name, sql in are.items() if should.get(name) != sql]
+    doing += [
+        f"drop trigger {quoted(name)}" for name, sql in are.items() if should.get(name) != sql and name not in spared
+    ]
     doing += [sql for name, sql in should.items() if are.get(name) != sql]
     return doing, faults
 

@@ -25,6 +25,7 @@ from wakeful.intake.untrusted import DEPTH_LIMIT, may_hold_a_fault, refuse_fault
 from wakeful.model import Event
 from wakeful.secrets import Secret, reveal
 from wakeful.triggers.changes.change import OPERATIONS, Change
+from wakeful.triggers.changes.held_up import held_up
 from wakeful.triggers.changes.postgres_database import connect, trouble, troubles
 from wakeful.triggers.changes.postgres_json import read_row
 from wakeful.triggers.changes.postgres_table import CHANNEL, LOCK, Ground, Table, look, look_at_tables, parts_of, quoted
@@ -36,7 +37,8 @@ R = TypeVar("R")
 MOST = 1_000
 # How soon to look again for a change that was told of, while an older transaction still runs.
 FIRST_LOOK, LAST_LOOK = 0.01, 0.5
-LOOK_AT_FAULTS_EVERY = 10.0
+LOOK_EVERY = 10.0  # at tables and triggers: somebody may drop them, or make them anew
+HELD_UP_AFTER = 30.0
 # How long one who cannot wait still waits for what is committed, and hidden by a transaction that is just about to end.
 GRACE = 1.0
 OLDEST_RUNNING = "select pg_snapshot_xmin(pg_current_snapshot())::text"
@@ -44,11 +46,14 @@ NEXT = "select pg_snapshot_xmax(pg_current_snapshot())::text"
 # What is from a transaction that has not begun yet came with a restored dump: it has ended long ago.
 READ = """
 select id, mark::text, table_name, operation, old, new, changed_at, cause from {schema}.wakeful_change
-where app = $1 and id > $2 and transaction_id >= $3::text::xid8
+where app = $1 and id > $2 and transaction_id >= $3::text::xid8 and table_name <> all($6)
   and (transaction_id < $4::text::xid8 or transaction_id >= pg_snapshot_xmax(pg_current_snapshot()))
 order by id limit $5
 """
-HIDDEN = "select exists (select from {schema}.wakeful_change where app = $1 and transaction_id >= $2::text::xid8)"
+HIDDEN = """
+select exists (select from {schema}.wakeful_change
+               where app = $1 and transaction_id >= $2::text::xid8 and table_name <> all($3))
+"""
 DELETE = "delete from {schema}.wakeful_change where app = $1 and id = any($2::bigint[])"
 
 
@@ -62,6 +67,8 @@ class Read:
 
 class TableReader(Reader):
     kind = "change-table"
+
+    look_every, held_up_after = LOOK_EVERY, HELD_UP_AFTER
 
     def __init__(self, place: str, dsn: Secret, parts: Sequence[Part], context: Context) -> None:
         super().__init__(f"change-table/{place}")
@@ -80,6 +87,7 @@ class TableReader(Reader):
         self._heard = 0  # the latest transaction that was told of
         self._look_again = FIRST_LOOK
         self._looked_at = 0.0
+        self._held_up: str | None = None
 
     # the contract
 
@@ -129,8 +137,9 @@ class TableReader(Reader):
 
     @property
     def concern(self) -> str | None:
-        """Tables that cannot be watched, while others can."""
-        return None if self._ground is None or not self._ground.faults else "; ".join(self._ground.faults)
+        """Tables that cannot be watched, while others can; changes that wait for somebody's transaction."""
+        faults = [] if self._ground is None else self._ground.faults
+        return "; ".join([*faults, *([] if self._held_up is None else [self._held_up])]) or None
 
     def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:
         return self._telling.read_again(raw, headers)
@@ -154,6 +163,7 @@ class TableReader(Reader):
         if ground.steps:
             ground = await install(connection, self._context.app, self._telling, where=self._where)
         self._ground = ground
+        self._looked_at = asyncio.get_running_loop().time()
         connection.add_termination_listener(lambda _: self._woken.set())
         await connection.add_listener(CHANNEL, self._hear)
         # What was committed before we listened, by transactions that some older one may hide for now.
@@ -168,32 +178,43 @@ class TableReader(Reader):
 
     async def _rows(self) -> list[Any]:
         if self._last is None:
-            await self._look_at_faults()
+            await self._look()
             high = int(await self._connection.fetchval(OLDEST_RUNNING))
             if high == self._high:
                 return []
             self._low, self._high, self._last = self._high, high, 0
         rows: list[Any] = await self._connection.fetch(
-            self._sql(READ), self._context.app, self._last, str(self._low), str(self._high), MOST
+            self._sql(READ), self._context.app, self._last, str(self._low), str(self._high), MOST, self._spared
         )
         self._last = rows[-1][0] if len(rows) == MOST else None
         if self._last is None:
             self._low = self._high
         return rows
 
-    async def _look_at_faults(self) -> None:
-        """A table that could not be watched may be there by now."""
+    async def _look(self) -> None:
+        """A table that could not be watched may be there by now, and one that was watched may have been made anew."""
         now = asyncio.get_running_loop().time()
-        if self._ground is None or not self._ground.faults or now - self._looked_at < LOOK_AT_FAULTS_EVERY:
+        if now - self._looked_at < self.look_every:
             return
         self._looked_at = now
+        spared = self._spared
         ground = await look(self._connection, self._context.app, self._telling, where=self._where)
         if ground.steps and ground.tables:
             ground = await install(self._connection, self._context.app, self._telling, where=self._where)
         self._ground = ground
+        if self._spared != spared:
+            self._low = self._high = 0  # what was spared is to be read now
+        schema, app = quoted(ground.schema), self._context.app
+        words = await held_up(self._connection, schema, app, longer_than=self.held_up_after)
+        self._held_up = None if words is None else f"{self._where}: {words}"
+
+    @property
+    def _spared(self) -> list[str]:
+        """Tables with which something is wrong now: what they told before is left until they can be read."""
+        return [table for table in self._telling.tables if table not in self._tables]
 
     async def _hidden(self) -> bool:
-        return bool(await self._connection.fetchval(self._sql(HIDDEN), self._context.app, str(self._low)))
+        return bool(await self._connection.fetchval(self._sql(HIDDEN), self._context.app, str(self._low), self._spared))
 
     async def _delete(self, read: Read) -> None:
         async with self._connection.transaction():
@@ -225,7 +246,9 @@ class TableReader(Reader):
                     self._ground.tables, _ = await look_at_tables(self._connection, self._telling, where=self._where)
                     change = self._change(row)
             except KeyError:
-                continue  # of a table that nobody wants to be told of any more
+                if row[2] in self._telling.tables:  # it cannot be read just now; what it told is left
+                    read.rows.remove(row[0])
+                continue  # or nobody wants to be told of it any more
             except (ValueError, RecursionError, InvalidEvent) as error:
                 reason = f"change {row[1]} of table {row[2]} cannot be read: {words_of(error)}"
                 raw = "\n".join(part or "" for part in (row[4], row[5])).encode()
