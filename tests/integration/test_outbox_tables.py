@@ -97,6 +97,51 @@ async def test_rows_are_deleted_once_they_are_stored(new_app: NewApp, shop: Shop
         assert [str(row[0]) for row in await shop.do("select id from outbox")] == [number(2)]
 
 
+async def test_a_row_that_a_run_wrote_itself_is_known_as_such(new_app: NewApp, shop: Shop):
+    seen: list[Event] = []
+    await make(shop)
+    mark = '{"run": "run-7", "event": "first", "chaindepth": 2, "chainpath": "app/a>app/b", "chainid": "root"}'
+    async with working(taking(new_app, seen, shop.outbox()), reading="drained") as runtime:
+        await runtime.drain()
+        if shop.database == "sqlite":
+            await shop.do("insert into wakeful_cause values ($1)", mark)
+        else:
+            await shop.do("select set_config('wakeful.cause', $1, false)", mark)
+        await shop.do(INSERT, number(1), "7", "order.placed", "{}")
+        await runtime.drain()
+        (event,) = seen
+        assert (event.extensions["causedby"], event.causationid, event.extensions["chaindepth"]) == (
+            "run-7",
+            "first",
+            2,
+        )
+
+
+@pytest.mark.postgres
+async def test_rows_that_may_not_be_deleted_are_said_with_the_right_that_is_missing(
+    new_app: NewApp, postgres_shop: PostgresShop
+):
+    await make(postgres_shop)
+    trigger = postgres_shop.outbox(delete=True)
+    name = f"limited_{postgres_shop.url.rpartition('/')[2]}"
+    await postgres_shop.do(f"create role {name} login password 'secret'")
+    before, _, after = postgres_shop.url.partition("://")
+    limited = outbox(f"{before}://{name}:secret@{after.rpartition('@')[2]}", delete=True)
+    async with working(taking(new_app, [], trigger), reading="drained") as runtime:
+        await runtime.drain()
+    await postgres_shop.do(f"grant select, delete on wakeful_change to {name}")
+    async with working(taking(new_app, [], limited), reading="drained") as runtime:
+        await postgres_shop.do(INSERT, number(1), "7", "order.placed", "{}")
+        await runtime.drain()
+        assert f'GRANT SELECT, DELETE ON "public"."outbox" TO "{name}"' in await error_of(runtime)
+        await postgres_shop.do(f'GRANT SELECT, DELETE ON "public"."outbox" TO "{name}"')
+        await runtime.drain()
+        await runtime.drain()
+        assert await postgres_shop.do("select id from outbox") == []
+    await postgres_shop.do(f"drop owned by {name}")
+    await postgres_shop.do(f"drop role {name}")
+
+
 async def test_a_payload_that_is_no_json_is_kept_and_the_others_go_on(new_app: NewApp, shop: Shop):
     seen: list[Event] = []
     await make(shop, payload="text")

@@ -176,6 +176,9 @@ async def test_a_role_that_may_not_replicate(sqlite_app: NewApp, shop: Shop):
 async def test_a_role_that_may_not_publish_is_told_what_its_owner_must_run(sqlite_app: NewApp, shop: Shop):
     limited = await role(shop, "replication")
     seen: Seen = []
+    trigger = postgres_changes(limited.dsn, table="orders")
+    (problem,) = await trigger.problems()
+    assert "table orders belongs to postgres, and only its owner may publish it" in problem
     async with working(an_app(sqlite_app, limited, seen), reading="drained") as runtime:
         words = await trouble_of(runtime)
         assert "CREATE PUBLICATION wakeful_app FOR TABLE public.orders" in words
@@ -184,6 +187,7 @@ async def test_a_role_that_may_not_publish_is_told_what_its_owner_must_run(sqlit
         await shop.execute("insert into orders values (1, 'new', 1)")
         await runtime.drain()
         assert [one["new"]["id"] for one in seen] == [1]
+    assert await trigger.problems() == []
     await forget_role(shop)
 
 
@@ -216,6 +220,10 @@ async def test_all_slots_in_use(sqlite_app: NewApp, own_server: Shop):
         assert "all replication slots of the server are in use" in await trouble_of(runtime)
     (problem,) = await postgres_changes(own_server.dsn, table="orders").problems()
     assert "raise max_replication_slots" in problem
+    await own_server.execute("select pg_drop_replication_slot('theirs')")
+    async with working(an_app(sqlite_app, own_server, []), reading="drained") as runtime:
+        await runtime.drain()
+    assert await postgres_changes(own_server.dsn, table="orders").problems() == []  # the last one is the app's own
 
 
 async def test_a_slot_of_another_kind(sqlite_app: NewApp, shop: Shop):
@@ -487,7 +495,9 @@ async def test_problems_say_when_old_values_need_the_whole_row(shop: Shop):
     asks = postgres_changes(shop.dsn, table="orders", where='data.old.status == "new"')
     some = postgres_changes(shop.dsn, table="orders", columns=["status", "nothing"])
     (first,) = await asks.problems()
-    assert first.endswith("which PostgreSQL does not tell before ALTER TABLE orders REPLICA IDENTITY FULL")
+    assert first.endswith("which PostgreSQL does not tell before ALTER TABLE public.orders REPLICA IDENTITY FULL")
+    (mapped,) = await postgres_changes(shop.dsn, table="orders", data="data.old").problems()
+    assert "data= asks for old values" in mapped
     column, note = await some.problems()
     assert "has no column nothing" in column
     assert "REPLICA IDENTITY FULL" in note

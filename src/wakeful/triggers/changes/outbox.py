@@ -29,6 +29,7 @@ from wakeful.intake.route import type_matcher
 from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
 from wakeful.model import Event, digest
 from wakeful.secrets import Env, Secret
+from wakeful.triggers.changes.causes import stamp
 from wakeful.triggers.changes.change import Change, Operation
 from wakeful.triggers.changes.pgoutput import PUBLIC
 from wakeful.triggers.changes.postgres import WAYS, PostgresChanges, place_of
@@ -100,6 +101,7 @@ class OutboxRows:
             **extensions,
         )
         apply_mapping(self._mapping, event)
+        stamp(event, change.cause)
         return event
 
     def matches(self, event: Event) -> Match:

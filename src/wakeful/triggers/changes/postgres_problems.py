@@ -6,8 +6,25 @@ import re
 from typing import Any
 
 from wakeful.errors import ConfigError
-from wakeful.triggers.changes.postgres_ground import Table, look_at_server, look_at_tables, missing
+from wakeful.triggers.changes.postgres_ground import (
+    Table,
+    look_at_server,
+    look_at_tables,
+    missing,
+    one_row,
+    quoted,
+    quoted_name,
+    split,
+)
 from wakeful.triggers.changes.replication import connect, driver, first_line
+
+_OLD = re.compile(r"\bdata\.(old|changed)\b").search
+# A slot that an app has already is not one that it lacks.
+_HAS_SLOT = """
+select exists (select from pg_replication_slots where database = current_database() and plugin = 'pgoutput'
+               and (slot_name = %s or slot_name like 'wakeful\\_%%'))
+"""
+_TOLD = "select exists (select from pg_publication_tables where schemaname = %s and tablename = %s)"
 
 
 async def problems(trigger: Any) -> list[str]:
@@ -20,10 +37,16 @@ async def problems(trigger: Any) -> list[str]:
             found = server.faults()
             if not server.may_replicate:
                 found.append(server.no_replication())
-            if server.free_slots < 1:
+            if server.free_slots < 1 and not (await one_row(connection, _HAS_SLOT, trigger.slot))[0]:
                 found.append(server.no_slot())
             table = (await look_at_tables(connection, [rows.table])).get(rows.table)
             found += [await missing(connection, rows.table)] if table is None else faults_of(table, rows)
+            if table is not None and not table.owned and not (await one_row(connection, _TOLD, *split(table.name)))[0]:
+                found.append(
+                    f"table {table.name} belongs to {table.owner}, and only its owner may publish it: GRANT "
+                    f"{quoted_name(table.owner)} TO {quoted_name(server.role)}, or as {table.owner} make the publication that "
+                    "the alarm of the running app names"
+                )
     except ConfigError as error:
         return [str(error)]
     except driver().Error as error:
@@ -41,9 +64,12 @@ def faults_of(table: Table, rows: Any) -> list[str]:
     ]
     if table.identity == "f" or rows.operations == ("insert",):
         return found
-    remedy = f"ALTER TABLE {table.name} REPLICA IDENTITY FULL"
-    if isinstance(rows.where, str) and re.search(r"\bdata\.(old|changed)\b", rows.where):
-        found.append(f"where= asks for old values of {table.name}, which PostgreSQL does not tell before {remedy}")
+    remedy = f"ALTER TABLE {quoted(table.name)} REPLICA IDENTITY FULL"
+    asking = [name for name in ("where", "data") if isinstance(asked := getattr(rows, name), str) and _OLD(asked)]
+    if asking:
+        found.append(
+            f"{asking[0]}= asks for old values of {table.name}, which PostgreSQL does not tell before {remedy}"
+        )
     elif rows.columns is not None and "update" in rows.operations:
         found.append(
             f"without old values every update of {table.name} is told, whichever columns it changes: {remedy} "

@@ -313,8 +313,14 @@ class PostgresReader(Reader):
             return super().read_again(raw, headers)
         change = Change(**from_json(raw))
         groups = self._tellings.get(change.table, [])
-        told = [group[0] for group in groups if group[0].source == headers.get("source")]
-        return [one.event(change) for one in told or [group[0] for group in groups]]
+        named = [group for group in groups if group[0].source == headers.get("source")]
+        # A `data=` that was mended may go by another name: then it is for all who want such changes.
+        told = [one for group in named or groups if (one := next((one for one in group if one.takes(change)), None))]
+        if not told:
+            raise self._ground.trouble(
+                f"nobody wants to be told of {change.operation}s of {change.table} any more: discard it"
+            )
+        return [one.event(change) for one in told]
 
     # the stream
 

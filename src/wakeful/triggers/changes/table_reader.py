@@ -26,7 +26,7 @@ from wakeful.model import Event
 from wakeful.secrets import Secret, reveal
 from wakeful.triggers.changes.change import OPERATIONS, Change
 from wakeful.triggers.changes.held_up import held_up
-from wakeful.triggers.changes.postgres_database import connect, trouble, troubles
+from wakeful.triggers.changes.postgres_database import connect, driver, trouble, troubles
 from wakeful.triggers.changes.postgres_json import read_row
 from wakeful.triggers.changes.postgres_table import CHANNEL, LOCK, Ground, Table, look, look_at_tables, parts_of, quoted
 from wakeful.triggers.changes.telling import Part, Telling, changed_columns
@@ -217,11 +217,22 @@ class TableReader(Reader):
         return bool(await self._connection.fetchval(self._sql(HIDDEN), self._context.app, str(self._low), self._spared))
 
     async def _delete(self, read: Read) -> None:
+        asyncpg = driver()
         async with self._connection.transaction():
             for table, identifiers in read.gone.items():
                 place = ".".join(map(quoted, parts_of(table)))
                 kind = self._tables[table].types["id"]
-                await self._connection.execute(f"delete from {place} where id = any($1::text[]::{kind}[])", identifiers)
+                try:
+                    await self._connection.execute(
+                        f"delete from {place} where id = any($1::text[]::{kind}[])", identifiers
+                    )
+                except asyncpg.InsufficientPrivilegeError as error:
+                    role = quoted("…" if self._ground is None else self._ground.role)
+                    message = (
+                        f"{self._where}: delete=True, and {words_of(error)}: GRANT SELECT, DELETE ON {place} TO {role}, or leave "
+                        "delete=True out"
+                    )
+                    raise SourceTrouble(message) from error
             await self._connection.execute(self._sql(DELETE), self._context.app, read.rows)
 
     def _sql(self, query: str) -> str:
