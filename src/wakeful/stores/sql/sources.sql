@@ -72,7 +72,7 @@ delete from wakeful_source where app = :app and name = :name
 
 -- forget_items(app, source, before, most) --
 -- What has been gone for so long that nothing of it can come again.
-delete from wakeful_source_item where app = :app and source = :source and gone = 1 and item in (
+delete from wakeful_source_item where app = :app and source = :source and item in (
   select item from wakeful_source_item
   where app = :app and source = :source and gone = 1 and changed_at < :before order by changed_at limit :most)
 returning item
