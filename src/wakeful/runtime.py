@@ -424,7 +424,9 @@ class Runtime:
             delivered, back = await self.courier.drain(), await self.circuits.tick()
             moved = await self.scheduler.tick()
             await self.teller.tick()  # or the one that is woken by whoever raises an alarm: then that has made work too
-            if not brought and not delivered and not back and not moved and told == self.teller.told:
+            made = brought or delivered or back or moved or told != self.teller.told
+            # What was held back by our own backlog may come in now that some of that is done.
+            if not made and not await self.sources.may_go_on():
                 return
 
     async def _enter_expectations(self) -> None:

@@ -70,3 +70,26 @@ async def test_a_kill_around_a_batch_loses_nothing_and_tells_nothing_twice(
     assert sorted(run.output for run in await place.runs()) == sorted(identity for identity, _ in events)
     touched = {f"{one + more}.md" for one in range(0, MANY, 100) for more in (0, 1)}
     assert {item for item, version in items if version > 1} == touched & {item for (item,) in stored}
+
+
+async def test_whoever_waits_goes_on_where_a_killed_reader_stood(readers: Nursery, place: Place):
+    inbox = place.folder / "inbox"
+    inbox.mkdir()
+    write(inbox / "first.md", "one")
+    plan = {"store": place.url, "pattern": f"{inbox}/*.md"}
+    async with readers.bear(plan, place.folder) as killed:
+        await until(lambda: is_told(place, inbox))
+        async with readers.bear(plan, place.folder):
+            await until(lambda: are_alive(place, 2))
+            killed.kill()
+            assert await killed.ends() == KILLED
+            write(inbox / "second.md", "two")
+            await until(lambda: is_told(place, inbox))
+    assert sorted(await place.query("select id, duplicates from wakeful_event")) == [
+        ("first.md@1", 0),
+        ("second.md@1", 0),
+    ]
+
+
+async def are_alive(place: Place, count: int) -> bool:
+    return len(await place.query("select 1 from wakeful_process where state = 'alive'")) == count

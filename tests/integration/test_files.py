@@ -402,3 +402,11 @@ async def test_ten_thousand_files_with_a_death_in_the_middle(new_app: NewApp, in
     assert tuple(rows[0]) == (found.taken, found.taken)
     states = await query(runtime.url, "select state, count(*) from wakeful_run group by state")
     assert [tuple(row) for row in states] == [("done", found.taken)]
+
+
+def test_an_async_function_for_data_is_refused(inbox: Path):
+    async def ask(data: Any) -> Any:
+        return data
+
+    with pytest.raises(ConfigError, match="data is an async function"):
+        files(f"{inbox}/*.md", data=ask)

@@ -17,7 +17,8 @@ from wakeful.model import Event
 from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
-from wakeful.stores.sources import HoldSource, Item, TakeIn
+from wakeful.stores.sources import ForgetSource, HoldSource, Item, TakeIn
+from wakeful.triggers.reading import SOON
 from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable
 
 
@@ -254,3 +255,124 @@ async def test_an_event_is_known_by_its_other_names(new_app: NewApp):
         assert (again.status, again.runs) == ("duplicate", first.runs)
         assert other.status == elsewhere.status == "accepted"
         assert other.runs != first.runs
+
+
+async def alarms_of(runtime: Runtime) -> dict[str, str]:
+    """The open ones, with what they say."""
+    return {one["key"]: one["text"] for one in (await runtime.reader.alarms())["alarms"] if one["state"] != "resolved"}
+
+
+async def test_one_that_was_given_up_for_dead_does_not_go_on_reading(new_app: NewApp):
+    tape, seen = Tape(), list[str]()
+    async with working(an_app(new_app, tape, seen), reading="drained") as first:
+        await first.drain()
+        await first.store.bury(BuryProcess(first.membership.process, certain=True))
+        await first.membership.join()
+        async with working(an_app(new_app, tape, seen), reading="drained") as second:
+            await second.drain()
+            assert len(tape.opened_at) == 2
+            await first.drain()
+            assert not first.sources.readings["tape"].is_open  # though nothing came that it could not have stored
+            tape.write("a")
+            await first.drain()
+            assert seen == []
+            await second.drain()
+            assert seen == ["a"]
+        await first.drain()
+        assert len(tape.opened_at) == 3
+
+
+async def test_whoever_takes_over_knows_nothing_of_how_it_was(new_app: NewApp):
+    """The alarm of the one that had it in between is over when this one reads."""
+    tape, seen = Tape(), list[str]()
+    async with working(an_app(new_app, tape, seen), reading="drained") as first:
+        await first.drain()
+        async with working(an_app(new_app, tape, seen), reading="drained") as second:
+            await first.store.bury(BuryProcess(first.membership.process, certain=True))
+            await first.membership.join()
+            await second.drain()
+            tape.write("a")
+            await first.drain()  # it learns that it has lost the source
+            tape.trouble = "the tape is torn: mend it"
+            await second.drain()
+        assert "source/app/tape" in await alarms_of(first)
+        tape.trouble = None
+        await first.drain()
+        assert seen == ["a"]
+        found = await first.store.find_source("app", "tape")
+        assert found is not None
+        assert found.state == "reading"
+        assert await alarms_of(first) == {}
+
+
+async def test_what_one_process_cannot_read_another_may(new_app: NewApp):
+    here, there, seen = Tape(trouble="not from here: mount it"), Tape(), list[str]()
+    async with working(an_app(new_app, here, seen), reading="drained") as first:
+        await first.drain()
+        assert await alarms_of(first) == {"source/app/tape": "not from here: mount it"}
+        async with working(an_app(new_app, there, seen), reading="drained") as second:
+            there.write("a")
+            await second.drain()
+            assert seen == ["a"]
+            assert await alarms_of(first) == {}
+            await first.drain()
+            assert await alarms_of(first) == {}  # it is read
+            assert first.sources.readings["tape"].state == "idle"
+        await first.drain()
+        assert "source/app/tape" in await alarms_of(first)
+
+
+async def test_one_that_was_forgotten_while_it_could_not_be_read_is_read_again(new_app: NewApp):
+    tape, seen = Tape(trouble="the tape is torn: mend it"), list[str]()
+    async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
+        await runtime.drain()
+        assert await runtime.store.forget_source(ForgetSource("app", "tape"))
+        assert await alarms_of(runtime) == {}
+        tape.trouble = None
+        tape.write("a")
+        await runtime.drain()
+        await runtime.drain()
+        assert seen == ["a"]
+
+
+async def test_how_much_waits_is_nothing_when_nothing_more_comes(new_app: NewApp):
+    tape, seen = Tape(), list[str]()
+    tape.write("a", "b")
+    async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
+        await runtime.drain()
+        found = await runtime.store.find_source("app", "tape")
+        assert found is not None
+        assert found.behind == 0
+
+
+async def test_once_goes_on_reading_when_the_backlog_is_worked_off(new_app: NewApp):
+    tape, seen, gate = Tape(), list[str](), asyncio.Event()
+    app = an_app(new_app, tape, seen, backlog=2, in_flight=1)
+
+    @app.agent(name="slow")
+    async def slow(run: Run) -> None:
+        await gate.wait()
+
+    async with working(app, reading="drained") as runtime:
+        for number in range(4):
+            await runtime.door.accept([Event("/test", str(number), "x")], agent="slow")
+        tape.write("a", "b", "c", "d", "e", "f", "g")
+        draining = asyncio.create_task(runtime.drain())
+        await until_in_state(runtime, "paused")
+        gate.set()
+        await draining
+        assert sorted(seen) == ["a", "b", "c", "d", "e", "f", "g"]
+
+
+async def test_a_reader_that_does_not_wait_is_asked_now_and_then(new_app: NewApp):
+    tape, seen = Tape(), list[str]()
+    async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
+        reading = runtime.sources.readings["tape"]
+        tape.write("a")
+        assert await reading.run_once() == 0.0
+        reading.reader.read = nothing_at_once  # type: ignore[method-assign]
+        assert await reading.run_once() == SOON
+
+
+async def nothing_at_once(within: float) -> None:
+    return None

@@ -195,3 +195,8 @@ class StoredSource:
 def source_alarm(app: str, name: str) -> str:
     """The key of the alarm about a source that cannot be read."""
     return f"source/{app}/{name}"
+
+
+def concern_alarm(alarm: str) -> str:
+    """The key of the one beside it: it can be read, but all is not well."""
+    return f"{alarm}/concern"

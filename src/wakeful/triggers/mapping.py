@@ -6,6 +6,7 @@ It is asked once, before the event is stored: so what is stored, shown and repla
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import iscoroutinefunction
 from typing import Any, cast
 
 from pydantic_core import from_json, to_json
@@ -27,6 +28,11 @@ def read_mapping(data: Mapping | None, *, where: str) -> Callable[[Event], Any] 
         return lambda event: plain(expression.value(event))
     if not callable(cast("object", data)):
         message = f'{where}: data must be a CEL expression, like "data.after", or a function of the data, not {data!r}'
+        raise ConfigError(message)
+    if iscoroutinefunction(data) or iscoroutinefunction(getattr(data, "__call__", None)):  # noqa: B004 of an object
+        message = (
+            f"{where}: data is an async function, and is asked before the event is stored: give one that only computes"
+        )
         raise ConfigError(message)
     function = data
     return lambda event: plain(function(event.data))

@@ -3,7 +3,8 @@
     hold ──► open ──► read ──► one transaction: events, cursor, items, quarantine ──► acknowledge ──┐
      ▲                 ▲                                                                            │
      │                 └──────────────── our own backlog is small enough ◄───────────────────────────┘
-     └── SourceLost (another process has it) · SourceTrouble (an alarm with the remedy; tried again, less and less often)
+     └── SourceLost (another process has it) · SourceTrouble (an alarm with the remedy; tried again, less and less often, and
+         meanwhile another process may try: perhaps it is only from here that it cannot be read)
 
 A batch that could not be stored because the store is gone is stored when that is back: it is not read again.
 """
@@ -22,7 +23,16 @@ from wakeful.intake.quarantine import keep
 from wakeful.model import Arrival, Event, SourceState
 from wakeful.service import Service
 from wakeful.stores.base import AcceptEvents, Alarm
-from wakeful.stores.sources import HeldSource, HoldSource, LetSourceGo, ReportSource, TakeIn, TakenIn, source_alarm
+from wakeful.stores.sources import (
+    HeldSource,
+    HoldSource,
+    LetSourceGo,
+    ReportSource,
+    TakeIn,
+    TakenIn,
+    concern_alarm,
+    source_alarm,
+)
 from wakeful.triggers.source import Batch, Reader, SourceTrouble
 
 READ_WITHIN = 5.0
@@ -30,6 +40,7 @@ HOLD_AGAIN_AFTER = 1.0
 LOOK_AT_BACKLOG_EVERY = 0.5
 SAY_THAT_IT_LIVES_EVERY = 30.0
 SOON = 0.1
+CLOSE_WITHIN = 10.0
 SLICE = 200
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 
@@ -62,11 +73,12 @@ class Reading(Service):
         process: Callable[[], str],
         *,
         too_much: Callable[[], Awaitable[str | None]],
+        enter: Callable[[], Awaitable[None]],
         event_source: str,
         look_after: int | None = None,
     ) -> None:
         """`too_much` says, in words, why nothing more is to come in for now: it is asked now and then, and after so many events.
-        `event_source` is the source of what it keeps.
+        `enter` makes the source known, should it not be. `event_source` is the source of what it keeps.
         """
         super().__init__()
         self.log = self.log.bind(source=reader.name)
@@ -76,9 +88,11 @@ class Reading(Service):
         self._arrive = arrive
         self._process = process
         self._too_much = too_much
+        self._enter = enter
         self._event_source = event_source
         self._held: HeldSource | None = None
         self._holder = ""
+        self._token = 0  # the last one it had
         self._open = False
         self._state: SourceState = "idle"
         self._said: str | None = None
@@ -88,11 +102,17 @@ class Reading(Service):
         self._look_after = look_after
         self._since_look = 0  # events
         self._came = False  # something, with the last look
+        self._nothing = False  # not even something to acknowledge
+        self._behind = False  # by what was stored last
         self._concern: str | None = ""  # not known: a process before this one may have had one
 
     @property
     def state(self) -> SourceState:
         return self._state
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
 
     async def stop(self) -> None:
         """Whoever comes next may read at once."""
@@ -113,7 +133,11 @@ class Reading(Service):
 
     async def run_once(self) -> float | None:
         """One batch, or what is in the way of it."""
-        return await self.take(READ_WITHIN)
+        began = time.monotonic()
+        rest = await self.take(READ_WITHIN)
+        if not rest and self._nothing and time.monotonic() - began < SOON:
+            return SOON  # a reader that does not wait for anything to come would keep the whole process busy
+        return rest
 
     async def take(self, within: float) -> float:
         """Read and store what comes within that time; returns how long to rest."""
@@ -133,8 +157,7 @@ class Reading(Service):
             raise
         except (SourceLost, ClaimLost) as lost:
             self.log.warning("another process reads the source now", reason=str(lost))
-            await self._shut()
-            self._held = None
+            await self._stand_back()
             return HOLD_AGAIN_AFTER
         except Exception as error:  # whatever the outside does: the rest of the app runs on
             return await self._failed(error)
@@ -154,27 +177,56 @@ class Reading(Service):
                 return batches
 
     async def _opened(self) -> bool:
-        if self._open:
+        if self._open and (self._held is None or self._holder == self._process()):
             return True
+        if self._open:
+            # This process was given up for dead, and lives on under another name: somebody else may have the source. One that is
+            # quiet would never tell.
+            await self._stand_back()
         cursor = None
         if self.reader.single:
-            process = self._process()
-            holder = (await self._store.held_sources(self._app)).get(self.reader.name)
-            if holder is not None and holder != process:
+            if not await self._hold():
                 return False
-            self._held = await self._store.hold_source(HoldSource(self._app, self.reader.name, process))
-            self._holder = process
-            if self._held is None:
-                return False
-            cursor = self._held.cursor
-        await self.reader.open(cursor)
+            cursor = None if self._held is None else self._held.cursor
+        try:
+            await self.reader.open(cursor)
+        except StoreUnavailable:
+            await self._shut()  # what it has open already
+            raise
         self._open = True
         return True
+
+    async def _hold(self) -> bool:
+        process = self._process()
+        holder = (await self._store.held_sources(self._app)).get(self.reader.name)
+        if holder is not None and holder != process:
+            self._know_nothing()
+            return False
+        self._held = await self._store.hold_source(HoldSource(self._app, self.reader.name, process))
+        self._holder = process
+        if self._held is None:  # somebody was quicker, or somebody had it forgotten
+            await self._enter()
+            return False
+        if self._held.token != self._token + 1:
+            self._know_nothing()
+        self._token = self._held.token
+        return True
+
+    async def _stand_back(self) -> None:
+        """Another process has it, or may have."""
+        await self._shut()
+        self._held = None
+        self._know_nothing()
+
+    def _know_nothing(self) -> None:
+        """Somebody else has had the source: what is stored of how it is may be another's word."""
+        self._state, self._said, self._concern = "idle", None, ""
 
     async def _shut(self) -> None:
         self._open = False
         try:
-            await self.reader.close()
+            async with asyncio.timeout(CLOSE_WITHIN):
+                await self.reader.close()
         except Exception as error:
             self.log.warning("could not be closed in order", error=repr(error))
 
@@ -234,18 +286,24 @@ class Reading(Service):
         return arrivals
 
     async def _well(self, batch: Batch | None) -> None:
-        self._came = batch is not None and not batch.empty
+        self._came, self._nothing = batch is not None and not batch.empty, batch is None
         self._wait = FIRST_WAIT
         silent = time.monotonic() - self._said_at > SAY_THAT_IT_LIVES_EVERY
         if self._state != "reading" or (silent and not self._came):
             await self._say("reading", None, batch)
+        if batch is not None:
+            self._behind = bool(batch.behind)
+        elif self._behind:  # nothing more came: it has caught up
+            token = None if self._held is None else self._held.token
+            await self._store.report_source(ReportSource(self._app, self.reader.name, token=token, behind=0))
+            self._behind = False
 
     async def _worry(self) -> None:
         """What the reader is concerned about is an alarm beside the one about a source that cannot be read at all."""
         concern = self.reader.concern
         if concern == self._concern:
             return
-        key = f"{source_alarm(self._app, self.reader.name)}/concern"
+        key = concern_alarm(source_alarm(self._app, self.reader.name))
         alarm = None if concern is None else Alarm(self._app, key, concern)
         resolves = key if concern is None else None
         await self._store.report_source(ReportSource(self._app, self.reader.name, alarm=alarm, resolves=resolves))
@@ -262,6 +320,9 @@ class Reading(Service):
             words = f"{self.reader.kind} {self.reader.name}: {type(error).__name__}: {words_of(error)}"
         rest, self._wait = self._wait, min(self._wait * 2, LONGEST_WAIT)
         await self._say("failing", words)
+        held, self._held = self._held, None
+        if held is not None:
+            await self._store.let_source_go(LetSourceGo(self._app, held.name, self._holder, held.token))
         return rest
 
     async def _say(self, state: SourceState, words: str | None, batch: Batch | None = None) -> None:

@@ -68,6 +68,7 @@ class Sources:
                 arrive,
                 process,
                 too_much=self._too_much,
+                enter=self.enter,
                 event_source=sharing[0].source or reader.name,
                 look_after=None if backlog is None else max(1, backlog // LOOKS_A_BACKLOG),
             )
@@ -94,6 +95,11 @@ class Sources:
         alone.
         """
         return sum([await one.drain() for one in self.readings.values() if not one.runs])
+
+    async def may_go_on(self) -> bool:
+        """Did any of those that are drained stop at too large a backlog, which is smaller now?"""
+        paused = any(one.state == "paused" and not one.runs for one in self.readings.values())
+        return paused and await self._too_much() is None
 
     def reader(self, name: str) -> Reader | None:
         one = self.readings.get(name)

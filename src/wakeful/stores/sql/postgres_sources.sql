@@ -21,8 +21,10 @@ on conflict (key) do nothing returning key
 select alias.key, alias.event_key from wakeful_alias alias where alias.key = any(cast(:key as text[]))
 
 -- forget_items(app, source, before, most) --
--- differs: `= any(array(…))` as in load_sent: the few are looked up by key, and not each of all compared with them.
-delete from wakeful_source_item where app = :app and source = :source and item = any(array(
+-- differs: `= any(array(…))` as in load_sent: the few are looked up by key, and not each of all compared with them. That it is
+-- gone is asked twice: the outer one is asked again of a row that somebody else has just changed. `+ 0` keeps it off the index of
+-- all that are gone.
+delete from wakeful_source_item where app = :app and source = :source and gone + 0 = 1 and item = any(array(
   select item from wakeful_source_item
   where app = :app and source = :source and gone = 1 and changed_at < :before order by changed_at limit :most))
 returning item

@@ -21,6 +21,7 @@ from wakeful.stores.sources import (
     StoredSource,
     TakeIn,
     TakenIn,
+    concern_alarm,
     source_alarm,
 )
 from wakeful.stores.verbs.accept import accept_events
@@ -179,7 +180,8 @@ def forget_sources(now: int | None, requests: Sequence[ForgetSource]) -> Transac
             continue
         yield "remove_items", [(one.app, one.name)]
         yield "remove_source", [(one.app, one.name)]
-        yield from resolve_alarms(now, [source_alarm(one.app, one.name)])
+        alarm = source_alarm(one.app, one.name)
+        yield from resolve_alarms(now, [alarm, concern_alarm(alarm)])
         results[number] = True
     return [results[number] for number in range(len(requests))]
 

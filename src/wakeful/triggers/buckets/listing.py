@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -82,11 +83,14 @@ class ListingReader(Reader):
             if within and not await self._is_due(within):
                 return None
             self._begin()
+        until = time.monotonic() + within
         while self._listing is not None:
             batch = await self._page(self._listing) if self._gone is None else self._farewell(self._gone)
             if not batch.empty:
                 self._stored = self._stored if batch.cursor is None else batch.cursor
                 return batch
+            if time.monotonic() >= until:  # a large bucket takes longer: whoever waits shall see that it is looked at
+                return None
         return None
 
     async def close(self) -> None:
