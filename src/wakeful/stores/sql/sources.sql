@@ -95,7 +95,7 @@ where key in (select key from wakeful_alias where app = :app and made_at < :befo
 returning key
 
 -- insert_quarantine(key, app, source, kind, size, headers) --
--- Beside its event, once: the same bytes again are a repeat of it.
+-- Beside its event, once: the same again is a repeat of it.
 insert into wakeful_quarantine (event_seq, app, source, kind, size, headers, state)
 select seq, :app, :source, :kind, :size, :headers, 'kept' from wakeful_event where key = :key
 on conflict (event_seq) do nothing returning event_seq
