@@ -277,6 +277,16 @@ def test_gitlab_goes_over_from_one_token_to_the_other():
     refused(verify.gitlab(SECRET), GITLAB_SIGNED.request())
 
 
+def test_gitlab_signs_no_id_under_a_name_that_the_id_is_not_read_from():
+    """Else whoever has seen a request could send it again under any Idempotency-Key, while its time is near."""
+    genuine = GITLAB_SIGNED.request()
+    renamed = {name.replace("webhook-", "svix-"): value for name, value in genuine.headers.items()}
+    replay = replace(genuine, headers=renamed | {"idempotency-key": "made up"})
+    refused(GITLAB_SIGNED.verifier(), replay)
+    refused(verify.gitlab([STANDARD_SECRET, SECRET]), replay)
+    verify.standard_webhooks(STANDARD_SECRET).verify(replay)
+
+
 def test_anybody_is_believed_only_where_it_is_said():
     verifier = verify.none()
     verifier.open("webhook /hooks")
