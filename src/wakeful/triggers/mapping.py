@@ -6,6 +6,7 @@ It is asked once, before the event is stored: so what is stored, shown and repla
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import iscoroutinefunction
 from typing import Any, cast
 
 from pydantic_core import from_json, to_json
@@ -28,8 +29,16 @@ def read_mapping(data: Mapping | None, *, where: str) -> Callable[[Event], Any] 
     if not callable(cast("object", data)):
         message = f'{where}: data must be a CEL expression, like "data.after", or a function of the data, not {data!r}'
         raise ConfigError(message)
+    if is_async(data):
+        message = f"{where}: data is an async function, and nothing waits while an event is taken in: give a plain one"
+        raise ConfigError(message)
     function = data
     return lambda event: plain(function(event.data))
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Does it give something to wait for?"""
+    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 an object's own
 
 
 def apply_mapping(mapping: Callable[[Event], Any] | None, event: Event) -> None:
