@@ -1,9 +1,10 @@
 -- Sources: where each stands, who reads it, how it is; and what could not be taken in.
 
 -- enter_source(now, app, name, kind, agents) --
+-- Who only says that it is there, and not whom it wakes, leaves that as it is.
 insert into wakeful_source (app, name, kind, agents, state, since) values (:app, :name, :kind, :agents, 'idle', {now})
-on conflict (app, name) do update set kind = excluded.kind, agents = excluded.agents
-where wakeful_source.kind <> excluded.kind or wakeful_source.agents is distinct from excluded.agents
+on conflict (app, name) do update set kind = excluded.kind, agents = coalesce(excluded.agents, wakeful_source.agents)
+where wakeful_source.kind <> excluded.kind or wakeful_source.agents is distinct from coalesce(excluded.agents, wakeful_source.agents)
 
 -- find_source(app, name) --
 select {source} from wakeful_source source where app = :app and name = :name
