@@ -350,6 +350,15 @@ def test_a_standard_secret_is_read_at_once(
         declare(env("WEBHOOK_SECRET")).open("webhook /hooks")
 
 
+@pytest.mark.parametrize("declare", [verify.standard_webhooks, verify.gitlab, verify.stripe, verify.github])
+def test_a_secret_may_hold_bytes_that_are_no_text(declare: Callable[..., Verifier], monkeypatch: pytest.MonkeyPatch):
+    """As an environment variable may: that is no reason to fail at the start, or at every request."""
+    monkeypatch.setenv("ODD", "caf\udce9")
+    verifier = declare(env("ODD"))
+    verifier.open("here")
+    refused(verifier, STANDARD.request())
+
+
 @every_sender
 def test_verifiers_are_values(sender: Sender):
     assert sender.verifier() == sender.verifier()
