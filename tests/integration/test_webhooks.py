@@ -295,6 +295,19 @@ class TestRefusing:
             assert packed.status_code == 415
             assert (await source(runtime)).refused == 1
 
+    async def test_a_body_that_never_ends_is_not_waited_for(self, app: App, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr("wakeful.api.webhooks.BODY_WITHIN", 0)
+        note(app)
+
+        async def drip() -> AsyncIterator[bytes]:
+            yield b"{"
+            await asyncio.Event().wait()
+
+        async with served(app) as (runtime, http):
+            answer = await http.post(PATH, content=drip())
+            assert (answer.status_code, answer.headers["connection"]) == (408, "close")
+            assert (await source(runtime)).refused == 1
+
     async def test_a_body_over_the_limit_is_413(self, app: App):
         note(app, webhook(PATH, verify=Signed(), body_limit="1kB"))
         async with served(app) as (runtime, http):
