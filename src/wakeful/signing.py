@@ -25,7 +25,7 @@ def read_key(secret: str, *, needed_by: str) -> bytes:
         message = f"{needed_by}: this is a key for asymmetric signatures; give the shared secret, {PREFIX}…"
         raise ConfigError(message)
     if not secret.startswith(PREFIX):
-        key = secret.encode()
+        key = secret.encode("utf-8", "surrogateescape")  # an environment variable may hold bytes that are no text
     else:
         try:
             key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from base64 import b64decode
+import hmac
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from support.stores import query
 from support.tape import AT_ONCE, Outside
 from wakeful import App, Run, env, webhook
 from wakeful.clock import VirtualClock
+from wakeful.errors import InvalidEvent
 from wakeful.model import Event
 from wakeful.operations.quarantine import discard, kept_keys, release, settle_all
 from wakeful.runtime import Runtime
 from wakeful.stores.sources import Item, TakeIn
+from wakeful.verify import none, shopify
 
 NAME = "tape.txt"
 
@@ -202,6 +205,59 @@ async def test_a_webhook_is_verified_again_unless_a_person_vouches(new_app: NewA
         told = await runtime.reader.quarantined(first["key"])
         assert told is not None
         assert told["became"]["key"] == (await runtime.reader.event("1") or {})["key"]
+
+
+async def send_shopify(http: httpx2.AsyncClient, topic: str, secret: str) -> int:
+    body = b'{"id": 450789469}'
+    headers = {
+        "x-shopify-hmac-sha256": b64encode(hmac.digest(secret.encode(), body, "sha256")).decode(),
+        "x-shopify-topic": topic,
+        "x-shopify-webhook-id": topic,
+    }
+    return (await http.post("/hooks/shop", content=body, headers=headers)).status_code
+
+
+async def test_one_body_that_came_as_two_things_is_kept_twice(new_app: NewApp, monkeypatch: pytest.MonkeyPatch):
+    """Shopify tells of an order that is paid at once by one body under two topics."""
+    app = new_app()
+
+    @app.agent(webhook("/hooks/shop", verify=shopify(env("SHOP"))))
+    async def note(run: Run) -> None: ...
+
+    monkeypatch.setenv("SHOP", "wrong")
+    async with working(app) as runtime:
+        transport = httpx2.ASGITransport(app.asgi())
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            for topic in ("orders/create", "orders/paid", "orders/paid"):
+                assert await send_shopify(http, topic, "right") == 401
+        await runtime.webhooks.run_once()
+        assert [one["came"] for one in await kept(runtime)] == [2, 1]
+        monkeypatch.setenv("SHOP", "right")
+        keys = await kept_keys(runtime.reader, app.name, "/hooks/shop")
+        how: dict[str, Any] = {"app": app.name, "source": "/hooks/shop", "operator": "ada"}
+        tally = await settle_all(runtime.store, runtime.reader, keys, runtime.releasing, **how)
+        assert (tally.done, tally.known, tally.wrong) == (2, 0, {})
+        found = (await runtime.reader.events(type="shopify.orders.paid"))["events"]
+        assert [one["id"] for one in found] == ["orders/paid"]
+
+
+async def test_a_header_that_was_not_kept_is_no_id(new_app: NewApp):
+    """Else everything that is released would be one event."""
+    app = new_app()
+
+    @app.agent(webhook("/hooks/x", verify=none(), id="header:X-Token"))
+    async def note(run: Run) -> None: ...
+
+    async with working(app) as runtime:
+        transport = httpx2.ASGITransport(app.asgi())
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            await http.post("/hooks/x", content=b"{", headers={"x-token": "hush", "content-type": "application/json"})
+        found = await the_one(runtime)
+        assert found["headers"]["x-token"] == "(not kept)"
+        settled = await release(runtime.store, runtime.releasing, found, operator="ada", trust=True)
+        assert settled.state == "kept"
+        with pytest.raises(InvalidEvent, match="has no header X-Token"):
+            runtime.webhooks.read_again("/hooks/x", b"{}", found["headers"], 0, trust=True)
 
 
 class TestKeeping:

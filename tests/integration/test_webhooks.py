@@ -283,13 +283,29 @@ class TestRefusing:
         note(app)
         async with served(app, token=None) as (runtime, http):
             body, headers = delivery({})
-            for path in ("/hooks", f"{PATH}/", f"{PATH}/y", "/hooks/X"):
-                assert (await http.post(path, content=body, headers=headers)).status_code == 404, path
+            guarded = httpx2.ASGITransport(app.asgi(token="secret"))
+            async with httpx2.AsyncClient(transport=guarded, base_url="http://localhost") as stranger:
+                for path in ("/hooks", f"{PATH}/", f"{PATH}/y", "/hooks/X"):
+                    assert (await http.post(path, content=body, headers=headers)).status_code == 404, path
+                    assert (await stranger.post(path, content=body, headers=headers)).status_code == 404, path
             for method in ("GET", "PUT", "DELETE", "OPTIONS"):
                 answer = await http.request(method, PATH)
                 assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
             packed = await http.post(PATH, content=body, headers=headers | {"content-encoding": "gzip"})
             assert packed.status_code == 415
+            assert (await source(runtime)).refused == 1
+
+    async def test_a_body_that_never_ends_is_not_waited_for(self, app: App, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr("wakeful.api.webhooks.BODY_WITHIN", 0)
+        note(app)
+
+        async def drip() -> AsyncIterator[bytes]:
+            yield b"{"
+            await asyncio.Event().wait()
+
+        async with served(app) as (runtime, http):
+            answer = await http.post(PATH, content=drip())
+            assert (answer.status_code, answer.headers["connection"]) == (408, "close")
             assert (await source(runtime)).refused == 1
 
     async def test_a_body_over_the_limit_is_413(self, app: App):
@@ -372,6 +388,14 @@ class TestServing:
             await runtime.webhooks.stop()
             stored = await stored_source(runtime)
             assert (stored.state, stored.taken, stored.repeated) == ("idle", 7, 4)
+
+    async def test_whom_it_wakes_is_shown_whatever_its_source_is_called(self, app: App):
+        note(app, webhook(PATH, verify=Signed(), source="/desk"))
+        async with served(app) as (runtime, http):
+            assert receipt(await send(http, {}))["source"] == "/desk"
+            shown = await runtime.reader.source(PATH)
+            assert shown is not None
+            assert shown["agents"] == ["note"]
 
     async def test_counts_that_could_not_be_told_are_told_later(self, app: App, monkeypatch: pytest.MonkeyPatch):
         note(app)

@@ -146,6 +146,18 @@ class TestToken:
         assert response.status_code == 401
         assert api.door.events == []
 
+    @pytest.mark.parametrize("path", ["/hooks/signde", "/hooks/signed/", "/nothing"])
+    @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer of the sender's own"}])
+    def test_a_sender_that_calls_another_path_is_told_so(self, api, path, headers):
+        """It must not be asked for the token of this server: somebody might give it."""
+        response = api.client.post(path, headers=headers)
+        assert response.status_code == 404
+        assert "token" not in response.text
+
+    @pytest.mark.parametrize("path", ["/", "/v1/events", "/v1/nothing", "/metrics", "/healthz/"])
+    def test_the_servers_own_places_want_it_for_every_method(self, api, path):
+        assert api.client.post(path).status_code == 401
+
     @pytest.mark.parametrize(
         "given", ["Bearer wrong", "Bearer", "Bearer ", "right", "Basic right", "Bearer right right", "Bearer rightx"]
     )

@@ -277,6 +277,16 @@ def test_gitlab_goes_over_from_one_token_to_the_other():
     refused(verify.gitlab(SECRET), GITLAB_SIGNED.request())
 
 
+def test_gitlab_signs_no_id_under_a_name_that_the_id_is_not_read_from():
+    """Else whoever has seen a request could send it again under any Idempotency-Key, while its time is near."""
+    genuine = GITLAB_SIGNED.request()
+    renamed = {name.replace("webhook-", "svix-"): value for name, value in genuine.headers.items()}
+    replay = replace(genuine, headers=renamed | {"idempotency-key": "made up"})
+    refused(GITLAB_SIGNED.verifier(), replay)
+    refused(verify.gitlab([STANDARD_SECRET, SECRET]), replay)
+    verify.standard_webhooks(STANDARD_SECRET).verify(replay)
+
+
 def test_anybody_is_believed_only_where_it_is_said():
     verifier = verify.none()
     verifier.open("webhook /hooks")
@@ -338,6 +348,15 @@ def test_a_standard_secret_is_read_at_once(
     monkeypatch.setenv("WEBHOOK_SECRET", wrong)
     with pytest.raises(ConfigError):
         declare(env("WEBHOOK_SECRET")).open("webhook /hooks")
+
+
+@pytest.mark.parametrize("declare", [verify.standard_webhooks, verify.gitlab, verify.stripe, verify.github])
+def test_a_secret_may_hold_bytes_that_are_no_text(declare: Callable[..., Verifier], monkeypatch: pytest.MonkeyPatch):
+    """As an environment variable may: that is no reason to fail at the start, or at every request."""
+    monkeypatch.setenv("ODD", "caf\udce9")
+    verifier = declare(env("ODD"))
+    verifier.open("here")
+    refused(verifier, STANDARD.request())
 
 
 @every_sender

@@ -31,6 +31,15 @@ def request(data: Any = None, *, headers: dict[str, str] | None = None, **more: 
     return WebhookRequest("/hooks/x", signed | (headers or {}), body, 0)
 
 
+async def slowly(what: Any) -> Any:
+    return what
+
+
+class Slowly:
+    async def __call__(self, what: Any) -> Any:
+        return what
+
+
 class TestDeclaring:
     def test_it_is_a_trigger_and_a_value(self):
         assert isinstance(hook(), Trigger)
@@ -98,6 +107,9 @@ class TestDeclaring:
             ({"id": 7}, "id must be"),
             ({"data": 7}, "data must be a CEL expression"),
             ({"data": "data."}, "is not a CEL expression"),
+            ({"data": slowly}, "data is an async function"),
+            ({"id": slowly}, "id is an async function"),
+            ({"data": Slowly()}, "data is an async function"),
         ],
     )
     def test_an_option_that_is_wrong_is_one_line_that_says_where(self, options: dict[str, Any], words: str):
@@ -144,6 +156,17 @@ class TestOneEndpoint:
         assert all(f"{one.name} ({one.written_at})" in problem for one in agents)
         with pytest.raises(ConfigError, match="one path is one endpoint"):
             read_endpoints(agents)
+
+    def test_two_paths_are_two_sources(self):
+        """The source tells what an agent hears: one that wants a signature must not hear what anybody says elsewhere."""
+        for other in (hook("/open", verify=Anybody(), source="/hooks/x"), hook("/open", source="/hooks/x")):
+            agents = self.agents(hook(), hook(type="signed.opened"), other)
+            (problem,) = endpoint_problems(agents)
+            assert 'give two paths the source "/hooks/x"' in problem
+            assert agents[0].written_at in problem
+            assert agents[2].written_at in problem
+            with pytest.raises(ConfigError, match="name another source="):
+                read_endpoints(agents)
 
 
 class TestWhatARequestBecomes:
@@ -215,14 +238,39 @@ class TestWhatARequestBecomes:
             {"data": {"a": "\0"}},
             {"data": {"a": float("nan")}},
             {"data": {"a": 2**70}},
+            {"data": (2**70,)},
+            {"data": object()},
+            {"data": {"a": b"\xff"}},
             {"id": "a\0"},
             {"type": "\ud800"},
             {"subject": "x" * 2000},
             {"extensions": {"Wrong Name": 1}},
             {"extensions": {"fine": "\0"}},
+            {"extensions": {"fine": 2**70}},
+            {"extensions": {"fine": [1]}},
+            {"extensions": {"id": "another"}},
+            {"extensions": {"expirytime": "never"}},
+            {"extensions": {1: "a"}},
+            {"extensions": None},
+            {"time": "today"},
+            {"aliases": (1,)},
+            {"aliases": None},
+            {"answer": "yes"},
         ):
             with pytest.raises(InvalidEvent):
                 told(**wrong)
+
+    def test_further_names_are_those_of_one_event(self):
+        """Else the others would be taken for it."""
+
+        class Several(Anybody):
+            def read_all(self, request: WebhookRequest) -> list[Delivered]:
+                return [Delivered(n, id=str(n), aliases=("one",) * (n == 2)) for n in range(int(request.body))]
+
+        endpoint = Endpoint([hook(verify=Several())])
+        assert len(endpoint.read(request(b"2"))) == 2
+        with pytest.raises(InvalidEvent, match="several events of one request"):
+            endpoint.read(request(b"3"))
 
 
 def test_sizes():

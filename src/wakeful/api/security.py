@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wakeful.api.body import BODY_LIMIT
 from wakeful.api.problem import Problem
 from wakeful.errors import ConfigError
+from wakeful.triggers.webhook import TAKEN
 
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 KNOWN_HOSTS_LIMIT = 1_024
@@ -86,6 +87,8 @@ class Guard:
         problem = self._problem_of_host(hosts)
         if problem is None and self._token is not None and not self._is_open(scope):
             problem = self._problem_of_token(authorization)
+            if problem is not None and _is_astray(scope):
+                problem = _nothing_here()
         if problem is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -134,6 +137,18 @@ class Guard:
             field="Authorization",
             headers={"WWW-Authenticate": "Bearer"},
         )
+
+
+def _is_astray(scope: Scope) -> bool:
+    """Does it look like a sender that calls a webhook which there is not? It is told so, instead of being asked for a token that
+    it must not have. Nothing else is answered without one.
+    """
+    first = path_of(scope).partition("/")[2].partition("/")[0]
+    return scope.get("method") == "POST" and first not in {"", *TAKEN}
+
+
+def _nothing_here() -> Problem:
+    return Problem(404, "no webhook has this path: it must be the same to the letter")
 
 
 def _name(host: str) -> str:

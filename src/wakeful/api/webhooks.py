@@ -1,7 +1,7 @@
 """Webhooks: POST to the paths that the app gives them. Answers after the commit, as POST /v1/events does.
 
     401   not verified, whatever the reason: who is refused is told nothing more
-    405   another method than POST
+    405   another method than POST                408   a body that does not come to its end
     413   a body over the endpoint's limit        415   a compressed one: signatures are over the bytes as they are
     429   faster than the endpoint's rate         503   the store, or a secret, is away
 
@@ -10,6 +10,7 @@ Plain ASGI, and found by one look into a table: this is a hot path too.
 
 from __future__ import annotations
 
+import asyncio
 import math
 
 from pydantic_core import to_json
@@ -27,6 +28,9 @@ from wakeful.model import Receipt
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.webhooks import CannotVerify, TooFast
 from wakeful.verify.base import Answer, Refused
+
+# Anybody may call: who sends a byte now and then must not hold what is there of a body for ever.
+BODY_WITHIN = 60.0
 
 
 class WebhookRoute(BaseRoute):
@@ -66,7 +70,7 @@ class WebhookRoute(BaseRoute):
             if headers.get("content-encoding", "identity").lower() != "identity":
                 detail = "the body is compressed: send it without Content-Encoding"
                 raise Problem(415, detail, kind="unsupported-content-type", field="Content-Encoding")
-            body = await read_body(headers.get("content-length"), receive, limit=endpoint.body_limit)
+            body = await self._body(endpoint, headers.get("content-length"), receive)
             return await self._webhooks.take(endpoint, headers, body, scope["query_string"].decode("latin-1"))
         except TooFast as fast:
             raise too_fast(fast) from None
@@ -78,6 +82,14 @@ class WebhookRoute(BaseRoute):
         except Problem:
             self._webhooks.refuse(endpoint)
             raise
+
+    async def _body(self, endpoint: Endpoint, declared: str | None, receive: Receive) -> bytes:
+        try:
+            async with asyncio.timeout(BODY_WITHIN):
+                return await read_body(declared, receive, limit=endpoint.body_limit)
+        except TimeoutError:
+            detail = f"the body did not come within {BODY_WITHIN:g} seconds: send it again"
+            raise Problem(408, detail, kind="body-too-slow", headers={"Connection": "close"}) from None
 
 
 def headers_of(scope: Scope) -> dict[str, str]:

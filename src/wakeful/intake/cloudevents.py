@@ -35,7 +35,7 @@ STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
 PLAIN = "application/json"
 
-_ATTRIBUTES = (
+ATTRIBUTES = (
     "id",
     "source",
     "type",
@@ -391,7 +391,7 @@ def _extensions(rest: dict[str, Any], index: int | None) -> dict[str, Any]:
 
 
 def _suggestion(name: str) -> str:
-    suggestion = did_you_mean(name.lower(), _ATTRIBUTES)
+    suggestion = did_you_mean(name.lower(), ATTRIBUTES)
     return suggestion if "Did you mean" in suggestion else ""
 
 

@@ -1,11 +1,12 @@
 """Quarantine: what cannot be verified or read is kept, with its bytes, what came along, and the reason.
 
-It is an event like any other, in state `quarantined`, which wakes nobody; its identity is its bytes, so that the same again is a
-repeat. A person looks at it, mends what was wrong, and releases it: what it says then becomes an event of its own.
+It is an event like any other, in state `quarantined`, which wakes nobody; its identity is its bytes and what came along with
+them, so that the same again is a repeat, and one body under two topics or two ids is two. A person looks at it, mends what was wrong, and releases it: what it says then becomes an event of its own.
 """
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 
@@ -16,8 +17,27 @@ from wakeful.stores.sources import Kept, QuarantineKind
 
 TYPE = "wakeful.quarantined"
 # Whoever has these can pass for somebody else: they are not kept.
-CREDENTIALS = frozenset(
-    {"authorization", "cookie", "proxy-authorization", "x-api-key", "x-auth-token", "x-gitlab-token"}
+_CREDENTIAL = re.compile(r"authorization|cookie|token|secret|passw|api-?key", re.IGNORECASE).search
+# What tells of the way that a request took, and may be another at every try: its identity is without it.
+ON_THE_WAY = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "date",
+        "forwarded",
+        "host",
+        "traceparent",
+        "tracestate",
+        "user-agent",
+        "via",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-port",
+        "x-forwarded-proto",
+        "x-real-ip",
+    }
 )
 HIDDEN = "(not kept)"
 LONGEST_REASON = 1_000
@@ -25,8 +45,9 @@ LONGEST_REASON = 1_000
 
 def keep(app: str, source: str, raw: bytes, reason: str, *, kind: QuarantineKind, headers: Mapping[str, str]) -> Kept:
     """Something that could not be taken in, ready to be stored. `source` is what its events would have as their source."""
-    identity = digest(raw.hex(), kind)
-    shown = {name: HIDDEN if name.lower() in CREDENTIALS else value for name, value in headers.items()}
+    shown = {name: HIDDEN if _CREDENTIAL(name) else value for name, value in headers.items()}
+    along = sorted((name.lower(), value) for name, value in shown.items() if name.lower() not in ON_THE_WAY)
+    identity = digest(raw.hex(), kind, to_json(along).decode())
     envelope = {
         "specversion": "1.0",
         "source": source,

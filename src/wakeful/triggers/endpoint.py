@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 from wakeful.errors import ConfigError, InvalidEvent, words_of
-from wakeful.intake.cloudevents import EXTENSION_NAME_LIMIT, TEXT_LIMIT
+from wakeful.intake.cloudevents import ATTRIBUTES, EXTENSION_NAME_LIMIT, TEXT_LIMIT
 from wakeful.intake.route import WILDCARD
 from wakeful.intake.untrusted import DEPTH_LIMIT, find_fault, refuse_faults
 from wakeful.model import Event
 from wakeful.triggers.allowance import Allowance
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.identity import content_of, read_identity
-from wakeful.triggers.mapping import apply_mapping, read_mapping
+from wakeful.triggers.mapping import apply_mapping, plain, read_mapping
 from wakeful.triggers.webhook import Webhook
 from wakeful.verify.base import Answer, Challenge, Delivered, WebhookRequest
 
@@ -65,6 +65,7 @@ class Endpoint:
         self._mapping = read_mapping(first.data, where=first.place)
         # Those of our own look at what they read (verify/reading.py); to look twice would cost as much as the parsing.
         self._looked_at = type(first.verify).__module__.startswith("wakeful.verify.")
+        self._plain = type(first.verify).__module__.startswith("wakeful.")
 
     def challenge(self, request: WebhookRequest) -> Challenge | None:
         """The answer to a verified request that is no event but a question."""
@@ -75,7 +76,11 @@ class Endpoint:
         """What a verified request says: one thing, unless the sender puts several into one request."""
         with unreadable():
             delivered = self.verifier.read_all(request)
-        return [self._bring(request, told) for told in delivered]
+            brought = [self._bring(request, told) for told in delivered]
+        if len(brought) > 1 and any(one.aliases for one in brought):
+            message = f"verify={self.verifier.name} gives further names to several events of one request, which would be taken for one"
+            raise InvalidEvent(message, field="aliases")
+        return brought
 
     def _bring(self, request: WebhookRequest, told: Delivered) -> Brought:
         event = Event(self.source, "", told.type or self._type(), told.data, told.subject)
@@ -88,6 +93,9 @@ class Endpoint:
             apply_mapping(self._mapping, event)
         elif not self._looked_at:
             refuse_faults(event.data, depth=DEPTH_LIMIT, inside=("data",))
+            if not self._plain:  # somebody else's may give what only looks like JSON
+                event.data = plain(event.data)
+                refuse_faults(event.data, depth=DEPTH_LIMIT, inside=("data",))
         return Brought(event, told.aliases, told.answer)
 
     def _type(self) -> str:
@@ -122,13 +130,23 @@ def refuse_attributes(event: Event, told: Delivered) -> None:
     if told.time is not None:
         event.time = moment(told.time)
     for name, value in told.extensions.items():
-        if not (name.isascii() and name.isalnum() and name.islower() and len(name) <= EXTENSION_NAME_LIMIT):
+        if not (name.isascii() and name.isalnum() and name.lower() == name and len(name) <= EXTENSION_NAME_LIMIT):
             message = f"{name!r:.100} is not the name of an attribute"
             raise InvalidEvent(message, field="extensions")
-        if isinstance(value, str):
+        if name in ATTRIBUTES:
+            message = f"{name} is no extension: every event has it"
+            raise InvalidEvent(message, field="extensions")
+        if type(value) is str:
             refuse_text(name, value)
+        elif type(value) not in {bool, int} or find_fault(value, depth=1) is not None:
+            message = f"{name} is not text, a boolean or an integer of 64 bits"
+            raise InvalidEvent(message, field="extensions")
     if told.extensions:
         event.extensions = told.extensions
+    if not all(type(alias) is str for alias in told.aliases):
+        raise InvalidEvent("aliases are not all text", field="aliases")
+    if told.answer is not None and not isinstance(told.answer, Answer):
+        raise InvalidEvent("answer is no Answer", field="answer")
 
 
 def refuse_text(name: str, text: Any) -> None:
@@ -161,7 +179,8 @@ def webhooks_of(agents: Iterable[Declared]) -> dict[str, list[tuple[Declared, We
 
 
 def endpoint_problems(agents: Iterable[Declared]) -> list[str]:
-    """Where two agents say different things of one path. Each one line, with both places."""
+    """Where two agents say different things of one path, or the same source of two. Each one line, with both places."""
+    agents = list(agents)
     problems = []
     for path, named in webhooks_of(agents).items():
         first_agent, first = named[0]
@@ -174,6 +193,17 @@ def endpoint_problems(agents: Iterable[Declared]) -> list[str]:
                     "say the same in both, or give one of them another path"
                 )
                 break
+    firsts: dict[str, tuple[Declared, Webhook]] = {}
+    for path, named in webhooks_of(agents).items():
+        agent, one = named[0]
+        first_agent, first = firsts.setdefault(one.source, named[0])
+        if first.path != path:
+            # What wakes an agent is told by the source: one that wants a signature would hear what anybody says at the other path.
+            problems.append(
+                f'webhook("{path}"): agents {first_agent.name} ({first_agent.written_at}) and {agent.name} ({agent.written_at}) give '
+                f'two paths the source "{one.source}": what came by {first.path} would wake those of {path}, so name another '
+                "source= in one of them"
+            )
     return problems
 
 

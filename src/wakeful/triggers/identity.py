@@ -17,6 +17,7 @@ from typing import Any, cast
 from wakeful.cel import compile_expression
 from wakeful.errors import ConfigError, InvalidEvent, words_of
 from wakeful.model import Event
+from wakeful.triggers.mapping import is_async
 from wakeful.verify.base import WebhookRequest
 
 Identity = str | Callable[[WebhookRequest], Any]
@@ -45,6 +46,9 @@ def read_identity(given: Identity | None, *, where: str) -> Identify | None:
             f'{where}: id must be "content", "header:X-Request-Id", a CEL expression like "data.id", or a function of the '
             f"request, not {given!r}"
         )
+        raise ConfigError(message)
+    if is_async(given):
+        message = f"{where}: id is an async function, and nothing waits while an event is taken in: give a plain one"
         raise ConfigError(message)
     return _of_function(given)
 

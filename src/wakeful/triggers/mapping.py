@@ -29,13 +29,16 @@ def read_mapping(data: Mapping | None, *, where: str) -> Callable[[Event], Any] 
     if not callable(cast("object", data)):
         message = f'{where}: data must be a CEL expression, like "data.after", or a function of the data, not {data!r}'
         raise ConfigError(message)
-    if iscoroutinefunction(data) or iscoroutinefunction(getattr(data, "__call__", None)):  # noqa: B004 of an object
-        message = (
-            f"{where}: data is an async function, and is asked before the event is stored: give one that only computes"
-        )
+    if is_async(data):
+        message = f"{where}: data is an async function, and nothing waits while an event is taken in: give a plain one"
         raise ConfigError(message)
     function = data
     return lambda event: plain(function(event.data))
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Does it give something to wait for?"""
+    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 an object's own
 
 
 def apply_mapping(mapping: Callable[[Event], Any] | None, event: Event) -> None:

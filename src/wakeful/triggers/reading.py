@@ -36,7 +36,7 @@ from wakeful.stores.sources import (
 from wakeful.triggers.source import Batch, Reader, SourceTrouble
 
 READ_WITHIN = 5.0
-HOLD_AGAIN_AFTER = 1.0
+HOLD_AGAIN_AFTER = 0.5
 LOOK_AT_BACKLOG_EVERY = 0.5
 SAY_THAT_IT_LIVES_EVERY = 30.0
 SOON = 0.1

@@ -14,6 +14,7 @@ from wakeful.stores.sources import EnterSources, Item
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.reading import Reading, SourceStore
 from wakeful.triggers.source import Context, Reader, ReadTrigger
+from wakeful.triggers.webhook import Webhook
 
 # So often is the backlog looked at while it could fill up.
 LOOKS_A_BACKLOG = 4
@@ -115,8 +116,10 @@ class Sources:
 
 
 def _agents_of(name: str, triggers: Mapping[str, Sequence[Trigger]]) -> list[str]:
-    """The agents that a source wakes which is not read: those with a trigger of its name."""
-    return [agent for agent, mine in triggers.items() if any(one.source == name for one in mine)]
+    """The agents that a source wakes which is not read: those with a webhook of that path, whatever its events have as source."""
+    return [
+        agent for agent, mine in triggers.items() if any(isinstance(one, Webhook) and one.path == name for one in mine)
+    ]
 
 
 def shared(triggers: Mapping[str, Sequence[Trigger]]) -> list[list[ReadTrigger]]:

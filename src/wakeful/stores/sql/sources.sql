@@ -1,9 +1,10 @@
 -- Sources: where each stands, who reads it, how it is; and what could not be taken in.
 
 -- enter_source(now, app, name, kind, agents) --
+-- Who only says that it is there, and not whom it wakes, leaves that as it is.
 insert into wakeful_source (app, name, kind, agents, state, since) values (:app, :name, :kind, :agents, 'idle', {now})
-on conflict (app, name) do update set kind = excluded.kind, agents = excluded.agents
-where wakeful_source.kind <> excluded.kind or wakeful_source.agents is distinct from excluded.agents
+on conflict (app, name) do update set kind = excluded.kind, agents = coalesce(excluded.agents, wakeful_source.agents)
+where wakeful_source.kind <> excluded.kind or wakeful_source.agents is distinct from coalesce(excluded.agents, wakeful_source.agents)
 
 -- find_source(app, name) --
 select {source} from wakeful_source source where app = :app and name = :name
@@ -95,7 +96,7 @@ where key in (select key from wakeful_alias where app = :app and made_at < :befo
 returning key
 
 -- insert_quarantine(key, app, source, kind, size, headers) --
--- Beside its event, once: the same bytes again are a repeat of it.
+-- Beside its event, once: the same again is a repeat of it.
 insert into wakeful_quarantine (event_seq, app, source, kind, size, headers, state)
 select seq, :app, :source, :kind, :size, :headers, 'kept' from wakeful_event where key = :key
 on conflict (event_seq) do nothing returning event_seq

@@ -49,7 +49,7 @@ class StandardWebhooks(Verifier):
             read_either(secret, needed_by=where)
 
     def verify(self, request: WebhookRequest) -> None:
-        require_standard_signature(request, self.secrets.reveal(), self.tolerance)
+        require_standard_signature(request, self.secrets.reveal(), self.tolerance, prefix=prefix_of(request))
 
     def read(self, request: WebhookRequest) -> Delivered:
         data = read_object(request.body)
@@ -88,9 +88,12 @@ def read_either(secret: str, *, needed_by: str = "standard_webhooks") -> bytes:
     return read(secret, needed_by=needed_by)
 
 
-def require_standard_signature(request: WebhookRequest, secrets: Sequence[str], tolerance: Microseconds) -> None:
-    """Refused, unless one of the signatures fits one of the secrets, and the time is near."""
-    prefix = prefix_of(request)
+def require_standard_signature(
+    request: WebhookRequest, secrets: Sequence[str], tolerance: Microseconds, *, prefix: str = "webhook"
+) -> None:
+    """Refused, unless one of the signatures fits one of the secrets, and the time is near. `prefix`: of the headers that are
+    signed, which must be those that the id is read from.
+    """
     identifier, timestamp = f"{prefix}-id", f"{prefix}-timestamp"
     name = f"{prefix}-signature"
     signatures = _signatures(required(request, name), name)
