@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from typing import Any
 
 import pytest
 
 from wakeful import ConfigError, bucket, debezium, files, on, outbox, postgres_changes, sqlite_changes
+
+NAMES = ("App", "Run", "bucket", "debezium", "files", "on", "outbox", "postgres_changes", "sqlite_changes", "webhook")
 
 
 @pytest.mark.parametrize(
@@ -37,3 +40,10 @@ async def test_without_the_parts_for_amazon_it_says_what_to_install(made: Any, m
     monkeypatch.setitem(sys.modules, "botocore", None)
     (problem,) = await made().problems()
     assert problem.endswith('the parts for Amazon\'s services are not installed: pip install "wakeful[s3]"')
+
+
+def test_nothing_that_only_some_triggers_need_is_loaded_with_the_package():
+    heavy = "psycopg", "aiobotocore", "botocore", "watchfiles", "asyncpg"
+    script = f"import sys, wakeful; from wakeful import {', '.join(NAMES)}; print([one for one in {heavy!r} if one in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
