@@ -139,6 +139,28 @@ def test_every_option_of_schedules_is_documented():
         assert f'`"{choice}"`' in text, choice
 
 
+TRIGGERS = ("on", "webhook", "files", "bucket", "postgres_changes", "sqlite_changes", "outbox", "debezium")
+
+
+@pytest.mark.parametrize("name", TRIGGERS)
+def test_every_option_of_triggers_is_documented(name: str):
+    """All keywords; what a trigger is about stands before them."""
+    options = {
+        one.name
+        for one in inspect.signature(getattr(wakeful, name)).parameters.values()
+        if one.kind is one.KEYWORD_ONLY
+    }
+    rows = page("docs/settings.md").table("Triggers")
+    documented = {row[0].strip("`") for row in rows if f"`{name}`" in row[3] or row[3] == "all"}
+    assert options == documented
+
+
+def test_no_option_is_listed_twice():
+    for heading in ("App", "Agents", "Steps", "Schedules", "Triggers"):
+        names = [row[0] for row in page("docs/settings.md").table(heading)]
+        assert len(names) == len(set(names)), heading
+
+
 def same_backoff(first: Backoff, second: Backoff) -> bool:
     return [first.ceiling(tries) for tries in range(1, 20)] == [second.ceiling(tries) for tries in range(1, 20)]
 

@@ -20,7 +20,7 @@ import pytest
 
 from wakeful.clock import SystemClock
 from wakeful.demo import bank
-from wakeful.demo.app import STEPS
+from wakeful.demo.app import HOOK, STEPS
 from wakeful.demo.board import Board, Seen, SeenEffect
 from wakeful.demo.book import Book, Page
 from wakeful.demo.child import Bank
@@ -99,6 +99,9 @@ def test_the_whole_story_in_eight_seconds(tmp_path):
     assert "was delivered a second time: still one run" in told
     assert "note-1.md was dropped into inbox/: an agent wakes on it." in told
     assert "note-2.md was dropped into inbox/, and nobody looks." in told
+    assert "GitHub calls a webhook about shop#7: signed, stored, answered 202." in told
+    assert "A webhook with a wrong signature: answered 401, kept in quarantine." in told
+    assert "GitHub calls about shop#8: stored and answered 202, without a worker." in told
     assert len(workers_in(told)) == 2
     assert not any(is_running(pid) for pid in workers_in(told))
 
@@ -127,12 +130,17 @@ def test_the_whole_story_in_eight_seconds(tmp_path):
     assert "wakeful --help" in told
 
     assert "2 dropped, 2 of them an event\n" in told
+    assert "2 sent and signed, 2 of them an event\n" in told
+    assert "1 with a wrong signature: answered 401, kept in quarantine\n" in told
 
     # and the same from the files that were kept, read afresh
     (folder,) = tmp_path.glob("wakeful-demo-*")
     assert str(folder) in told
     board = asyncio.run(read_board(folder))
-    assert len(board.events) == accepted
+    assert len(board.accepted()) == accepted
+    assert [source for source, _ in board.events.keys() - board.accepted()] == [HOOK], "the forged one"
+    reviewed = {seen.subject: seen.state for seen in board.runs.values() if seen.agent == "review"}
+    assert reviewed == {"shop#7": "done", "shop#8": "done"}
     assert [board.count("done"), board.count("dead")] == columns[:2]
     for seen in board.runs.values():
         if seen.state == "done":
@@ -537,6 +545,15 @@ def test_every_line_fits_into_the_terminal(width, height, seconds):
         lines = view.picture(scene(rows, seconds), width, height)
         assert len(lines) == height
         assert max(line.cell_len for line in lines) <= width
+
+
+def test_a_long_type_is_cut_and_what_it_is_about_is_not():
+    from rich.console import Console
+
+    view = LiveView(Console(width=80, height=24, force_terminal=True))
+    asked = Row("1", "review", "github.pull_request.opened shop#7", "running", ["working", "open"], 1, 0.5, "", None)
+    shown = "\n".join(line.plain for line in view.picture(scene([asked]), 80, 24))
+    assert " review  github.pull_reque… shop#7 running " in shown
 
 
 @pytest.mark.parametrize(("width", "height"), [(72, 18), (80, 24), (120, 40)])

@@ -1,10 +1,11 @@
-"""The app that the demonstration runs: a small back office of six agents.
+"""The app that the demonstration runs: a small back office of seven agents.
 
     ticket.created ───► triage ──emits──► ticket.triaged ───► answer
     payment.received ─► invoice     four steps, long enough to be killed in the middle
     host.added ───────► enrich      asks an inventory that is not always there
     refund.requested ─► refund      has a bank pay, which does it and then does not answer
-    inbox/*.md ───────► file_note   wakes when a file is dropped into a folder
+    inbox/*.md ───────► filing      wakes when a file is dropped into a folder
+    /hooks/github ────► review      wakes when a signed request comes to a webhook
 
 Plain functions are steps, and what changes the outside world is an action. `@counted` is the demonstration's own: it writes a line outside of the worker when a body
 begins and ends. `work` stands for the time that a real body would take.
@@ -18,12 +19,15 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from wakeful import App, Operation, Persistent, Run, Transient, action, files, on, step
+from wakeful import App, Operation, Persistent, Run, Transient, action, env, files, on, step, webhook
 from wakeful.demo import bank
 from wakeful.demo.counter import counted
 from wakeful.demo.pace import pace, work
+from wakeful.verify import github
 
 INBOX = "WAKEFUL_DEMO_INBOX"
+HOOK = "/hooks/github"
+HOOK_SECRET = "WAKEFUL_DEMO_GITHUB"  # noqa: S105 the name of the variable that it is in
 
 app = App("operations")
 
@@ -61,6 +65,10 @@ class Refund(Item):
 
 class Note(Item):
     path: Path
+
+
+class PullRequest(Item):
+    title: str
 
 
 # triage and answer
@@ -247,7 +255,7 @@ async def refund(run: Run, wanted: Refund) -> str:
     return await run.step(write_entry, wanted, booking)
 
 
-# file_note
+# filing
 
 
 @counted
@@ -271,9 +279,38 @@ async def file_away(note: Note, words: list[str]) -> str:
     ),
     owner="support",
 )
-async def file_note(run: Run, note: Note) -> str:
+async def filing(run: Run, note: Note) -> str:
     words = await run.step(read_note, note)
     return await run.step(file_away, note, words)
+
+
+# review
+
+
+@counted
+async def read_changes(asked: PullRequest) -> int:
+    await work(0.4)
+    return len(asked.title)
+
+
+@counted
+async def write_review(asked: PullRequest, lines: int) -> str:
+    await work(0.4)
+    return f"{asked.id}: {asked.title}, {lines} lines, looks good"
+
+
+@app.agent(
+    webhook(
+        HOOK,
+        verify=github(secret=env(HOOK_SECRET)),
+        type="github.pull_request.opened",
+        data='{"id": data.repository.name + "#" + string(data.number), "title": data.pull_request.title}',
+    ),
+    owner="platform",
+)
+async def review(run: Run, asked: PullRequest) -> str:
+    lines = await run.step(read_changes, asked)
+    return await run.step(write_review, asked, lines)
 
 
 # What the view draws as a bar, in the order in which a run does it.
@@ -284,5 +321,6 @@ STEPS: dict[str, tuple[str, ...]] = {
     "invoice": ("load_invoice", "match_amount", "compute_tax", "prepare_entry"),
     "enrich": ("look_up", "read_tags", "rate"),
     "refund": ("check_refund", ACT, "write_entry"),
-    "file_note": ("read_note", "file_away"),
+    "filing": ("read_note", "file_away"),
+    "review": ("read_changes", "write_review"),
 }

@@ -17,6 +17,7 @@ Mark = Literal["done", "working", "again", "held", "failed", "cut", "open"]
 
 PAGE = 100
 FROM_WITHIN = "emit "
+KEPT_APART = "quarantined"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,10 @@ class Board:
         for seen in list(self.runs.values()):
             if seen.is_open or seen.state == "dead":
                 await self._look_at(seen)
+
+    def accepted(self) -> set[Identity]:
+        """Every event but what is in quarantine: that was not let in, and wakes nobody."""
+        return {identity for identity, event in self.events.items() if event["state"] != KEPT_APART}
 
     def open_runs(self) -> list[Seen]:
         return [seen for seen in self.runs.values() if seen.is_open]

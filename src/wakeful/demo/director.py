@@ -4,8 +4,9 @@ The story of one round, in seconds at pace 1 (a short demonstration goes faster)
 
     0.0  events come in, no worker yet           2.6  data that does not fit       6.4  four payments at once
     0.2  a refund by transfer                    3.2  a refund by cheque: held     7.4  SIGKILL, as soon as enough runs are
-    0.8  the first worker                        3.8  a step that can never work        in the middle; a file that nobody sees;
-    1.2  a file in a folder                      5.0  a second delivery                 then the next worker
+    0.8  the first worker                        3.8  a step that can never work        in the middle; a file that nobody sees,
+    1.2  a file in a folder                      4.2  a webhook, wrongly signed         a webhook that is answered; then the
+    1.4  a webhook, signed                       5.0  a second delivery                 next worker
     1.6  an event that nobody handles                                                   ...and when all of them have ended,
     2.0  a refund by card                                                               what waits for a person
 
@@ -37,6 +38,7 @@ from wakeful.demo.command import CommandFailed
 from wakeful.demo.counter import Counter
 from wakeful.demo.desk import Desk
 from wakeful.demo.feeder import Feeder
+from wakeful.demo.github import GitHub, github_beside
 from wakeful.demo.pace import pace_for
 from wakeful.demo.programme import ROUND, Programme
 from wakeful.demo.scene import clock
@@ -91,12 +93,12 @@ def logs_into(path: Path) -> Iterator[None]:
 async def perform(console: Console, folder: Path, seconds: float | None, *, keep: bool) -> int:
     """Everything from the first event to the account."""
     store = f"sqlite:///{quote(str(folder))}/wakeful.db"
-    async with app.running(worker=False, store=store) as runtime:
+    async with app.running(worker=False, store=store) as runtime, github_beside(app) as github:
         view = choose_view(console)
         counter = Counter(folder / "steps.log")
         book = Book(folder / "bank.log")
         stage = Stage(Board(runtime.reader), counter, book, view, folder=folder, seconds=seconds, keep=keep)
-        director = Director(stage, runtime.reader, store, folder, seconds)
+        director = Director(stage, runtime.reader, github, store, folder, seconds)
         with view:
             account = await director.run()
     print_account(console, account, director.kills, elapsed=stage.elapsed, store=store, folder=folder, keep=keep)
@@ -106,7 +108,9 @@ async def perform(console: Console, folder: Path, seconds: float | None, *, keep
 class Director:
     """One demonstration."""
 
-    def __init__(self, stage: Stage, reader: Reader, store: str, folder: Path, seconds: float | None) -> None:
+    def __init__(
+        self, stage: Stage, reader: Reader, github: GitHub, store: str, folder: Path, seconds: float | None
+    ) -> None:
         self._stage = stage
         self._reader = reader
         self._store = store
@@ -114,7 +118,7 @@ class Director:
         self._seconds = seconds
         self._pace = pace_for(seconds)
         self._inbox = folder / "inbox"
-        self._feeder = Feeder(app, self._inbox)
+        self._feeder = Feeder(app, self._inbox, github)
         self._programme = Programme(self._feeder, stage, seconds, self._pace)
         self._desk = Desk(stage, self._feeder.corrections, store, self._pace)
         self._worker: Worker | None = None
@@ -206,6 +210,8 @@ class Director:
             f"No worker. Safe on disk: {counted_noun(kill.kept, 'finished step')}. Events still come in.", "bold yellow"
         )
         self._stage.say(f"{self._feeder.file()} was dropped into inbox/, and nobody looks.", minor=True)
+        asked, status = await self._feeder.webhook()
+        self._stage.say(f"GitHub calls about {asked}: stored and answered {status}, without a worker.", minor=True)
         await asyncio.sleep(WITHOUT_WORKER * self._pace / 2)
         self._stage.say("Another worker is started on the same file.")
         await self._start_worker()

@@ -1,7 +1,8 @@
 """Events that come in by themselves: a steady mix, and now and then one that makes trouble.
 
 Each goes in by the one door (`app.emit`) and is answered when it is on disk; what was answered is remembered here, to be
-looked for in the store at the end. Files go into a folder, and nobody answers: whoever reads it must find them.
+looked for in the store at the end. A webhook is answered likewise, over HTTP. Files go into a folder, and nobody answers:
+whoever reads it must find them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from wakeful.app import App
 from wakeful.demo.app import UNKNOWN
 from wakeful.demo.bank import Way
+from wakeful.demo.github import GitHub
 from wakeful.model import Receipt
 
 TEXTS = (
@@ -27,6 +29,7 @@ NOTES = (
     "Meeting moved to Thursday, same room.",
     "Printer on the second floor is out of toner again.",
 )
+REFUSED = 401
 HOSTS = ("web", "db", "cache", "queue", "mail")
 MIX = ("payment", "ticket", "payment", "host", "payment", "ticket")
 
@@ -44,9 +47,10 @@ class Incoming:
 class Feeder:
     """Makes events and sends them in."""
 
-    def __init__(self, app: App, inbox: Path) -> None:
+    def __init__(self, app: App, inbox: Path, github: GitHub) -> None:
         self._app = app
         self._inbox = inbox
+        self._github = github
         self._mix = itertools.cycle(MIX)
         self._payments = itertools.count(101)
         self._tickets = itertools.count(501)
@@ -58,6 +62,9 @@ class Feeder:
         self._last_payment: Incoming | None = None
         self.receipts: list[Receipt] = []
         self.dropped: list[str] = []
+        self.called = 0  # webhooks
+        self.forged = 0  # and those of somebody who does not know the secret
+        self.turned_away = 0
         self.duplicates = 0
         self.corrections: dict[str, dict[str, Any]] = {}  # what the data of a poisoned payment should have been
 
@@ -111,6 +118,20 @@ class Feeder:
         (self._inbox / name).write_text(NOTES[number % len(NOTES)], encoding="utf-8")
         self.dropped.append(name)
         return name
+
+    async def webhook(self) -> tuple[str, int]:
+        """A signed request comes in over HTTP: what it is about, and the status of the answer."""
+        asked, status, receipts = await self._github.open_pull_request()
+        self.called += 1
+        self.receipts += receipts
+        return asked, status
+
+    async def forged_webhook(self) -> int:
+        """The same from somebody who does not know the secret; the status of the answer."""
+        status = await self._github.pretend()
+        self.forged += 1
+        self.turned_away += status == REFUSED
+        return status
 
     async def again(self) -> str | None:
         """The last payment a second time, as webhooks do."""

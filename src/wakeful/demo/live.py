@@ -15,11 +15,12 @@ from rich.text import Text
 from wakeful.demo.board import Mark
 from wakeful.demo.scene import Message, Row, Scene, clock
 
+EVENT = 26
 # Title, width, justification. What is left of the width is the note.
 COLUMNS = (
-    ("agent", 9, "left"),
-    ("event", 24, "left"),
-    ("state", 9, "left"),
+    ("agent", 8, "left"),
+    ("event", EVENT, "left"),
+    ("state", 8, "left"),
     ("steps", 6, "left"),
     ("try", 4, "right"),
     ("time", 7, "right"),
@@ -113,7 +114,7 @@ class LiveView:
         line = Text(" ")
         cells = {
             "agent": (row.agent, faded),
-            "event": (row.event, faded),
+            "event": (_event(row.event, EVENT - 1), faded),
             "state": (row.state, STATES.get(row.state, "")),
             "try": (str(row.tries or ""), faded),
             "time": (f"{row.seconds:.1f} s", faded),
@@ -166,6 +167,12 @@ class Seats:
             if newcomer.state == "dead"
             else seated.state != "dead" or seated.ended_for > DEAD_STAY
         )
+
+
+def _event(text: str, room: int) -> str:
+    """A type and what it is about. Where both do not fit it is the type that is cut: the rest tells runs apart."""
+    kind, _, subject = text.rpartition(" ")
+    return text if len(text) <= room or len(subject) > room // 2 else f"{kind[: room - len(subject) - 2]}… {subject}"
 
 
 def _cell(text: str, size: int, justify: str, style: str) -> Text:

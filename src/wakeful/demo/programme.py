@@ -46,11 +46,13 @@ class Programme:
             for at, what in (
                 (0.2, partial(self._feeder.refund, "transfer")),
                 (1.2, self._drop_a_file),
+                (1.4, self._send_webhook),
                 (1.6, self._send_unmatched),
                 (2.0, partial(self._feeder.refund, "card")),
                 (2.6, self._feeder.poison),
                 (3.2, partial(self._feeder.refund, "cheque")),
                 (3.8, self._feeder.unknown_host),
+                (4.2, self._send_forged_webhook),
                 (5.0, self._send_again),
                 (6.4, self._feeder.payment),
                 (6.5, self._feeder.payment),
@@ -62,6 +64,14 @@ class Programme:
 
     async def _drop_a_file(self) -> None:
         self._stage.say(f"{self._feeder.file()} was dropped into inbox/: an agent wakes on it.", minor=True)
+
+    async def _send_webhook(self) -> None:
+        asked, status = await self._feeder.webhook()
+        self._stage.say(f"GitHub calls a webhook about {asked}: signed, stored, answered {status}.", minor=True)
+
+    async def _send_forged_webhook(self) -> None:
+        status = await self._feeder.forged_webhook()
+        self._stage.say(f"A webhook with a wrong signature: answered {status}, kept in quarantine.", minor=True)
 
     async def _send_unmatched(self) -> None:
         kind = await self._feeder.unmatched()

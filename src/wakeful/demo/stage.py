@@ -131,7 +131,7 @@ class Stage:
             messages=self._messages,
             worker=self._worker_in_words(),
             counts={
-                "events accepted": len(board.events),
+                "events accepted": len(board.accepted()),
                 "runs done": board.count("done"),
                 "runs open": len(board.open_runs()),
                 "steps finished": counter.finished,

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from wakeful.demo.app import HOOK
 from wakeful.demo.board import Board, Identity, Seen, SeenEffect
 from wakeful.demo.book import Book, Page
 from wakeful.demo.command import program
@@ -62,6 +63,10 @@ class Account:
     dropped: int = 0  # files
     found: int = 0  # of these, by whoever read the folder
     told_twice: int = 0
+    called: int = 0  # webhooks
+    taken: int = 0  # of these, what is in the store
+    forged: int = 0  # and those of somebody who does not know the secret
+    turned_away: int = 0
     duplicates: int = 0
     finished: int = 0
     recorded: int = 0
@@ -81,21 +86,31 @@ class Account:
 
     @property
     def good(self) -> bool:
-        return self.balanced and not self.repeated and not self.uncounted and self.outside.good and not self.told_twice
+        if self.told_twice or self.let_in:
+            return False
+        return self.balanced and not self.repeated and not self.uncounted and self.outside.good
+
+    @property
+    def let_in(self) -> int:
+        """Requests that nobody with the secret made, and that came in."""
+        return self.forged - self.turned_away + max(0, self.taken - self.called)
 
 
 def close_the_books(board: Board, counter: Counter, book: Book, feeder: Feeder) -> Account:
     """Sort every event that was answered, or that a run emitted, by what became of it."""
     runs = {seen.identity: seen for seen in board.runs.values()}  # each type here has one agent
     answered = {(receipt.source, receipt.id) for receipt in feeder.receipts}
-    account = Account(accepted=len(answered | board.events.keys()), duplicates=feeder.duplicates)
+    stored = board.accepted()
+    account = Account(accepted=len(answered | stored), duplicates=feeder.duplicates)
     account.too_many_runs = len(board.runs) - len(runs)
-    files = [identity for source, identity in board.events if source.startswith(FROM_FILES)]
-    account.from_within = len(board.events.keys() - answered) - len(files)
+    files = [identity for source, identity in stored if source.startswith(FROM_FILES)]
+    account.from_within = len(stored - answered) - len(files)
     account.dropped = len(feeder.dropped)
     account.found = len({name.partition("@")[0] for name in files} & set(feeder.dropped))
     account.told_twice = len(files) - account.found
-    for identity in answered | board.events.keys():
+    account.called, account.taken = feeder.called, sum(source == HOOK for source, _ in stored)
+    account.forged, account.turned_away = feeder.forged, feeder.turned_away
+    for identity in answered | stored:
         event, seen = board.events.get(identity), runs.get(identity)
         if event is not None and event["state"] == "unmatched":
             account.unmatched.append(event["type"])
@@ -187,6 +202,7 @@ def _print_events(out: Printer, account: Account) -> None:
     if len(account.dead) > LISTED:
         out.line("", f"and {len(account.dead) - LISTED} more like these")
     _print_files(out, account)
+    _print_webhooks(out, account)
     kinds = ", ".join(sorted(set(account.unmatched)))
     out.line(
         "unmatched", f"{len(account.unmatched)}" + (f" ({kinds}: no agent handles it, so it is kept)" if kinds else "")
@@ -212,6 +228,16 @@ def _print_files(out: Printer, account: Account) -> None:
     out.line("files", f"{account.dropped} dropped, {account.found} of them an event{waits}")
     if account.told_twice:
         out.line("", f"{account.told_twice} EVENTS MORE THAN FILES: the promise is broken", "bold red")
+
+
+def _print_webhooks(out: Printer, account: Account) -> None:
+    if not account.called:
+        return
+    out.line("webhooks", f"{account.called} sent and signed, {account.taken} of them an event")
+    if account.let_in:
+        out.line("", f"{account.let_in} WITH A WRONG SIGNATURE CAME IN: the promise is broken", "bold red")
+    elif account.forged:
+        out.line("", f"{account.forged} with a wrong signature: answered 401, kept in quarantine")
 
 
 def _print_steps(out: Printer, account: Account) -> None:

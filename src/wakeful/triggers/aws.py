@@ -115,6 +115,8 @@ def in_words(where: str, needs: str) -> Iterator[None]:
     """What goes wrong inside becomes SourceTrouble with the remedy. `needs` names the permissions that are asked for."""
     try:
         yield
+    except ConfigError:
+        raise  # it says what to do, and the parts that `remedy` needs may be what is missing
     except Exception as error:
         words = remedy(error, needs)
         if words is None:

@@ -22,6 +22,7 @@ from wakeful.triggers.buckets.objects import OBJECT_OPERATIONS, ObjectChange, Ob
 from wakeful.triggers.buckets.queue import NotificationReader
 from wakeful.triggers.changes.rows import name_of_mapping
 from wakeful.triggers.mapping import Mapping, apply_mapping, read_mapping
+from wakeful.triggers.options import knows_its_options
 from wakeful.triggers.source import Context, Reader
 from wakeful.triggers.sqs import QueueAddress, problems_of_queue, read_queue_address
 
@@ -121,6 +122,7 @@ class Bucket:
         return await (problems_of_bucket(self) if self.queue is None else problems_of_queue(self.queue))
 
 
+@knows_its_options
 def bucket(
     url: str,
     *,

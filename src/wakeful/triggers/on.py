@@ -11,6 +11,7 @@ from wakeful.errors import ConfigError
 from wakeful.intake.cloudevents import TEXT_LIMIT
 from wakeful.intake.route import type_matcher
 from wakeful.model import Event
+from wakeful.triggers.options import knows_its_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class On:
         return self._condition.matches(event)
 
 
+@knows_its_options
 def on(type: str, *, where: str | None = None) -> On:  # noqa: A002 the word of CloudEvents
     """Wake for events of this type.
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, from_datetime, seconds
-from wakeful.errors import InvalidEvent
+from wakeful.errors import ConfigError, InvalidEvent
 from wakeful.model import Event
 from wakeful.stores.sources import Item
 from wakeful.triggers.aws import client, in_words
@@ -226,6 +226,6 @@ async def problems_of_bucket(trigger: Bucket) -> list[str]:
         with in_words(where, NEEDS):
             async with client("s3", trigger.access, where=where) as found:
                 await found.list_objects_v2(Bucket=trigger.bucket, Prefix=trigger.pattern.prefix, MaxKeys=1)
-    except SourceTrouble as error:
+    except (SourceTrouble, ConfigError) as error:
         return [str(error)]
     return []

@@ -26,6 +26,7 @@ from wakeful.triggers.changes.envelopes import Told, read_changes
 from wakeful.triggers.changes.rows import name_of_mapping, read_operations
 from wakeful.triggers.mapping import Mapping as DataMapping
 from wakeful.triggers.mapping import apply_mapping, read_mapping
+from wakeful.triggers.options import knows_its_options
 from wakeful.triggers.source import Context, Reader
 from wakeful.triggers.sqs import QueueAddress, QueueReader, problems_of_queue, read_queue_address
 from wakeful.triggers.webhook import BODY_LIMIT, Webhook, refuse_verifier, webhook
@@ -224,6 +225,7 @@ class DebeziumWebhook(Webhook):
         return _written(self.path, [f"verify={self.verify.describe()}", *self.wanted.describe()])
 
 
+@knows_its_options
 def debezium(
     url: str,
     *,

@@ -36,6 +36,7 @@ from wakeful.triggers.changes.postgres import WAYS, PostgresChanges, place_of
 from wakeful.triggers.changes.rows import name_of_mapping
 from wakeful.triggers.changes.sqlite import SqliteChanges, on_file, read_path
 from wakeful.triggers.mapping import Mapping, apply_mapping, read_mapping
+from wakeful.triggers.options import knows_its_options
 
 COLUMNS = ("aggregateid", "aggregatetype", "id", "payload", "type")
 _TRACEPARENT = re.compile(r"^traceparent=(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})\s*$", re.MULTILINE).search
@@ -118,6 +119,7 @@ class OutboxRows:
         return f"outbox({', '.join(parts)})"
 
 
+@knows_its_options
 def outbox(
     url: Secret,
     *,

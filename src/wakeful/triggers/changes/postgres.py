@@ -24,6 +24,7 @@ from wakeful.triggers.changes.pgoutput import PUBLIC
 from wakeful.triggers.changes.rows import Rows, read_operations
 from wakeful.triggers.changes.telling import Part
 from wakeful.triggers.mapping import Mapping
+from wakeful.triggers.options import knows_its_options
 from wakeful.triggers.source import Context, Reader
 
 # Where each way of reading is written down, loaded when it is needed.
@@ -97,6 +98,7 @@ class PostgresChanges:
         return self.describe()
 
 
+@knows_its_options
 def postgres_changes(
     dsn: Secret,
     *,

@@ -20,6 +20,7 @@ from wakeful.triggers.changes.on_rows import OnRows
 from wakeful.triggers.changes.rows import Rows, read_operations
 from wakeful.triggers.changes.telling import Part, Telling, one_each
 from wakeful.triggers.mapping import Mapping
+from wakeful.triggers.options import knows_its_options
 from wakeful.triggers.source import Context, Reader, SourceTrouble
 
 POLL = "50ms"
@@ -66,6 +67,7 @@ class SqliteChanges(OnRows):
         return []
 
 
+@knows_its_options
 def sqlite_changes(
     path: str | os.PathLike[str],
     *,

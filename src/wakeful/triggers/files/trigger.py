@@ -20,6 +20,7 @@ from wakeful.triggers.files.mounts import network_of
 from wakeful.triggers.files.pattern import Pattern, read_pattern
 from wakeful.triggers.files.reader import FilesReader, Form, alike
 from wakeful.triggers.mapping import Mapping, read_mapping
+from wakeful.triggers.options import knows_its_options
 from wakeful.triggers.source import Context, Reader, SourceTrouble
 
 LONGEST: Microseconds = 86_400 * SECOND
@@ -126,6 +127,7 @@ class Files:
         return self._condition.matches(event)
 
 
+@knows_its_options
 def files(
     pattern: str | os.PathLike[str],
     *,

@@ -1,0 +1,100 @@
+"""A webhook of the demonstration, from both sides: the app's own HTTP server on a free port of this machine, and somebody
+who signs like GitHub and calls it.
+
+The server is in the director's process, as `wakeful serve` would be beside `wakeful worker`: it answers whether a worker is
+alive or not, for what it answered is on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import itertools
+import json
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Iterator
+
+import httpx2
+import uvicorn
+
+from wakeful.app import App
+from wakeful.demo.app import HOOK, HOOK_SECRET
+from wakeful.model import Receipt
+
+HOST = "127.0.0.1"
+LONGEST = 30.0  # for an answer, on a machine that has other things to do
+REPOSITORY = "shop"
+TITLES = ("Mend the basket", "Sell in more countries", "Quicker search")
+
+
+class Server(uvicorn.Server):
+    """uvicorn, without a say over signals: those are the director's."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class GitHub:
+    """Sends webhooks."""
+
+    def __init__(self, base: str, http: httpx2.AsyncClient) -> None:
+        self._url = base + HOOK
+        self._http = http
+        self._numbers = itertools.count(7)
+
+    async def open_pull_request(self) -> tuple[str, int, list[Receipt]]:
+        """Tell that somebody asks for a review: of what, and what was answered."""
+        number = next(self._numbers)
+        body = _body(number)
+        answer = await self._post(body, _signature(os.environ[HOOK_SECRET], body), f"delivery-{number}")
+        receipts = [Receipt.from_json(one) for one in answer.json()["events"]] if answer.is_success else []
+        return f"{REPOSITORY}#{number}", answer.status_code, receipts
+
+    async def pretend(self) -> int:
+        """Somebody else calls, and signs with what might be the secret; the status of the answer."""
+        body = _body(6)
+        return (await self._post(body, _signature("password", body), "delivery-6")).status_code
+
+    async def _post(self, body: bytes, signature: str, delivery: str) -> httpx2.Response:
+        headers = {
+            "Content-Type": "application/json",
+            "X-GitHub-Event": "pull_request",
+            "X-GitHub-Delivery": delivery,
+            "X-Hub-Signature-256": signature,
+        }
+        return await self._http.post(self._url, content=body, headers=headers)
+
+
+@contextlib.asynccontextmanager
+async def github_beside(app: App) -> AsyncIterator[GitHub]:
+    """Serve a running app, under a secret that nobody else knows, and let GitHub know where."""
+    os.environ[HOOK_SECRET] = secrets.token_hex(16)
+    listener = socket.create_server((HOST, 0))
+    server = Server(uvicorn.Config(app.asgi(), log_config=None, access_log=False, lifespan="off"))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        async with httpx2.AsyncClient(trust_env=False, timeout=LONGEST) as http:
+            yield GitHub(f"http://{HOST}:{listener.getsockname()[1]}", http)
+    finally:
+        server.should_exit = True
+        await serving
+        listener.close()
+
+
+def _body(number: int) -> bytes:
+    return json.dumps(
+        {
+            "action": "opened",
+            "number": number,
+            "pull_request": {"title": TITLES[number % len(TITLES)]},
+            "repository": {"name": REPOSITORY, "full_name": f"octo/{REPOSITORY}"},
+        }
+    ).encode()
+
+
+def _signature(secret: str, body: bytes) -> str:
+    return "sha256=" + hmac.new(secret.encode(), body, "sha256").hexdigest()

@@ -1,0 +1,28 @@
+"""Options of triggers that nobody knows: said with the nearest one that there is, when the app is loaded."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from wakeful.errors import ConfigError, did_you_mean
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def knows_its_options(function: Callable[P, T]) -> Callable[P, T]:
+    """Refuse keywords that a function does not take, before it is called."""
+    known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **options: P.kwargs) -> T:
+        for name in options:
+            if name not in known:
+                message = f'{function.__name__}(…): unknown option "{name}".{did_you_mean(name, known)}'
+                raise ConfigError(message)
+        return function(*args, **options)
+
+    return checked
