@@ -320,6 +320,7 @@ def _responses() -> Json:
         "403": "This server has no token, and changing things needs one",
         "404": "There is nothing of that name",
         "409": "It is not in a state for that, belongs to code, or another answer stands",
+        "408": "The body did not come to its end in time",
         "413": "The body is over the limit; it was not read to the end",
         "415": "This Content-Type carries no event",
         "421": "The Host header names another server",
