@@ -42,7 +42,7 @@ from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
 from wakeful.intake.matching import fits
 from wakeful.intake.route import Router
-from wakeful.model import OWN_AGENTS, Decision, Event
+from wakeful.model import OWN_AGENTS, Decision, Event, Receipt
 from wakeful.output.channels.base import Channel
 from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.outbox import Courier
@@ -252,6 +252,7 @@ class Runtime:
             lambda: self.membership.process,
             clock=clock,
             backlog=app.backlog,
+            on_conflict=self._note_conflict,
             pushed=[] if watching else [(path, KIND) for path in endpoints],
         )
         self.releasing = Releasing(app.name, self.door.arrive, self.sources.reader, lambda: self.webhooks)
@@ -508,7 +509,7 @@ class Runtime:
 
     # alarms
 
-    def _note_conflict(self, event: Event) -> None:
+    def _note_conflict(self, event: Event | Receipt) -> None:
         self.alarm(
             f"conflict/{self.app.name}/{event.source}",
             f"{event.source} sent event {event.id} again with other content: the first one stands, see `wakeful why {event.id}`",

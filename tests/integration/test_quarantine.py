@@ -172,6 +172,32 @@ class TestReleasing:
             assert (tally.done, tally.passed) == (0, many)
 
 
+async def test_an_event_that_nobody_could_take_is_kept_and_does_not_hold_up_the_others(
+    new_app: NewApp, tape: Outside, monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[str] = []
+    tape.write("a", "b", "c")
+    async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
+        kind = type(tape.trigger)
+        whole = kind.matches
+
+        def broken(trigger: Any, event: Event) -> Any:
+            if event.data["line"] == "b":
+                raise KeyError("colour")
+            return whole(trigger, event)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(kind, "matches", broken)
+            await runtime.drain()
+        assert sorted(seen) == ["a", "c"]
+        found = await the_one(runtime)
+        assert "event 1 could not be taken in: KeyError" in found["reason"]
+        settled = await release(runtime.store, runtime.releasing, found, operator="ada")  # mended
+        assert [one.status for one in settled.receipts] == ["accepted"]
+        await runtime.drain()
+        assert sorted(seen) == ["a", "b", "c"]
+
+
 async def test_a_webhook_is_verified_again_unless_a_person_vouches(new_app: NewApp, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SHOP_SECRET", "mistyped")
     app = new_app()

@@ -204,6 +204,19 @@ async def test_a_source_that_cannot_be_read_is_an_alarm_and_the_rest_goes_on(new
         assert not [one for one in (await runtime.reader.alarms())["alarms"] if one["state"] != "resolved"]
 
 
+async def test_the_same_identity_with_other_content_is_an_alarm(new_app: NewApp):
+    tape, seen = Tape(), list[str]()
+    tape.write("a")
+    async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
+        await runtime.door.accept([Event("/tape", "0", "tape.line", {"line": "another"})])
+        await runtime.drain()
+        assert seen == ["another"]
+        async with asyncio.timeout(20):
+            while not (alarms := (await runtime.reader.alarms())["alarms"]):
+                await asyncio.sleep(0.01)
+        assert alarms[0]["key"] == "conflict/app//tape"
+
+
 async def test_a_full_backlog_pauses_reading(new_app: NewApp):
     tape, seen = Tape(), list[str]()
     app = an_app(new_app, tape, seen, clock=None, backlog=2)
@@ -228,7 +241,7 @@ async def test_a_full_backlog_pauses_reading(new_app: NewApp):
 
 async def test_what_cannot_be_read_is_kept_in_quarantine(new_app: NewApp):
     tape, seen = Tape(), list[str]()
-    tape.write("a", "?b", "c", "?b")
+    tape.write("a", "?b", "c")
     async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
         await runtime.drain()
         assert sorted(seen) == ["a", "c"]
@@ -238,6 +251,13 @@ async def test_what_cannot_be_read_is_kept_in_quarantine(new_app: NewApp):
         found = await runtime.store.find_source("app", "tape")
         assert found is not None
         assert (found.taken, found.quarantined) == (2, 1)
+        reader = runtime.sources.reader("tape")
+        assert reader is not None
+        await reader.open(None)
+        await runtime.drain()  # the same again, from the beginning
+        assert [one["id"] for one in (await runtime.reader.events(state="quarantined", limit=10))["events"]] == [
+            kept["id"]
+        ]
 
 
 async def test_an_event_is_known_by_its_other_names(new_app: NewApp):

@@ -40,6 +40,7 @@ ON_THE_WAY = frozenset(
     }
 )
 HIDDEN = "(not kept)"
+WHOLE_EVENT = "wakeful-event"  # beside bytes that are an event as it is stored, which could not be taken in
 LONGEST_REASON = 1_000
 
 

@@ -100,10 +100,10 @@ class Router:
             chosen = [one for number in numbers if (one := selectors[number]).source in {None, source}]
             if not chosen:
                 continue
-            free = next((selector for selector in chosen if not _asks(selector)), None)
+            free = next((selector for selector in chosen if asks_nothing(selector)), None)
             candidates.append((agent, [free] if free is not None else chosen))
         answer = None
-        if not any(_asks(selectors[0]) for _, selectors in candidates):
+        if all(asks_nothing(selectors[0]) for _, selectors in candidates):
             answer = [Routing(agent, matched=True, reason=selectors[0].describe()) for agent, selectors in candidates]
         plan = _Plan(candidates, answer)
         # Types come from outside and may be made up without end: start over rather than grow, it costs microseconds.
@@ -111,11 +111,6 @@ class Router:
             self._plans.clear()
         self._plans[kind, source] = plan
         return plan
-
-
-def _asks(selector: Selector) -> bool:
-    """Is there more to it than the type? A trigger that takes some of what its own source tells has a pattern for all of that."""
-    return selector.where is not None or (selector.source is not None and WILDCARD in selector.type)
 
 
 def asks_nothing(selector: Selector) -> bool:
@@ -126,7 +121,7 @@ def asks_nothing(selector: Selector) -> bool:
 def _ask(agent: str, selectors: list[Selector], event: Event) -> Routing:
     reasons = []
     for selector in selectors:
-        if not _asks(selector):
+        if asks_nothing(selector):
             return Routing(agent, matched=True, reason=selector.describe())
         match = selector.matches(event)
         if match.matched:

@@ -18,9 +18,10 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from wakeful.errors import ClaimLost, ConfigError, SourceLost, StoreUnavailable, words_of
+from wakeful.intake.cloudevents import to_envelope
 from wakeful.intake.matching import fits
-from wakeful.intake.quarantine import keep
-from wakeful.model import Arrival, Event, SourceState
+from wakeful.intake.quarantine import WHOLE_EVENT, keep
+from wakeful.model import Arrival, Event, Receipt, SourceState
 from wakeful.service import Service
 from wakeful.stores.base import AcceptEvents, Alarm
 from wakeful.stores.sources import (
@@ -33,7 +34,7 @@ from wakeful.stores.sources import (
     concern_alarm,
     source_alarm,
 )
-from wakeful.triggers.source import Batch, Reader, SourceTrouble
+from wakeful.triggers.source import Batch, Reader, SourceTrouble, Unreadable
 
 READ_WITHIN = 5.0
 HOLD_AGAIN_AFTER = 0.5
@@ -59,6 +60,17 @@ class SourceStore(Protocol):
     async def held_sources(self, app: str) -> dict[str, str]: ...
 
 
+def misfit(event: Event, error: Exception) -> Unreadable:
+    """An event that cannot be taken in, as it would have been stored, so that it can be after a fix."""
+    try:
+        raw, headers = to_envelope(event).encode(), {WHOLE_EVENT: "yes"}
+    except Exception:  # that is what is wrong with it
+        raw, headers = repr(event).encode(errors="replace"), {}
+    return Unreadable(
+        raw, f"event {event.id} could not be taken in: {type(error).__name__}: {words_of(error)}", headers
+    )
+
+
 class Reading(Service):
     """One source, read for as long as the app runs."""
 
@@ -76,6 +88,7 @@ class Reading(Service):
         enter: Callable[[], Awaitable[None]],
         event_source: str,
         look_after: int | None = None,
+        on_conflict: Callable[[Receipt], None] = lambda _: None,
     ) -> None:
         """`too_much` says, in words, why nothing more is to come in for now: it is asked now and then, and after so many events.
         `enter` makes the source known, should it not be. `event_source` is the source of what it keeps.
@@ -100,6 +113,7 @@ class Reading(Service):
         self._wait = FIRST_WAIT
         self._looked_at_backlog = 0.0
         self._look_after = look_after
+        self._on_conflict = on_conflict
         self._since_look = 0  # events
         self._came = False  # something, with the last look
         self._nothing = False  # not even something to acknowledge
@@ -248,10 +262,13 @@ class Reading(Service):
         accept = None
         self._since_look += len(batch.events)
         if batch.events:
-            accept = AcceptEvents(self._app, await self._arrivals(batch.events), matches=fits)
+            arrivals, misfits = await self._arrivals(batch.events)
+            accept = AcceptEvents(self._app, arrivals, matches=fits)
+        else:
+            misfits = []
         kept = [
             keep(self._app, self._event_source, one.raw, one.reason, kind=one.kind, headers=one.headers)
-            for one in batch.unreadable
+            for one in (*batch.unreadable, *misfits)
         ]
         wait = FIRST_WAIT
         while True:
@@ -268,22 +285,36 @@ class Reading(Service):
                 batch.behind,
             )
             try:
-                await self._store.take_in(request)
+                taken = await self._store.take_in(request)
             except StoreUnavailable as error:
                 self.log.warning("the store is unavailable; what was read waits for it", error=str(error))
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)
             else:
+                for receipt in taken.receipts:
+                    if receipt.conflict:
+                        self._on_conflict(receipt)
                 return
 
-    async def _arrivals(self, events: list[Event]) -> list[Arrival]:
-        """A large batch in slices: others must not wait for all of it."""
+    async def _arrivals(self, events: list[Event]) -> tuple[list[Arrival], list[Unreadable]]:
+        """A large batch in slices: others must not wait for all of it. One that cannot be taken in is kept: it must not hold up
+        those behind it.
+        """
         arrivals: list[Arrival] = []
+        misfits: list[Unreadable] = []
         for begin in range(0, len(events), SLICE):
             if begin:
                 await asyncio.sleep(0)
-            arrivals += [self._arrive(event) for event in events[begin : begin + SLICE]]
-        return arrivals
+            part = events[begin : begin + SLICE]
+            try:
+                arrivals += [self._arrive(event) for event in part]
+            except Exception:  # of a trigger of somebody else's, or a value that JSON does not have
+                for event in part:
+                    try:
+                        arrivals.append(self._arrive(event))
+                    except Exception as error:
+                        misfits.append(misfit(event, error))
+        return arrivals, misfits
 
     async def _well(self, batch: Batch | None) -> None:
         self._came, self._nothing = batch is not None and not batch.empty, batch is None

@@ -11,6 +11,8 @@ from typing import Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.errors import WakefulError, words_of
+from wakeful.intake.cloudevents import from_envelope
+from wakeful.intake.quarantine import WHOLE_EVENT
 from wakeful.model import Arrival, Event
 from wakeful.triggers.source import Reader, SourceTrouble
 
@@ -83,6 +85,8 @@ class Releasing:
         trust: bool,
     ) -> Sequence[tuple[Event, tuple[str, ...]]]:
         reader = self._readers(source)
+        if reader is not None and WHOLE_EVENT in headers:  # the source had read it, and somebody else could not take it
+            return [(from_envelope(raw.decode()), ())]
         if reader is not None:
             return [(event, ()) for event in reader.read_again(raw, headers)]
         webhooks = self._webhooks()

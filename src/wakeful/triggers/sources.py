@@ -9,7 +9,7 @@ from typing import Protocol
 
 from wakeful.clock import Clock
 from wakeful.errors import ConfigError
-from wakeful.model import Arrival, Event
+from wakeful.model import Arrival, Event, Receipt
 from wakeful.stores.sources import EnterSources, Item
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.reading import Reading, SourceStore
@@ -43,6 +43,7 @@ class Sources:
         *,
         clock: Clock,
         backlog: int | None,
+        on_conflict: Callable[[Receipt], None] = lambda _: None,
         pushed: Sequence[tuple[str, str]] = (),
     ) -> None:
         """`triggers` are those of each agent. `pushed` are (name, kind) of sources that nobody reads: others call here."""
@@ -71,6 +72,7 @@ class Sources:
                 too_much=self._too_much,
                 enter=self.enter,
                 event_source=sharing[0].source or reader.name,
+                on_conflict=on_conflict,
                 look_after=None if backlog is None else max(1, backlog // LOOKS_A_BACKLOG),
             )
 
