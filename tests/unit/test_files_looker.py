@@ -102,6 +102,21 @@ def test_a_file_that_was_complete_elsewhere_is_told_at_once(desk: Desk):
     assert desk.told == ["created a.md@1"]
 
 
+def test_a_file_that_was_just_written_and_then_renamed_is_told_at_once(desk: Desk):
+    desk.look()
+    for name in ("a", "b"):
+        desk.write(f"{name}.part", "1")
+        just_now = time.time() - 1
+        os.utime(desk.folder / f"{name}.part", (just_now, just_now))
+        (desk.folder / f"{name}.part").rename(desk.folder / f"{name}.md")
+    desk.look((DELETED, "a.part"), (ADDED, "a.md"))
+    assert desk.told == ["created a.md@1"]
+    desk.look((ADDED, "b.md"))  # perhaps it is still being written: nobody has heard of another name
+    assert desk.told == ["created a.md@1"]
+    desk.wait()
+    assert desk.told == ["created a.md@1", "created b.md@1"]
+
+
 def test_on_a_network_its_time_is_not_believed(tmp_path: Path):
     desk = Desk(tmp_path, options={"walk_every": 5.0})
     desk.write("a.md", "1")

@@ -13,16 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, Protocol, cast
 from urllib.parse import unquote, urlsplit
 
-from wakeful.cel import Match
 from wakeful.errors import ConfigError, did_you_mean
-from wakeful.model import Event
 from wakeful.secrets import Env, Secret, reveal
+from wakeful.triggers.changes.on_rows import OnRows
 from wakeful.triggers.changes.pgoutput import PUBLIC
 from wakeful.triggers.changes.rows import Rows, read_operations
-from wakeful.triggers.changes.telling import Part
 from wakeful.triggers.mapping import Mapping
 from wakeful.triggers.options import knows_its_options
 from wakeful.triggers.source import Context, Reader
@@ -43,28 +41,13 @@ class Way(Protocol):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PostgresChanges:
+class PostgresChanges(OnRows):
     """Changes of one table of a PostgreSQL database."""
 
-    rows: Part
     dsn: Secret
     via: str
     slot: str | None
     publication: str | None
-
-    carries_data: ClassVar[bool] = True
-
-    @property
-    def type(self) -> str:
-        return self.rows.type
-
-    @property
-    def source(self) -> str:
-        return self.rows.source
-
-    @property
-    def where(self) -> str | None:
-        return self.rows.where
 
     @property
     def place(self) -> str:
@@ -78,12 +61,6 @@ class PostgresChanges:
     def address(self) -> str:
         """With the password: only to connect."""
         return reveal(self.dsn, needed_by=self.describe())
-
-    def matches(self, event: Event) -> Match:
-        return self.rows.matches(event)
-
-    def describe(self) -> str:
-        return self.rows.describe()
 
     def reader(self, triggers: Sequence[Any], context: Context) -> Reader:
         return self._way().reader(triggers, context)

@@ -153,8 +153,9 @@ class Looker:
         """Take hints, or walk over everything, and tell what is complete by now; some of it, if it is much."""
         now = self._times()[0]
         self._be_there()
+        placed = renamed_into_place(hints)
         for path, away in self._hinted_paths(hints, now).items():
-            self._notice(path, away=away)
+            self._notice(path, away=away, placed=os.path.join(self.pattern.root, path) in placed)
         if everything or now >= self._walk_at:
             self._walk(now)
         while self._folders_again and self._folders_again[0][0] <= now:
@@ -259,8 +260,8 @@ class Looker:
 
     # when
 
-    def _notice(self, path: str, *, away: bool = False, folder: bool = False) -> None:
-        """Something may have happened to it."""
+    def _notice(self, path: str, *, away: bool = False, folder: bool = False, placed: bool = False) -> None:
+        """Something may have happened to it. `placed`: it may have got its name just now, and have been complete before."""
         now, today = self._times()
         candidate = self._candidates.get(path)
         try:
@@ -271,17 +272,21 @@ class Looker:
             away = away and self.ledger.is_there(path)
             if not (away or folder) and self.ledger.is_old_news(path, sight):
                 return
-            self._expect(path, Candidate(sight, 0.0, now, away), self._complete_at(sight, now, today))
+            self._expect(path, Candidate(sight, 0.0, now, away), self._complete_at(sight, now, today, placed=placed))
             return
         candidate.away = candidate.away or (away and self.ledger.is_there(path))
         if candidate.sight != sight:
             candidate.sight = sight
             self._expect(path, candidate, self._complete_at(sight, now, today))
 
-    def _complete_at(self, sight: Sight | None, now: float, today: float) -> float:
-        """When a file that is not touched any more counts as complete. Its own time may say that this was long ago."""
+    def _complete_at(self, sight: Sight | None, now: float, today: float, *, placed: bool = False) -> float:
+        """When a file that is not touched any more counts as complete. Its own time may say that this was long ago; and one whose
+        name changed after what it holds, while another name went away, was renamed into its place.
+        """
         if sight is None:
             return now + self._settle
+        if placed and sight.touched > sight.modified:
+            return now
         age = today - sight.modified / 1e9
         if not self._hinted and age < OTHER_CLOCKS:  # a network's: its clock is another
             return now + self._settle
@@ -362,6 +367,13 @@ class Looker:
         raw = os.fsencode(os.path.join(self.pattern.root, path))
         words = f"{raw.decode(errors='backslashreplace')} {reason}. It is told by itself then"
         seen.unreadable.append(Unreadable(raw, words))
+
+
+def renamed_into_place(hints: Hints) -> set[str]:
+    """Those that appeared while another name went away: a renaming is heard of so, and perhaps something else."""
+    gone = {path for happened, path in hints if happened == DELETED}
+    added = {path for happened, path in hints if happened == ADDED}
+    return added - gone if gone - added else set()
 
 
 def unfit(path: str) -> str | None:
