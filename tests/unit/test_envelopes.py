@@ -233,6 +233,11 @@ def spoilt(draw: st.DrawFn) -> Any:
     return document
 
 
+def test_words_of_another_kind_than_they_should_be_are_refused():
+    with pytest.raises(InvalidEvent):
+        read_changes(raw({"status": [], "id": 1}))
+
+
 @given(st.binary(max_size=50) | st.one_of(anything, spoilt(), st.lists(spoilt(), max_size=3)).map(raw))
 def test_nothing_that_comes_breaks_it(message: bytes):
     try:

@@ -116,7 +116,7 @@ def told_of(document: Any, named: Mapping[str, Any] | None = None, *, columns: S
     if isinstance(document.get("op"), str) and isinstance(document.get("source"), dict):
         return _of_debezium(document, named, columns)
     heartbeat = bool(document) and all(name.startswith("ts_") for name in document)
-    transaction = document.get("status") in {"BEGIN", "END"} and "id" in document
+    transaction = document.get("status") in ("BEGIN", "END") and "id" in document
     schema = "ddl" in document or "tableChanges" in document
     if heartbeat or transaction or schema:
         return None
