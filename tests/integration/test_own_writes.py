@@ -8,7 +8,7 @@ import pytest
 
 from support.apps import NewApp, working
 from support.stores import OpenStore, query
-from wakeful import App, Run
+from wakeful import App, Run, postgres_changes, sqlite_changes
 from wakeful.clock import VirtualClock
 from wakeful.settings import sqlite_path
 from wakeful.why import why
@@ -20,10 +20,8 @@ def changes(url: str, **options: Any) -> Any:
     """A trigger on the table `orders` of the store's own database."""
     path = sqlite_path(url)
     if path is None:
-        module = pytest.importorskip("wakeful.triggers.changes.postgres")
-        return module.postgres_changes(url, table="orders", **options)
-    module = pytest.importorskip("wakeful.triggers.changes.sqlite")
-    return module.sqlite_changes(path, table="orders", **options)
+        return postgres_changes(url, table="orders", **options)
+    return sqlite_changes(path, table="orders", **options)
 
 
 def writer(dialect: str) -> Any:
@@ -83,7 +81,6 @@ async def test_it_is_stopped_where_triggers_tell_of_changes_too(
     def new_app(**options: Any) -> App:
         return App("app", store=postgres_url, clock=clock, **options)
 
-    pytest.importorskip("wakeful.triggers.changes.postgres_tables")
     await stopped(new_app, postgres_url, "postgres", via="triggers")
 
 
