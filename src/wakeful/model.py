@@ -140,10 +140,10 @@ SCHEDULE_TRANSITIONS: dict[ScheduleState | None, frozenset[ScheduleState]] = {
 # idle: nobody reads it now. paused: what came before must be worked off first. A webhook is read as long as a server runs.
 SOURCE_TRANSITIONS: dict[SourceState | None, frozenset[SourceState]] = {
     None: frozenset({"idle"}),
-    "idle": frozenset({"reading", "failing"}),
+    "idle": frozenset({"reading", "paused", "failing"}),
     "reading": frozenset({"reading", "paused", "failing", "idle"}),
     "paused": frozenset({"reading", "failing", "idle"}),
-    "failing": frozenset({"reading", "failing", "idle"}),
+    "failing": frozenset({"reading", "paused", "failing", "idle"}),
 }
 
 ALARM_TRANSITIONS: dict[AlarmState | None, frozenset[AlarmState]] = {

@@ -28,6 +28,7 @@ TABLES = [
     ("admission", model.AdmissionState, ADMISSION_TRANSITIONS),
     ("run", model.RunState, RUN_TRANSITIONS),
     ("alarm", model.AlarmState, ALARM_TRANSITIONS),
+    ("source", model.SourceState, model.SOURCE_TRANSITIONS),
 ]
 tables = pytest.mark.parametrize(("noun", "states", "table"), TABLES, ids=[noun for noun, _, _ in TABLES])
 
