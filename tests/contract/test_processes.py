@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import subprocess
 import sys
@@ -292,6 +293,52 @@ class TestFileLock:
         database: Any = other.store.database
         os.close(database._locks.pop(other.process))  # as the kernel does when it dies
         assert [certain for _, _, certain in await one.store.others(one.process)] == [True]
+
+    async def test_a_death_stays_certain_until_it_is_written_down(self, stores: OpenStore, sqlite_url: str, tmp_path):
+        """Whoever saw it first may die before it has buried anybody."""
+        first, second, dead = [await join(await stores(sqlite_url)) for _ in range(3)]
+        database: Any = dead.store.database
+        os.close(database._locks.pop(dead.process))
+        for member in (first, second):
+            seen = {process: certain for process, _, certain in await member.store.others(member.process)}
+            assert seen[dead.process] is True
+        await second.store.bury(BuryProcess(dead.process, certain=True))
+        await second.store.others(second.process)
+        left = {path.name for path in (tmp_path / "wakeful.db-processes").iterdir()}
+        assert left == {first.process, second.process}, "a lock is of no use once its process is buried"
+
+    async def test_a_process_that_could_not_say_goodbye_is_known_to_be_gone(
+        self, stores: OpenStore, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+    ):
+        one, other = await join(await stores(sqlite_url)), await join(await stores(sqlite_url))
+
+        async def fail(_: Any) -> None:
+            raise StoreUnavailable
+
+        monkeypatch.setattr(other.store.journal, "submit", fail)
+        with pytest.raises(StoreUnavailable):
+            await other.store.retire(RetireProcess(other.process))
+        await other.store.database.close()
+        assert [certain for _, _, certain in await one.store.others(one.process)] == [True]
+
+    async def test_who_tidies_up_does_not_take_the_lock_of_one_that_is_about_to_hold_it(
+        self, stores: OpenStore, sqlite_url: str, tmp_path, monkeypatch: pytest.MonkeyPatch
+    ):
+        one, joining = await join(await stores(sqlite_url)), await stores(sqlite_url)
+        lock, tidied = fcntl.flock, []
+
+        def tidy_first(handle: int, how: int) -> None:
+            if how == fcntl.LOCK_EX and not tidied:
+                tidied.append(handle)
+                tidying: Any = one.store.database
+                tidying.tidy_locks({one.process})
+            lock(handle, how)
+
+        monkeypatch.setattr(fcntl, "flock", tidy_first)
+        await joining.register(RegisterProcess("joining", "host", 1, SECOND))
+        assert tidied
+        assert (tmp_path / "wakeful.db-processes" / "joining").exists()
+        assert [certain for _, _, certain in await one.store.others(one.process)] == [False]
 
     async def test_a_lock_that_somebody_tidied_away_is_no_sign_of_death(
         self, stores: OpenStore, sqlite_url: str, tmp_path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from crash.children.workload import Counter
 from crash.conftest import NewPlace
 from crash.harness import KILLED, Nursery, a_few_at_once
@@ -37,6 +39,23 @@ async def test_crashes_under_load_and_crashes_of_the_recovery_lose_nothing(new_p
     chosen = range(2, boundaries + 1, max(1, boundaries // CASES_UNDER_LOAD))
     died = await a_few_at_once(crash(new_place, nursery, numbers, [n, 1 + n % 17]) for n in chosen)
     assert sum(died) >= len(chosen)
+
+
+@pytest.mark.parametrize("point", ["before", "within", "after"])
+async def test_a_crash_of_the_one_that_buries_another_leaves_no_run_waiting_for_a_lease_sqlite(
+    new_sqlite_place: NewPlace, nursery: Nursery, point: str
+):
+    """Deaths are certain on one machine. So they are for the next one that looks, whatever became of the first."""
+    place = await new_sqlite_place()
+    plan = place.plan(emit=[order(7)], lease=3600.0, crash_on=("after", ["SaveSteps"]))
+    code, said = await nursery.carry_out(plan)
+    assert code == KILLED, said
+    code, said = await nursery.carry_out(place.plan(lease=3600.0, crash_on=(point, ["BuryProcess"])))
+    assert code == KILLED, said
+    code, said = await nursery.carry_out(place.plan(done=2))
+    assert code == 0, said
+    await check(place, [7], kills=2)
+    await place.leave()
 
 
 async def count_boundaries(new_place: NewPlace, nursery: Nursery, numbers: list[int], *, single: bool = False) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -463,6 +463,9 @@ class PostgresBackend:
     def is_certainly_dead(self, process: str) -> bool:  # noqa: ARG002 the question SQLite can answer
         """Never certain: another machine may only be slow. Its lease decides."""
         return False
+
+    def tidy_locks(self, living: Collection[str]) -> None:
+        """There are none."""
 
     async def end_sessions(self, process: str) -> int:
         """End the transactions of a process whose lease is over: it may have been stopped inside one, and its locks are

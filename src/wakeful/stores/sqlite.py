@@ -16,7 +16,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -121,8 +121,8 @@ class SqliteBackend:
         self._readers.shutdown(wait=True)
         for connection in self._reading:
             connection.close()
-        for process in list(self._locks):
-            self.unlock(process)
+        while self._locks:  # of one that could not say goodbye: the file stays, and its free lock tells the others
+            os.close(self._locks.popitem()[1])
 
     # writing
 
@@ -323,20 +323,24 @@ class SqliteBackend:
 
     def lock(self, process: str) -> None:
         """Hold a file lock under this identity for as long as the process lives: the kernel lets go when it dies."""
-        while True:
+        path = self._lock_folder / process
+        while process not in self._locks:
             try:
-                self._lock_folder.mkdir(exist_ok=True)
-                handle = os.open(self._lock_folder / process, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                path.parent.mkdir(exist_ok=True)
+                handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             except FileNotFoundError:
                 continue  # the last one that left has just removed the folder
             except OSError as error:
                 message = f"{self._lock_folder}: {error.strerror or error}"
                 raise (StoreFull if error.errno in NO_ROOM else StoreUnavailable)(message) from error
-            break
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        self._locks[process] = handle
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if is_at(path, handle):
+                self._locks[process] = handle
+            else:
+                os.close(handle)  # somebody who tidied up was between us and the lock
 
     def unlock(self, process: str) -> None:
+        """It is written down that this process left, or was buried: its lock is of no use any more."""
         handle = self._locks.pop(process, None)
         if handle is not None:
             (self._lock_folder / process).unlink(missing_ok=True)
@@ -345,20 +349,36 @@ class SqliteBackend:
             self._lock_folder.rmdir()  # goes when the last one has left
 
     def is_certainly_dead(self, process: str) -> bool:
-        """Its lock is free, so it is gone, whatever its lease says."""
+        """Its lock is free, so it is gone, whatever its lease says. The file stays until that is written down: whoever
+        looked may die as well, and the next one needs the sign.
+        """
+        handle = self._take_if_free(process)
+        if handle is None:
+            return (
+                False  # not there is no sign of death: somebody tidied up, or came by another path. Its lease decides
+            )
+        os.close(handle)
+        return True
+
+    def tidy_locks(self, living: Collection[str]) -> None:
+        """Remove the locks that nobody holds, but for those of processes that count as alive."""
+        with contextlib.suppress(OSError):
+            for path in self._lock_folder.iterdir():
+                if path.name not in living and (handle := self._take_if_free(path.name)) is not None:
+                    path.unlink(missing_ok=True)
+                    os.close(handle)
+
+    def _take_if_free(self, process: str) -> int | None:
         try:
             handle = os.open(self._lock_folder / process, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
-            return False  # not a sign of death: somebody tidied up, or came by another path. Its lease decides
+            return None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return False
-        else:
-            (self._lock_folder / process).unlink(missing_ok=True)
-            return True
-        finally:
             os.close(handle)
+            return None
+        return handle
 
     async def end_lost(self) -> None:
         """Nothing can be lost on the way to a file."""
@@ -541,3 +561,11 @@ def refuse_network_file_system(path: Path) -> None:
     if best[1] in NETWORK_FILE_SYSTEMS:
         message = f"{path} is on {best[1]}: SQLite's WAL does not work there. Use a local disk, or postgresql://…"
         raise ConfigError(message)
+
+
+def is_at(path: Path, handle: int) -> bool:
+    """Is the open file still the one at this path?"""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False

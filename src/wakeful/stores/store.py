@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -138,6 +138,7 @@ class Database(Protocol):
     def lock(self, process: str) -> None: ...
     def unlock(self, process: str) -> None: ...
     def is_certainly_dead(self, process: str) -> bool: ...
+    def tidy_locks(self, living: Collection[str]) -> None: ...
     async def end_sessions(self, process: str) -> int: ...
     async def end_lost(self) -> None: ...
 
@@ -456,10 +457,8 @@ class DatabaseStore:
             raise
 
     async def retire(self, request: RetireProcess) -> None:
-        try:
-            await self.journal.submit(request)
-        finally:
-            self.database.unlock(request.id)
+        await self.journal.submit(request)
+        self.database.unlock(request.id)  # where it could not be written down, the free lock will tell the others
 
     async def bury(self, request: BuryProcess) -> int:
         runs: int = await self.journal.submit(request)
@@ -475,6 +474,7 @@ class DatabaseStore:
 
     async def others(self, own: str) -> list[tuple[str, Microseconds, bool]]:
         rows = await self.database.fetch("living_processes", self.database.read_clock())
+        self.database.tidy_locks({row[0] for row in rows})
         return [(row[0], row[1], self.database.is_certainly_dead(row[0])) for row in rows if row[0] != own]
 
     # people
