@@ -18,6 +18,7 @@ from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
 from wakeful.stores.sources import ForgetSource, HoldSource, Item, TakeIn
+from wakeful.testing.waiting import until
 from wakeful.triggers.reading import SOON
 from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable
 
@@ -117,9 +118,9 @@ def an_app(new_app: NewApp, tape: Tape, seen: list[str], **options: Any) -> App:
     return app
 
 
-async def until_in_state(runtime: Runtime, state: str) -> Any:
+async def until_in_state(runtime: Runtime, state: str, *, source: str = "tape") -> Any:
     async with asyncio.timeout(20):
-        while (found := await runtime.store.find_source("app", "tape")) is None or found.state != state:
+        while (found := await runtime.store.find_source("app", source)) is None or found.state != state:
             await asyncio.sleep(0.01)
     return found
 
@@ -202,6 +203,38 @@ async def test_a_source_that_cannot_be_read_is_an_alarm_and_the_rest_goes_on(new
             while not seen:
                 await asyncio.sleep(0.01)
         assert not [one for one in (await runtime.reader.alarms())["alarms"] if one["state"] != "resolved"]
+
+
+@pytest.mark.parametrize("makes", ["an error", "no reader"])
+async def test_a_trigger_that_makes_no_reader_is_an_alarm_and_the_rest_goes_on(new_app: NewApp, makes: str):
+    tape, seen = Tape(), list[str]()
+    app = an_app(new_app, tape, seen, clock=None)
+
+    class Torn(TapeTrigger):
+        @property
+        def shared(self) -> tuple[object, ...]:
+            return ("torn",)
+
+        def describe(self) -> str:
+            return "torn"
+
+        def reader(self, triggers: Sequence[Any], context: Context) -> Reader:
+            if makes == "an error":
+                raise KeyError("spool")
+            return None  # type: ignore[return-value]
+
+    @app.agent(Torn(tape))
+    async def other(run: Run) -> None: ...
+
+    tape.write("a")
+    async with working(app) as runtime:
+        failing = await until_in_state(runtime, "failing", source="torn")
+        told = "KeyError: 'spool'" if makes == "an error" else "it is NoneType, which is no wakeful.sources.Reader"
+        assert told in failing.error
+        assert "Mend the trigger" in failing.error
+        (alarm,) = (await runtime.reader.alarms())["alarms"]
+        assert alarm["key"] == "source/app/torn"
+        await until(lambda: seen == ["a"])
 
 
 async def test_the_same_identity_with_other_content_is_an_alarm(new_app: NewApp):

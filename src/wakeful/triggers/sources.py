@@ -14,6 +14,7 @@ from wakeful.stores.sources import EnterSources, Item
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.reading import Reading, SourceStore
 from wakeful.triggers.source import Context, Reader, ReadTrigger
+from wakeful.triggers.unmade import make_reader
 from wakeful.triggers.webhook import Webhook
 
 # So often is the backlog looked at while it could fill up.
@@ -56,7 +57,7 @@ class Sources:
         self.readings: dict[str, Reading] = {}
         self._wakes = {name: _agents_of(name, triggers) for name, _ in pushed}
         for sharing in shared(triggers):
-            reader = sharing[0].reader(sharing, context)
+            reader = make_reader(sharing, context)
             if reader.name in self.readings:
                 message = f"app {app}: two sources are called {reader.name}: declare their triggers alike, or name one of them"
                 raise ConfigError(message)
