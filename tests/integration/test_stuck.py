@@ -138,7 +138,6 @@ class TestAlarm:
         await begin(one, gate)
         clock.move("2h")
         await look(one)
-        one.store.database.unlock(one.membership.process)  # SQLite: no free lock tells of its death, only its lease would
         await one.die()
         two = Gate()
         two.open.set()
