@@ -388,7 +388,8 @@ class Runtime:
     async def die(self) -> None:
         """End as a killed process does: from now on nothing is stored, nobody is told, nothing is given back. For tests.
 
-        Its lease goes on by the clock: whoever comes next buries it.
+        Its lease goes on by the clock: whoever comes next buries it. So it is on SQLite too, where a free lock would tell of
+        its death at once: there would be no moment at which it is dead and nobody knows.
         """
         self._working = False
         self.store.journal.die()
@@ -410,6 +411,7 @@ class Runtime:
         for task in list(self._background):
             task.cancel()
         await self.membership.die()
+        self.database.unlock(self.membership.process)
         await self.store.close()
 
     async def drain(self) -> None:

@@ -51,6 +51,13 @@ def test_version(wakeful):
     assert wakeful("--version").out == f"wakeful {package.__version__}\n"
 
 
+@pytest.mark.parametrize("module", ["wakeful", "wakeful.cli"])
+def test_without_the_script(module):
+    words = [sys.executable, "-m", module, "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment())
+    assert done.stdout == f"wakeful {package.__version__}\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -1,9 +1,16 @@
 """`wakeful pause`, `wakeful resume` and `wakeful serve --paused`."""
 
+import asyncio
 import signal
+from argparse import Namespace
 
 import apsw
 import pytest
+
+from wakeful.cli.arguments import Parser
+from wakeful.cli.life import Stopping
+from wakeful.cli.serve import HttpServer, _serve, bind, declare_serve
+from wakeful.loading import load_app
 
 APP = """
 from wakeful import App, Run, on
@@ -98,6 +105,9 @@ def test_resuming_what_is_not_paused(wakeful, desk):
     assert "agent triage is not paused" in wakeful("resume", "triage", code=1).err
     wakeful("pause", "all")
     assert "but all of its app is: `wakeful resume all`" in wakeful("resume", "triage", code=1).err
+    wakeful("emit", "app.py", "ticket.created", "--id", "b")
+    wakeful("resume", "all", "--rate", "1/h")
+    assert wakeful("resume", "triage", code=1).err == "wakeful: agent triage is not paused\n"
 
 
 def test_an_app_that_nobody_knows(wakeful, desk):
@@ -145,3 +155,29 @@ def test_beginning_paused(wakeful, desk, start, command):
     server.wait_for("triaged b")
     server.signal(signal.SIGTERM)
     assert server.end() == 0
+
+
+def test_it_is_paused_before_it_answers(wakeful, desk, folder, monkeypatch):
+    """Whoever finds it ready may resume it: what were paused only after that would stay so."""
+    seen: list[object] = []
+    startup = HttpServer.startup
+
+    async def looking(server: HttpServer, sockets: object = None) -> None:
+        connection = apsw.Connection(str(folder / "wakeful.db"))
+        seen.extend(connection.execute("select agent, paused from wakeful_pause"))
+        connection.close()
+        await startup(server, sockets=sockets)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(HttpServer, "startup", looking)
+    parser = Parser()
+    declare_serve(parser)
+    arguments: Namespace = parser.read(["app.py", "--paused", "--port", "0"])
+
+    async def serve_and_stop() -> None:
+        stopping = Stopping()
+        stopping.asked.set()
+        with bind(arguments.host, arguments.port) as listener:
+            await _serve(load_app("app.py"), arguments, listener, None, stopping)
+
+    asyncio.run(serve_and_stop())
+    assert seen == [("", 1)]

@@ -214,6 +214,8 @@ async def test_a_key_that_cannot_be_told_is_a_dead_letter_with_expression_and_da
     assert run["state"] == "dead"
     assert run["error"]["type"] == "InvalidKey"
     assert words in run["error"]["message"]
+    assert "agent keeper" in run["error"]["message"]
+    assert f"Mend the {next(iter(options))}=, or replay it with other data" in run["error"]["message"]
     assert '"n":7' in run["error"]["message"]
 
 

@@ -223,6 +223,26 @@ class TestHandling:
 
 
 class TestAHandlerThatBlocksTheLoop:
+    async def test_only_puts_off_what_becomes_of_others(
+        self, app: App, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+    ):
+        """One that hangs beside it cannot be interrupted while it blocks, and is so afterwards."""
+        gate = Gate()
+        async with working(hanging(app, gate, on_stuck="cancel")) as runtime:
+            receipt = await begin(runtime, gate)
+            clock.move("1h")
+            with monkeypatch.context() as patched:
+                patched.setattr("wakeful.execution.watchdog.LOOP_ANSWERS_WITHIN", 0)
+                for _ in range(2):
+                    looking = threading.Thread(target=runtime.watchdog.look)
+                    looking.start()
+                    looking.join()  # the loop waits here
+            found = await alarm(runtime)
+            assert (found["state"], found["count"]) == ("open", 1)
+            assert "cannot be interrupted" in found["text"]
+            await look(runtime)
+            assert (await ended(runtime, receipt))["state"] == "cancelled"
+
     async def test_is_noticed_with_the_place_where_it_hangs(self, new_app: NewApp, store_url: str):
         """A program in a thread of its own, by the real clock: its loop hangs until this test has seen the alarm."""
         release = threading.Event()

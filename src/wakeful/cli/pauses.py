@@ -101,9 +101,9 @@ async def _change(
         apps = await apps_to_change(reader, agent, arguments.of)
         before = await reader.pauses()
         if not paused:
-            apps = [app for app in apps if is_held_up(before, app, agent)]
+            meant, apps = apps, [app for app in apps if is_held_up(before, app, agent)]
             if not apps:
-                raise NotFound(not_paused(before, agent))
+                raise NotFound(not_paused(before, meant, agent))
         async with changing(url) as store:
             changed = []
             for app in apps:
@@ -116,12 +116,13 @@ def is_held_up(pauses: list[Shown], app: str, agent: str) -> bool:
     return any(one["app"] == app and (one["agent"] or ALL) == agent for one in pauses)
 
 
-def not_paused(pauses: list[Shown], agent: str) -> str:
+def not_paused(pauses: list[Shown], apps: list[str], agent: str) -> str:
     if agent == ALL:
         names = ", ".join(sorted({plain(one["agent"]) for one in pauses if one["paused"] and one["agent"] is not None}))
         hint = f"; {names} by name: `wakeful resume AGENT`" if names else ""
         return f"nothing is paused as a whole{hint}"
-    hint = ", but all of its app is: `wakeful resume all`" if any(one["agent"] is None for one in pauses) else ""
+    whole = any(one["paused"] and one["agent"] is None and one["app"] in apps for one in pauses)
+    hint = ", but all of its app is: `wakeful resume all`" if whole else ""
     return f"agent {plain(agent)} is not paused{hint}"
 
 

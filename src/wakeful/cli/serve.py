@@ -26,6 +26,7 @@ from wakeful.cli.working import (
     first_of,
     is_open,
     make_runtime,
+    paused_before_anything,
     prepare,
     start_patiently,
     stop_politely,
@@ -116,18 +117,19 @@ worker_command = Command(declare_worker, worker, "With --port it answers /health
 async def _serve(
     app: App, arguments: argparse.Namespace, listener: socket.socket, lifeline: int | None, stopping: Stopping
 ) -> int:
-    """1. Open the store, or find it away. 2. Answer HTTP: /readyz tells which. 3. Work. 4. Stop when asked."""
+    """1. Open the store, or find it away; pause, if that is wanted. 2. Answer HTTP: /readyz tells which. 3. Work. 4. Stop when asked."""
     runtime = make_runtime(app, arguments)
     if lifeline is not None:
         asyncio.get_running_loop().add_reader(lifeline, stop_when_dev_is_gone, lifeline, stopping)
     try:
         opened = await is_open(runtime)
+        paused_by = await paused_before_anything(runtime, pauses(arguments), opened=opened)
         http = create(runtime, host=arguments.host, token=token(), allowed_hosts=tuple(arguments.allow_host))
         server = HttpServer(http, grace=arguments.grace, access_log=arguments.access_log)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             await first_of(server.ready.wait(), asyncio.shield(serving))
-            if await start_patiently(runtime, stopping, opened=opened, paused_by=pauses(arguments)):
+            if await start_patiently(runtime, stopping, opened=opened, paused_by=paused_by):
                 address = url_of(arguments.host, listener)
                 await runtime.webhooks.start()
                 print(f"wakeful: serving {app.name} on {address} {describe(runtime)}", flush=True)
@@ -151,11 +153,12 @@ async def _work(app: App, arguments: argparse.Namespace, listener: socket.socket
     serving: asyncio.Task[None] | None = None
     try:
         opened = await is_open(runtime)
+        paused_by = await paused_before_anything(runtime, pauses(arguments), opened=opened)
         if listener is not None:
             server = HttpServer(only_health(runtime, arguments.host), grace=1, access_log=False)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             say(f"health on {url_of(arguments.host, listener)}/healthz and /readyz")
-        if await start_patiently(runtime, stopping, opened=opened, paused_by=pauses(arguments)):
+        if await start_patiently(runtime, stopping, opened=opened, paused_by=paused_by):
             print(f"wakeful: working for {app.name} {describe(runtime)}", flush=True)
             await stopping.asked.wait()
             await stop_politely(runtime, stopping, arguments.grace)

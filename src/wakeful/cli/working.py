@@ -112,6 +112,19 @@ async def pause_first(runtime: Runtime, operator: str) -> None:
     say("paused: `wakeful resume all` lets it begin")
 
 
+async def paused_before_anything(runtime: Runtime, operator: str | None, *, opened: bool) -> str | None:
+    """Pause before anybody can ask: who sees us ready may resume at once, and what is paused after that stays so. Who is
+    still to pause it comes back, where the store is away.
+    """
+    if operator is not None and opened:
+        try:
+            await pause_first(runtime, operator)
+        except StoreUnavailable:
+            return operator
+        return None
+    return operator
+
+
 async def start_patiently(runtime: Runtime, stopping: Stopping, *, opened: bool, paused_by: str | None = None) -> bool:
     """Open and start, again and again until the store is there. False when we were asked to stop before."""
     log = structlog.get_logger("wakeful")
@@ -121,6 +134,7 @@ async def start_patiently(runtime: Runtime, stopping: Stopping, *, opened: bool,
             try:
                 if paused_by is not None:
                     await pause_first(runtime, paused_by)
+                    paused_by = None  # once: a person may have resumed it by the next time round
                 await runtime.start()
             except StoreUnavailable as error:
                 log.warning("the store is away; waiting for it", store=shown_store(runtime.url), error=str(error))

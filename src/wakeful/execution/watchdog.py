@@ -81,6 +81,7 @@ class Watchdog:
         self._make_writer = make_writer
         self._writer: Writer | None = None
         self._told: dict[str, Microseconds] = {}  # the alarms that are raised, and of which standstill
+        self._unhandled: set[str] = set()  # those of them that are still to be interrupted: the loop did not answer
         self._tidied: float | None = None
         self._silent = False
         self._stopping = threading.Event()
@@ -146,12 +147,16 @@ class Watchdog:
         """Look at every run once; the seconds until the next look. Called in a thread that is not the loop's."""
         now, runs = self._clock.now(), self._in_flight()
         self._resolve(runs)
+        stuck: list[tuple[Run, str, Stalled]] = []
         for run in runs:
-            options = self._agents[run.agent].options
-            found = stalled(run.progress_at, options.stuck_after, now)
+            found = stalled(run.progress_at, self._agents[run.agent].options.stuck_after, now)
             key = stuck_alarm(self._app, run.agent, run.id)
-            if found is not None and self._told.get(key) != found.since:
-                self._tell(run, key, found, options.on_stuck)
+            if found is not None and (self._told.get(key) != found.since or key in self._unhandled):
+                stuck.append((run, key, found))
+        stack = self._where_the_loop_hangs() if stuck else None  # asked once: each answer may take its time
+        for run, key, found in stuck:
+            if stack is None or self._told.get(key) != found.since:
+                self._tell(run, key, found, stack)
         limits = [(run.progress_at, self._agents[run.agent].options.stuck_after) for run in runs]
         fresh = [one for one in limits if stalled(*one, now) is None]
         rest = next_look(fresh, [one.options.stuck_after for one in self._agents.values()], now)
@@ -160,10 +165,9 @@ class Watchdog:
         self.close()  # nobody may be stuck for years
         return rest
 
-    def _tell(self, run: Run, key: str, found: Stalled, handling: str) -> None:
-        """1. Does the loop answer? 2. The alarm, and the log. 3. What the agent declared, if there is anybody to do it."""
-        stack = self._where_the_loop_hangs()
-        where = run.whereabouts
+    def _tell(self, run: Run, key: str, found: Stalled, stack: str | None) -> None:
+        """1. The alarm, and the log. 2. What the agent declared, if there is anybody to do it; else as soon as there is."""
+        where, handling = run.whereabouts, self._agents[run.agent].options.on_stuck
         text = (
             f"agent {run.agent}: run {run.id} is stuck: no progress since {time_text(found.since)} "
             f"({readable(found.silent_for)}), {where}"
@@ -184,7 +188,12 @@ class Watchdog:
         self._write("raise_alarm", key, self._app, text, run.agent, owner, 0)
         self._told[key] = found.since
         self._log.error("alarm", key=key, text=text, **({} if stack is None else {"stack": stack}))
-        if stack is None and handling != "alarm" and self._loop is not None:
+        if handling == "alarm" or self._loop is None:
+            return
+        if stack is not None:
+            self._unhandled.add(key)
+        else:
+            self._unhandled.discard(key)
             self._loop.call_soon_threadsafe(run.interrupt_stuck, found.since, f"{where}, {readable(found.silent_for)}")
 
     def _where_the_loop_hangs(self) -> str | None:
@@ -209,6 +218,7 @@ class Watchdog:
             if present.get(key) != since:
                 self._write("resolve_alarm", key)
                 del self._told[key]
+                self._unhandled.discard(key)
         tick = self._loop.time() if self._loop is not None else 0.0
         if self._tidied is None or tick - self._tidied > TIDY_EVERY:
             self._write("resolve_stuck", self._app)

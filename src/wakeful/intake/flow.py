@@ -142,7 +142,7 @@ class FlowPlan:
         shown = data if len(data) <= SHOWN_DATA else data[:SHOWN_DATA] + "…"
         return InvalidKey(
             f"agent {self.agent}: {option}={shown_source(source)} cannot be told for event {event.id}: {words}. "
-            f"The data is {shown}"
+            f"Mend the {option}=, or replay it with other data. The data is {shown}"
         )
 
     def describe(self) -> dict[str, Any]:
