@@ -74,6 +74,19 @@ async def test_one_that_cannot_be_read(new_app: NewApp, tape: Outside):
         assert runtime.states_of_sources() == {"failing": 1}
 
 
+async def test_one_that_is_let_go_between_two_tries_is_not_one_that_nobody_has(
+    new_app: NewApp, tape: Outside, clock: VirtualClock
+):
+    tape.tear("the tape is torn: mend it")
+    async with working(an_app(new_app, tape), reading="drained") as runtime:
+        await runtime.drain()
+        found = await the_source(runtime)
+        assert (found["holder"], found["unread"]) == (None, None)
+    clock.move("5m")
+    async with working(new_app()) as runtime:  # its trigger was removed
+        assert "`wakeful sources forget tape.txt`" in (await the_source(runtime))["unread"]
+
+
 async def test_one_whose_trigger_was_removed_can_be_forgotten(new_app: NewApp, tape: Outside):
     tape.write("a")
     async with working(an_app(new_app, tape), reading="drained") as runtime:
