@@ -114,8 +114,11 @@ class TestChecking:
 
 class TestQuarantine:
     def test_is_listed_with_the_events(self, wakeful, read_once, monkeypatch):
-        page = wakeful("events", "--quarantined", "--json").json
-        assert page == wakeful("quarantine", "--json").json
+        page = wakeful("quarantine", "--json").json
+        events = wakeful("events", "--state", "quarantined", "--json").json
+        quarantined = wakeful("events", "--quarantined", "--json").json
+        assert [one.pop("quarantine") for one in quarantined["events"]] == page["quarantine"]
+        assert quarantined == events
         assert {one["size"] for one in page["quarantine"]} == {10, 4}
         monkeypatch.setenv("COLUMNS", "150")
         shown = wakeful("events", "--quarantined").out
@@ -124,8 +127,8 @@ class TestQuarantine:
         first = wakeful("quarantine", "--limit", "1", "--json").json
         second = wakeful("quarantine", "--limit", "1", "--after", first["next"], "--json").json
         assert (first["quarantine"] + second["quarantine"], second["next"]) == (page["quarantine"], None)
-        assert wakeful("events", "--quarantined", "--source", "other", "--json").json["quarantine"] == []
-        assert wakeful("events", "--quarantined", "--kind", "unverified", "--json").json["quarantine"] == []
+        assert wakeful("events", "--quarantined", "--source", "other", "--json").json["events"] == []
+        assert wakeful("events", "--quarantined", "--kind", "unverified", "--json").json["events"] == []
         assert "are for --quarantined" in wakeful("events", "--source", "x", code=2).err
         assert "--source and --kind" in wakeful("events", "--quarantined", "--type", "x", code=2).err
         assert "not a cursor" in wakeful("quarantine", "--after", "x", code=2).err
