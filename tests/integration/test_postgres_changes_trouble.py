@@ -173,6 +173,30 @@ async def test_a_role_that_may_not_replicate(sqlite_app: NewApp, shop: Shop):
     await forget_role(shop)
 
 
+async def test_a_role_that_may_neither_publish_nor_replicate_is_told_both(sqlite_app: NewApp, shop: Shop):
+    limited = await role(shop)
+    async with working(an_app(sqlite_app, limited, []), reading="drained") as runtime:
+        words = await trouble_of(runtime)
+        assert "CREATE PUBLICATION wakeful_app FOR TABLE public.orders" in words
+        assert f'ALTER ROLE "reader_{shop.name}" REPLICATION' in words
+    await forget_role(shop)
+
+
+async def test_a_role_that_may_not_replicate_any_more_is_told_what_to_do(sqlite_app: NewApp, shop: Shop):
+    limited = await role(shop, "replication")
+    await shop.execute("create publication wakeful_app for table orders")
+    seen: Seen = []
+    async with working(an_app(sqlite_app, limited, seen), reading="drained") as runtime:
+        await runtime.drain()
+    await shop.execute(f"alter role reader_{shop.name} noreplication")
+    async with working(an_app(sqlite_app, limited, seen), reading="drained") as runtime:
+        assert f'ALTER ROLE "reader_{shop.name}" REPLICATION' in await trouble_of(runtime)
+        await shop.execute(f"alter role reader_{shop.name} replication", "insert into orders values (1, 'new', 1)")
+        await runtime.drain()
+        assert [one["new"]["id"] for one in seen] == [1]
+    await forget_role(shop)
+
+
 async def test_a_role_that_may_not_publish_is_told_what_its_owner_must_run(sqlite_app: NewApp, shop: Shop):
     limited = await role(shop, "replication")
     seen: Seen = []

@@ -157,6 +157,7 @@ class Footing:
     flushed: int  # where the log of the server ends
     keys: dict[int, tuple[str, ...]]
     faults: list[str] = field(default_factory=list)  # of single tables: the others are read
+    no_replication: str | None = None  # what to say if the log cannot be read, where the role seems to lack the right
 
 
 class Ground:
@@ -196,7 +197,8 @@ class Ground:
         publications = await self._published(connection, names, tables, server, faults)
         confirmed, flushed = await self._slotted(connection, slot, server)
         keys = {one.number: one.key for one in tables.values() if one.key}
-        return Footing(slot, publications, confirmed, flushed, keys, faults)
+        no_replication = None if server.may_replicate else server.no_replication()
+        return Footing(slot, publications, confirmed, flushed, keys, faults, no_replication)
 
     async def held_back(self, connection: Any, slot: str) -> tuple[int, str | None]:
         """Where the log ends, and what is to be said of how much of it the slot holds back; SourceTrouble if it is lost."""
@@ -287,9 +289,10 @@ class Ground:
                 await connection.execute(statement + options)
         except driver().errors.InsufficientPrivilege as error:
             listed = ", ".join(map(quoted, tables))
+            more = "" if server.may_replicate else f"; and {server.no_replication()}"
             raise self.trouble(
                 f"role {server.role} may not make publication {name} ({first_line(error)}): as the owner of the tables run "
-                f"CREATE PUBLICATION {quoted_name(name)} FOR TABLE {listed}"
+                f"CREATE PUBLICATION {quoted_name(name)} FOR TABLE {listed}{more}"
             ) from error
         return Publication(name, tuple(one for one in OPERATIONS if one in operations), True, first)
 
