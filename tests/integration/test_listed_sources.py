@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.apps import NewApp, working
-from support.tape import Outside
+from support.tape import Outside, TapeReader
 from wakeful import App, Run
 from wakeful.clock import VirtualClock, duration
 from wakeful.runtime import Runtime, open_database
@@ -149,6 +150,33 @@ async def test_a_reader_that_hangs_is_an_alarm(new_app: NewApp, tape: Outside, o
         assert "has not looked for 4 m" in (await the_source(runtime))["unread"]
         tape.write("b")
         await runtime.drain()
+        await outside.run_once()
+        assert await open_alarms(runtime) == {}
+
+
+async def test_a_reader_that_never_gets_it_open_is_an_alarm(
+    new_app: NewApp, tape: Outside, outside: Watcher, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+):
+    opening, go_on = asyncio.Event(), asyncio.Event()
+    opened = TapeReader.open
+
+    async def hang(reader: TapeReader, cursor: str | None) -> None:
+        opening.set()
+        await go_on.wait()
+        await opened(reader, cursor)
+
+    monkeypatch.setattr(TapeReader, "open", hang)
+    async with working(an_app(new_app, tape), reading="drained") as runtime:
+        reading = asyncio.create_task(runtime.drain())
+        await opening.wait()
+        await outside.run_once()
+        assert await open_alarms(runtime) == {}
+        clock.move("4m")
+        await outside.run_once()
+        assert "has not looked since" in (await open_alarms(runtime))[f"expect/app/{NAME}/not-read"]
+        assert "has not looked for 4 m" in (await the_source(runtime))["unread"]
+        go_on.set()
+        await reading
         await outside.run_once()
         assert await open_alarms(runtime) == {}
 

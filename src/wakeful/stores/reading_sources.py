@@ -109,7 +109,7 @@ def unread(stored: StoredSource, holder: Shown | None, living: int, now: Microse
     """Why nobody reads it, as far as that can be told; None while somebody does, or tries to, or calls here."""
     silent = None if stored.read_at is None else now - stored.read_at
     if holder is not None and holder["alive"]:
-        if stored.state == "reading" and silent is not None and silent > SILENT_AFTER:
+        if stored.state in {"reading", "idle"} and silent is not None and silent > SILENT_AFTER:
             return f"{named(holder)} has it, and has not looked for {readable(silent)}: see its log, or start it anew"
         return None
     if not living:
