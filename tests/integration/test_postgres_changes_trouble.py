@@ -137,6 +137,62 @@ async def test_a_table_without_a_key_is_not_published_so_that_its_owner_can_go_o
     assert "has no primary key" in problem
 
 
+async def test_a_table_that_is_locked_keeps_no_other_from_being_read(
+    sqlite_app: NewApp, shop: Shop, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(PostgresReader, "look_every", 0.05)
+    monkeypatch.setattr("wakeful.triggers.changes.postgres_ground.LOCK_WITHIN", "50ms")
+    await shop.execute("create table other (id int primary key)")
+    seen: Seen = []
+    app = an_app(sqlite_app, shop, seen)
+
+    @app.agent(postgres_changes(shop.dsn, table="other"))
+    async def other(run: Run) -> None:
+        seen.append({"id": "0-0/0", "new": run.event.data["new"]})
+
+    holder = Shop(shop.server, shop.name)
+    await holder.execute("begin", "lock table other in share update exclusive mode")  # as VACUUM and CREATE INDEX do
+    async with working(app) as runtime, asyncio.timeout(30):
+        while not await concerns(runtime):
+            await asyncio.sleep(0.01)
+        (words,) = await concerns(runtime)
+        assert "table other is locked by somebody" in words
+        await shop.execute("insert into orders values (1, 'new', 1)")
+        while not seen:
+            await asyncio.sleep(0.01)
+        await holder.execute("commit")
+        while await concerns(runtime):
+            await asyncio.sleep(0.01)
+        await shop.execute("insert into other values (7)")
+        while len(seen) < 2:
+            await asyncio.sleep(0.01)
+    await holder.close()
+    assert [one["new"]["id"] for one in seen] == [1, 7]
+
+
+async def test_a_table_that_is_locked_is_taken_out_later(
+    sqlite_app: NewApp, shop: Shop, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("wakeful.triggers.changes.postgres_ground.LOCK_WITHIN", "50ms")
+    published = "select string_agg(tablename, ',' order by tablename) from pg_publication_tables"
+    await shop.execute("create table other (id int primary key)")
+    app = an_app(sqlite_app, shop, [])
+    app.agent(postgres_changes(shop.dsn, table="other"), name="second")(lambda run: None)
+    async with working(app, reading="drained") as runtime:
+        await runtime.drain()
+    holder = Shop(shop.server, shop.name)
+    await holder.execute("begin", "lock table other in share update exclusive mode")
+    async with working(an_app(sqlite_app, shop, []), reading="drained") as runtime:
+        await runtime.drain()
+        assert (await the_source(runtime)).state == "reading"
+        assert await shop.value(published) == "orders,other"
+    await holder.execute("commit")
+    await holder.close()
+    async with working(an_app(sqlite_app, shop, []), reading="drained") as runtime:
+        await runtime.drain()
+        assert await shop.value(published) == "orders"
+
+
 async def test_inserts_need_no_key(sqlite_app: NewApp, shop: Shop):
     await shop.execute("create table log (line text)")
     seen: Seen = []
