@@ -70,12 +70,16 @@ class TestSources:
         assert 'Did you mean "tape.txt"?' in wakeful("sources", "tap.txt", code=1).err
         assert "It brought 2 events" in wakeful("why", "tape.txt").out
 
-    def test_one_that_fails(self, wakeful, library):
+    def test_one_that_fails(self, wakeful, library, monkeypatch):
         (library / "tape.trouble").write_text("the tape is torn: mend it")
         wakeful("once", "app.py")
         shown = wakeful("sources", "tape.txt").out
         assert "the tape is torn: mend it" in shown
         assert "alarm" in shown
+        monkeypatch.setenv("COLUMNS", "200")
+        assert "the tape is torn: mend it; nobody reads it" in wakeful("sources").out
+        (finding,) = [one for one in wakeful("doctor", "--json").json["findings"] if one["what"] == "sources"]
+        assert "fails: the tape is torn: mend it; nobody reads it" in finding["text"]
         assert "cannot be read since" in wakeful("why", "tape.txt").out
 
     def test_the_doctor_looks_at_them(self, wakeful, read_once):
