@@ -152,7 +152,7 @@ async def test_a_table_that_is_locked_keeps_no_other_from_being_read(
 
     holder = Shop(shop.server, shop.name)
     await holder.execute("begin", "lock table other in share update exclusive mode")  # as VACUUM and CREATE INDEX do
-    async with working(app) as runtime, asyncio.timeout(30):
+    async with working(app) as runtime, asyncio.timeout(60):
         while not await concerns(runtime):
             await asyncio.sleep(0.01)
         (words,) = await concerns(runtime)
@@ -173,7 +173,6 @@ async def test_a_table_that_is_locked_keeps_no_other_from_being_read(
 async def test_a_table_that_is_locked_is_taken_out_later(
     sqlite_app: NewApp, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("wakeful.triggers.changes.postgres_ground.LOCK_WITHIN", "50ms")
     published = "select string_agg(tablename, ',' order by tablename) from pg_publication_tables"
     await shop.execute("create table other (id int primary key)")
     app = an_app(sqlite_app, shop, [])
@@ -182,10 +181,12 @@ async def test_a_table_that_is_locked_is_taken_out_later(
         await runtime.drain()
     holder = Shop(shop.server, shop.name)
     await holder.execute("begin", "lock table other in share update exclusive mode")
+    monkeypatch.setattr("wakeful.triggers.changes.postgres_ground.LOCK_WITHIN", "50ms")
     async with working(an_app(sqlite_app, shop, []), reading="drained") as runtime:
         await runtime.drain()
         assert (await the_source(runtime)).state == "reading"
         assert await shop.value(published) == "orders,other"
+    monkeypatch.undo()
     await holder.execute("commit")
     await holder.close()
     async with working(an_app(sqlite_app, shop, []), reading="drained") as runtime:
