@@ -13,7 +13,7 @@ from support.tape import Outside, TapeReader
 from wakeful import App, Run
 from wakeful.clock import VirtualClock, duration
 from wakeful.runtime import Runtime, open_database
-from wakeful.stores.sources import ForgetSource
+from wakeful.stores.sources import EnterSources, ForgetSource, ReportSource
 from wakeful.stores.store import DatabaseStore
 from wakeful.watch.facts import Facts
 from wakeful.watch.watcher import Watcher
@@ -86,6 +86,19 @@ async def test_one_that_is_let_go_between_two_tries_is_not_one_that_nobody_has(
     clock.move("5m")
     async with working(new_app()) as runtime:  # its trigger was removed
         assert "`wakeful sources forget tape.txt`" in (await the_source(runtime))["unread"]
+
+
+async def test_one_that_nobody_holds_is_said_to_be_read_only_while_somebody_says_so(
+    new_app: NewApp, clock: VirtualClock
+):
+    async with working(new_app()) as runtime:  # a worker; the server that was called at /hook was killed
+        await runtime.store.enter_sources(EnterSources("app", [("/hook", "webhook")]))
+        await runtime.store.report_source(ReportSource("app", "/hook", "reading"))
+        (found,) = await runtime.reader.sources()
+        assert found["unread"] is None
+        clock.move("4m")
+        (found,) = await runtime.reader.sources()
+        assert "nobody has said for 4 m" in found["unread"]
 
 
 async def test_one_whose_trigger_was_removed_can_be_forgotten(new_app: NewApp, tape: Outside):

@@ -123,6 +123,11 @@ def unread(stored: StoredSource, holder: Shown | None, living: int, now: Microse
             f"nobody reads it: no worker of app {stored.app} that is alive has its trigger. "
             f"If it was removed from the code: `wakeful sources forget {stored.name}`"
         )
+    if stored.state == "reading" and silent is not None and silent > SILENT_AFTER:  # many may read it, and each says so
+        return (
+            f"nobody has said for {readable(silent)} that it is read: whoever did is dead. Start a server or a worker that "
+            f"has its trigger, or, if that was removed from the code, `wakeful sources forget {stored.name}`"
+        )
     return None
 
 
