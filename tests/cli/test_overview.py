@@ -37,6 +37,12 @@ def test_help_loads_nothing_heavy():
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.parametrize("module", ["wakeful", "wakeful.cli"])
+def test_without_the_script_on_the_path(module):
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"wakeful {package.__version__}\n"
+
+
 def test_public_names_are_where_they_are_said_to_be():
     listed = [name for names in package._HOMES.values() for name in names]
     assert sorted(listed) == sorted(package.__all__)

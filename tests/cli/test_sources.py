@@ -70,12 +70,16 @@ class TestSources:
         assert 'Did you mean "tape.txt"?' in wakeful("sources", "tap.txt", code=1).err
         assert "It brought 2 events" in wakeful("why", "tape.txt").out
 
-    def test_one_that_fails(self, wakeful, library):
+    def test_one_that_fails(self, wakeful, library, monkeypatch):
         (library / "tape.trouble").write_text("the tape is torn: mend it")
         wakeful("once", "app.py")
         shown = wakeful("sources", "tape.txt").out
         assert "the tape is torn: mend it" in shown
         assert "alarm" in shown
+        monkeypatch.setenv("COLUMNS", "200")
+        assert "the tape is torn: mend it; nobody reads it" in wakeful("sources").out
+        (finding,) = [one for one in wakeful("doctor", "--json").json["findings"] if one["what"] == "sources"]
+        assert "fails: the tape is torn: mend it; nobody reads it" in finding["text"]
         assert "cannot be read since" in wakeful("why", "tape.txt").out
 
     def test_the_doctor_looks_at_them(self, wakeful, read_once):
@@ -114,8 +118,11 @@ class TestChecking:
 
 class TestQuarantine:
     def test_is_listed_with_the_events(self, wakeful, read_once, monkeypatch):
-        page = wakeful("events", "--quarantined", "--json").json
-        assert page == wakeful("quarantine", "--json").json
+        page = wakeful("quarantine", "--json").json
+        events = wakeful("events", "--state", "quarantined", "--json").json
+        quarantined = wakeful("events", "--quarantined", "--json").json
+        assert [one.pop("quarantine") for one in quarantined["events"]] == page["quarantine"]
+        assert quarantined == events
         assert {one["size"] for one in page["quarantine"]} == {10, 4}
         monkeypatch.setenv("COLUMNS", "150")
         shown = wakeful("events", "--quarantined").out
@@ -124,8 +131,8 @@ class TestQuarantine:
         first = wakeful("quarantine", "--limit", "1", "--json").json
         second = wakeful("quarantine", "--limit", "1", "--after", first["next"], "--json").json
         assert (first["quarantine"] + second["quarantine"], second["next"]) == (page["quarantine"], None)
-        assert wakeful("events", "--quarantined", "--source", "other", "--json").json["quarantine"] == []
-        assert wakeful("events", "--quarantined", "--kind", "unverified", "--json").json["quarantine"] == []
+        assert wakeful("events", "--quarantined", "--source", "other", "--json").json["events"] == []
+        assert wakeful("events", "--quarantined", "--kind", "unverified", "--json").json["events"] == []
         assert "are for --quarantined" in wakeful("events", "--source", "x", code=2).err
         assert "--source and --kind" in wakeful("events", "--quarantined", "--type", "x", code=2).err
         assert "not a cursor" in wakeful("quarantine", "--after", "x", code=2).err

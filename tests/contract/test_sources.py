@@ -26,7 +26,7 @@ from support.stores import (
 from wakeful.clock import VirtualClock
 from wakeful.errors import SourceLost, StoreUnavailable
 from wakeful.intake.quarantine import keep, raw_of
-from wakeful.model import Arrival, digest, event_key
+from wakeful.model import Arrival, SourceState, digest, event_key
 from wakeful.stores.base import AcceptEvents, Alarm
 from wakeful.stores.journal import Died
 from wakeful.stores.sources import (
@@ -102,6 +102,17 @@ class TestHolding:
         )  # a late word changes nothing
         assert (await stored(member.store)).holder == other.process
         assert second.token == first.token + 1
+
+    @pytest.mark.parametrize(("state", "after"), [("failing", ("failing", "so")), ("paused", ("idle", None))])
+    async def test_why_it_is_paused_is_no_news_once_it_is_let_go(
+        self, member: Member, state: SourceState, after: tuple[str, str | None]
+    ):
+        await entered(member.store)
+        one = await held(member)
+        await member.store.report_source(ReportSource(APP, TAPE, state, "so", one.token))
+        await member.store.let_source_go(LetSourceGo(APP, TAPE, member.process, one.token))
+        found = await stored(member.store)
+        assert (found.state, found.error) == after
 
     async def test_taking_what_one_has_already_gives_a_new_token(self, member: Member):
         await entered(member.store)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.apps import NewApp, working
-from support.tape import Outside
+from support.tape import Outside, TapeReader
 from wakeful import App, Run
 from wakeful.clock import VirtualClock, duration
 from wakeful.runtime import Runtime, open_database
-from wakeful.stores.sources import ForgetSource
+from wakeful.stores.sources import EnterSources, ForgetSource, ReportSource
 from wakeful.stores.store import DatabaseStore
 from wakeful.watch.facts import Facts
 from wakeful.watch.watcher import Watcher
@@ -72,6 +73,32 @@ async def test_one_that_cannot_be_read(new_app: NewApp, tape: Outside):
         assert told["subject"] == {"kind": "source", "id": NAME}
         assert "the tape is torn: mend it. It is tried again by itself." in " ".join(told["story"])
         assert runtime.states_of_sources() == {"failing": 1}
+
+
+async def test_one_that_is_let_go_between_two_tries_is_not_one_that_nobody_has(
+    new_app: NewApp, tape: Outside, clock: VirtualClock
+):
+    tape.tear("the tape is torn: mend it")
+    async with working(an_app(new_app, tape), reading="drained") as runtime:
+        await runtime.drain()
+        found = await the_source(runtime)
+        assert (found["holder"], found["unread"]) == (None, None)
+    clock.move("5m")
+    async with working(new_app()) as runtime:  # its trigger was removed
+        assert "`wakeful sources forget tape.txt`" in (await the_source(runtime))["unread"]
+
+
+async def test_one_that_nobody_holds_is_said_to_be_read_only_while_somebody_says_so(
+    new_app: NewApp, clock: VirtualClock
+):
+    async with working(new_app()) as runtime:  # a worker; the server that was called at /hook was killed
+        await runtime.store.enter_sources(EnterSources("app", [("/hook", "webhook")]))
+        await runtime.store.report_source(ReportSource("app", "/hook", "reading"))
+        (found,) = await runtime.reader.sources()
+        assert found["unread"] is None
+        clock.move("4m")
+        (found,) = await runtime.reader.sources()
+        assert "nobody has said for 4 m" in found["unread"]
 
 
 async def test_one_whose_trigger_was_removed_can_be_forgotten(new_app: NewApp, tape: Outside):
@@ -136,6 +163,33 @@ async def test_a_reader_that_hangs_is_an_alarm(new_app: NewApp, tape: Outside, o
         assert "has not looked for 4 m" in (await the_source(runtime))["unread"]
         tape.write("b")
         await runtime.drain()
+        await outside.run_once()
+        assert await open_alarms(runtime) == {}
+
+
+async def test_a_reader_that_never_gets_it_open_is_an_alarm(
+    new_app: NewApp, tape: Outside, outside: Watcher, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+):
+    opening, go_on = asyncio.Event(), asyncio.Event()
+    opened = TapeReader.open
+
+    async def hang(reader: TapeReader, cursor: str | None) -> None:
+        opening.set()
+        await go_on.wait()
+        await opened(reader, cursor)
+
+    monkeypatch.setattr(TapeReader, "open", hang)
+    async with working(an_app(new_app, tape), reading="drained") as runtime:
+        reading = asyncio.create_task(runtime.drain())
+        await opening.wait()
+        await outside.run_once()
+        assert await open_alarms(runtime) == {}
+        clock.move("4m")
+        await outside.run_once()
+        assert "has not looked since" in (await open_alarms(runtime))[f"expect/app/{NAME}/not-read"]
+        assert "has not looked for 4 m" in (await the_source(runtime))["unread"]
+        go_on.set()
+        await reading
         await outside.run_once()
         assert await open_alarms(runtime) == {}
 

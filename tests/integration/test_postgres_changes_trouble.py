@@ -137,6 +137,63 @@ async def test_a_table_without_a_key_is_not_published_so_that_its_owner_can_go_o
     assert "has no primary key" in problem
 
 
+async def test_a_table_that_is_locked_keeps_no_other_from_being_read(
+    sqlite_app: NewApp, shop: Shop, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(PostgresReader, "look_every", 0.05)
+    monkeypatch.setattr("wakeful.triggers.changes.postgres_ground.LOCK_WITHIN", "50ms")
+    await shop.execute("create table other (id int primary key)")
+    seen: Seen = []
+    app = an_app(sqlite_app, shop, seen)
+
+    @app.agent(postgres_changes(shop.dsn, table="other"))
+    async def other(run: Run) -> None:
+        seen.append({"id": "0-0/0", "new": run.event.data["new"]})
+
+    holder = Shop(shop.server, shop.name)
+    await holder.execute("begin", "lock table other in share update exclusive mode")  # as VACUUM and CREATE INDEX do
+    async with working(app) as runtime, asyncio.timeout(60):
+        while not await concerns(runtime):
+            await asyncio.sleep(0.01)
+        (words,) = await concerns(runtime)
+        assert "table other is locked by somebody" in words
+        await shop.execute("insert into orders values (1, 'new', 1)")
+        while not seen:
+            await asyncio.sleep(0.01)
+        await holder.execute("commit")
+        while await concerns(runtime):
+            await asyncio.sleep(0.01)
+        await shop.execute("insert into other values (7)")
+        while len(seen) < 2:
+            await asyncio.sleep(0.01)
+    await holder.close()
+    assert [one["new"]["id"] for one in seen] == [1, 7]
+
+
+async def test_a_table_that_is_locked_is_taken_out_later(
+    sqlite_app: NewApp, shop: Shop, monkeypatch: pytest.MonkeyPatch
+):
+    published = "select string_agg(tablename, ',' order by tablename) from pg_publication_tables"
+    await shop.execute("create table other (id int primary key)")
+    app = an_app(sqlite_app, shop, [])
+    app.agent(postgres_changes(shop.dsn, table="other"), name="second")(lambda run: None)
+    async with working(app, reading="drained") as runtime:
+        await runtime.drain()
+    holder = Shop(shop.server, shop.name)
+    await holder.execute("begin", "lock table other in share update exclusive mode")
+    monkeypatch.setattr("wakeful.triggers.changes.postgres_ground.LOCK_WITHIN", "50ms")
+    async with working(an_app(sqlite_app, shop, []), reading="drained") as runtime:
+        await runtime.drain()
+        assert (await the_source(runtime)).state == "reading"
+        assert await shop.value(published) == "orders,other"
+    monkeypatch.undo()
+    await holder.execute("commit")
+    await holder.close()
+    async with working(an_app(sqlite_app, shop, []), reading="drained") as runtime:
+        await runtime.drain()
+        assert await shop.value(published) == "orders"
+
+
 async def test_inserts_need_no_key(sqlite_app: NewApp, shop: Shop):
     await shop.execute("create table log (line text)")
     seen: Seen = []
@@ -170,6 +227,30 @@ async def test_a_role_that_may_not_replicate(sqlite_app: NewApp, shop: Shop):
         assert f'role reader_{shop.name} may not read the log: ALTER ROLE "reader_{shop.name}" REPLICATION' in words
     (problem,) = await postgres_changes(limited.dsn, table="orders").problems()
     assert "may not read the log" in problem
+    await forget_role(shop)
+
+
+async def test_a_role_that_may_neither_publish_nor_replicate_is_told_both(sqlite_app: NewApp, shop: Shop):
+    limited = await role(shop)
+    async with working(an_app(sqlite_app, limited, []), reading="drained") as runtime:
+        words = await trouble_of(runtime)
+        assert "CREATE PUBLICATION wakeful_app FOR TABLE public.orders" in words
+        assert f'ALTER ROLE "reader_{shop.name}" REPLICATION' in words
+    await forget_role(shop)
+
+
+async def test_a_role_that_may_not_replicate_any_more_is_told_what_to_do(sqlite_app: NewApp, shop: Shop):
+    limited = await role(shop, "replication")
+    await shop.execute("create publication wakeful_app for table orders")
+    seen: Seen = []
+    async with working(an_app(sqlite_app, limited, seen), reading="drained") as runtime:
+        await runtime.drain()
+    await shop.execute(f"alter role reader_{shop.name} noreplication")
+    async with working(an_app(sqlite_app, limited, seen), reading="drained") as runtime:
+        assert f'ALTER ROLE "reader_{shop.name}" REPLICATION' in await trouble_of(runtime)
+        await shop.execute(f"alter role reader_{shop.name} replication", "insert into orders values (1, 'new', 1)")
+        await runtime.drain()
+        assert [one["new"]["id"] for one in seen] == [1]
     await forget_role(shop)
 
 

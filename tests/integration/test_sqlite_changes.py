@@ -316,6 +316,7 @@ async def test_replace_tells_of_the_row_that_came_and_not_of_the_one_that_went(
     [
         ({"path": ""}, "is the path of a SQLite file"),
         ({"path": 7}, "is the path of a SQLite file"),
+        ({"path": "mysql://host/shop"}, "mysql:// is no address that can be read"),
         ({"path": ":memory:"}, "in memory"),
         ({"table": ""}, "name of a table"),
         ({"operations": "upsert"}, 'there is no "upsert"'),

@@ -1,4 +1,4 @@
-"""`python -m wakeful.cli`, for `wakeful dev` and for those without the script on their path."""
+"""`python -m wakeful.cli`, as `python -m wakeful`; `wakeful dev` starts itself in this way."""
 
 import sys
 

@@ -315,10 +315,12 @@ async def sources(reader: Reader) -> list[Finding]:
     listed = await reader.sources()
     for one in listed:
         name = f"{one['kind']} {one['name']} of app {one['app']}"
-        if one["unread"] is not None:
+        unread = "" if one["unread"] is None else f"; {one['unread']}"
+        if one["state"] == "failing":
+            words = f"{name} fails: {one['reason']}{unread}"
+            found.append(Finding("sources", "look", words, f"wakeful why {one['name']}"))
+        elif one["unread"] is not None:
             found.append(Finding("sources", "look", f"{name}: {one['unread']}", f"wakeful sources {one['name']}"))
-        elif one["state"] == "failing":
-            found.append(Finding("sources", "look", f"{name} fails: {one['reason']}", f"wakeful why {one['name']}"))
     if listed and not found:
         states = Counter(one["state"] for one in listed)
         words = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))

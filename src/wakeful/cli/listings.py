@@ -195,7 +195,7 @@ def show_events(arguments: argparse.Namespace) -> int:
 
 
 def show_quarantined(arguments: argparse.Namespace) -> int:
-    """As `wakeful quarantine list`."""
+    """As `wakeful quarantine list`; as JSON they are events like others."""
     from wakeful.cli.quarantine import list_quarantine
 
     if arguments.type is not None or arguments.event is not None or arguments.state not in {None, "quarantined"}:
@@ -203,7 +203,7 @@ def show_quarantined(arguments: argparse.Namespace) -> int:
         raise UsageError(message)
     arguments.state = None
     arguments.of = None
-    return list_quarantine(arguments)
+    return list_quarantine(arguments, as_events=True)
 
 
 def add_quarantine_filter(parser: Parser) -> None:

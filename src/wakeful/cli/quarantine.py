@@ -37,6 +37,7 @@ from wakeful.cli.terminal import (
     terminal,
 )
 from wakeful.errors import NotFound, did_you_mean
+from wakeful.intake.quarantine import TYPE
 from wakeful.operations.pace import Pace
 from wakeful.operations.quarantine import Settled, Tally, discard, kept_keys, release, settle_all
 from wakeful.operations.redo import MANY
@@ -129,7 +130,7 @@ def refuse_wrong_words(arguments: argparse.Namespace, verb: str, rest: list[str]
 # looking
 
 
-def list_quarantine(arguments: argparse.Namespace) -> int:
+def list_quarantine(arguments: argparse.Namespace, *, as_events: bool = False) -> int:
     async def ask(reader: Reader) -> tuple[Shown, bool]:
         page = await paged(
             reader.quarantine(
@@ -145,7 +146,7 @@ def list_quarantine(arguments: argparse.Namespace) -> int:
 
     page, some = read(chosen_store(arguments), ask)
     if arguments.json:
-        print_json(page)
+        print_json(page_of_events(page) if as_events else page)
         return 0
     if not page["quarantine"]:
         print("nothing like that is in quarantine" if some else "nothing is in quarantine, and nothing ever was")
@@ -170,6 +171,27 @@ def list_quarantine(arguments: argparse.Namespace) -> int:
     print_table(out, columns, rows, flexible="reason")
     say_more(page, "quarantined inputs")
     return 0
+
+
+def page_of_events(page: Shown) -> Shown:
+    """The same as `wakeful events --json` shows events, each with what is known of it beyond that."""
+    events = [
+        {
+            "key": one["key"],
+            "app": one["app"],
+            "source": one["event"]["source"],
+            "id": one["event"]["id"],
+            "type": TYPE,
+            "subject": None,
+            "state": "quarantined",
+            "reason": one["reason"],
+            "duplicates": one["came"] - 1,
+            "accepted_at": one["first_at"],
+            "quarantine": one,
+        }
+        for one in page["quarantine"]
+    ]
+    return {"events": events, "next": page["next"]}
 
 
 def find(url: str, identifier: str) -> Shown:

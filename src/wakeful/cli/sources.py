@@ -92,7 +92,7 @@ def _list(arguments: argparse.Namespace) -> int:
             "taken": f"{one['taken']:,}",
             "kept": f"{one['kept']:,}",
             "wakes": plain(", ".join(one["agents"]) or "–"),
-            "note": Text(plain(one["unread"] or one["reason"] or ""), style="dim"),
+            "note": Text(plain("; ".join(part for part in (one["reason"], one["unread"]) if part)), style="dim"),
         }
         rows.append([cells[column] for column in columns])
     print_table(out, columns, rows, flexible="note")

@@ -106,20 +106,27 @@ def holder_summary(process: str | None, row: Row) -> Shown | None:
 
 
 def unread(stored: StoredSource, holder: Shown | None, living: int, now: Microseconds) -> str | None:
-    """Why nobody reads it, as far as that can be told; None while somebody does, or calls here."""
+    """Why nobody reads it, as far as that can be told; None while somebody does, or tries to, or calls here."""
+    silent = None if stored.read_at is None else now - stored.read_at
     if holder is not None and holder["alive"]:
-        silent = None if stored.read_at is None else now - stored.read_at
-        if stored.state == "reading" and silent is not None and silent > SILENT_AFTER:
+        if stored.state in {"reading", "idle"} and silent is not None and silent > SILENT_AFTER:
             return f"{named(holder)} has it, and has not looked for {readable(silent)}: see its log, or start it anew"
         return None
     if not living:
         return f"nobody reads it: no worker of app {stored.app} is alive"
     if holder is not None:
         return f"nobody reads it: {named(holder)} had it and is dead; a worker that has its trigger takes it over"
+    if stored.state == "failing" and silent is not None and silent <= SILENT_AFTER:
+        return None  # between two tries it is let go: another process may be able to read it
     if stored.token:
         return (
             f"nobody reads it: no worker of app {stored.app} that is alive has its trigger. "
             f"If it was removed from the code: `wakeful sources forget {stored.name}`"
+        )
+    if stored.state == "reading" and silent is not None and silent > SILENT_AFTER:  # many may read it, and each says so
+        return (
+            f"nobody has said for {readable(silent)} that it is read: whoever did is dead. Start a server or a worker that "
+            f"has its trigger, or, if that was removed from the code, `wakeful sources forget {stored.name}`"
         )
     return None
 

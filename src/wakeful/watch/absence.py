@@ -367,7 +367,7 @@ def judge_source(facts: SourceFacts, now: Microseconds, *, workers: int) -> Verd
         looked = facts.read_at if facts.read_at is not None else now
         if facts.state == "failing":
             return Verdict("absent", f"it cannot be read: `wakeful why {facts.name}` tells why", "not-read", told=True)
-        if facts.state != "reading":  # it waits until what it brought before is done
+        if facts.state == "paused":  # it waits until what it brought before is done
             return Verdict("met", f"{who} has it, and it is {facts.state}", met_at=facts.read_at)
         if now < looked + SILENT_SOURCE:
             return Verdict("met", f"{who} reads it", met_at=facts.read_at, due_at=looked + SILENT_SOURCE)

@@ -33,6 +33,7 @@ returning token, cursor
 
 -- let_source_go(now, app, name, holder, token) --
 update wakeful_source set holder = null, state = case when state = 'failing' then 'failing' else 'idle' end,
+  error = case when state = 'failing' then error end,
   since = case when state in ('failing', 'idle') then since else {now} end
 where app = :app and name = :name and holder = :holder and token = :token
 

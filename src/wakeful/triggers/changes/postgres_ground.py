@@ -26,6 +26,7 @@ from wakeful.triggers.source import SourceTrouble
 
 LONGEST_NAME = 63
 MAKE_WITHIN = "30s"
+LOCK_WITHIN = "2s"
 HELD_BACK = 1 << 30
 MOST_HINTS = 1_000
 
@@ -157,6 +158,7 @@ class Footing:
     flushed: int  # where the log of the server ends
     keys: dict[int, tuple[str, ...]]
     faults: list[str] = field(default_factory=list)  # of single tables: the others are read
+    no_replication: str | None = None  # what to say if the log cannot be read, where the role seems to lack the right
 
 
 class Ground:
@@ -196,7 +198,8 @@ class Ground:
         publications = await self._published(connection, names, tables, server, faults)
         confirmed, flushed = await self._slotted(connection, slot, server)
         keys = {one.number: one.key for one in tables.values() if one.key}
-        return Footing(slot, publications, confirmed, flushed, keys, faults)
+        no_replication = None if server.may_replicate else server.no_replication()
+        return Footing(slot, publications, confirmed, flushed, keys, faults, no_replication)
 
     async def held_back(self, connection: Any, slot: str) -> tuple[int, str | None]:
         """Where the log ends, and what is to be said of how much of it the slot holds back; SourceTrouble if it is lost."""
@@ -256,6 +259,7 @@ class Ground:
         of `tables` and becomes a fault.
         """
         async with connection.transaction():
+            await connection.execute(f"set local lock_timeout = '{LOCK_WITHIN}'")
             known = [self._full] if self._given else [self._full, self._inserts]
             there = await look_at_publications(connection, known)
             if self._full not in there:
@@ -287,16 +291,18 @@ class Ground:
                 await connection.execute(statement + options)
         except driver().errors.InsufficientPrivilege as error:
             listed = ", ".join(map(quoted, tables))
+            more = "" if server.may_replicate else f"; and {server.no_replication()}"
             raise self.trouble(
                 f"role {server.role} may not make publication {name} ({first_line(error)}): as the owner of the tables run "
-                f"CREATE PUBLICATION {quoted_name(name)} FOR TABLE {listed}"
+                f"CREATE PUBLICATION {quoted_name(name)} FOR TABLE {listed}{more}"
             ) from error
         return Publication(name, tuple(one for one in OPERATIONS if one in operations), True, first)
 
     async def _adjust(
         self, connection: Any, there: Mapping[str, Publication], tables: dict[str, Table], faults: list[str]
     ) -> None:
-        """Our own: each table in the one where it belongs, and no other table in either."""
+        """Our own: each table in the one where it belongs, and no other table in either. One that is locked stays where it is."""
+        locked = set()
         for name in list(tables):
             home = self._inserts if self._wanted[name] == ("insert",) and self._inserts in there else self._full
             if name in there[home].tables:
@@ -311,12 +317,21 @@ class Ground:
                     f"ALTER PUBLICATION {quoted_name(home)} ADD TABLE {quoted(name)} (and own the publication), or "
                     f"GRANT {quoted_name(table.owner)} to the role that Wakeful connects as"
                 )
+            except driver().errors.LockNotAvailable:
+                del tables[name]
+                locked.add(name)
+                faults.append(
+                    f"table {name} is locked by somebody (VACUUM, CREATE INDEX, ALTER TABLE), and told of once that has ended: "
+                    "SELECT pid, query FROM pg_stat_activity WHERE xact_start IS NOT NULL ORDER BY xact_start"
+                )
         for home, publication in there.items():
-            for name in sorted(publication.tables):
+            for name in sorted(publication.tables - locked):
                 wanted = self._wanted.get(name) if name in tables else None
                 here = self._inserts if wanted == ("insert",) and self._inserts in there else self._full
                 if wanted is None or here != home:
-                    await connection.execute(f"alter publication {quoted_name(home)} drop table {quoted(name)}")
+                    with suppress(driver().errors.LockNotAvailable):  # the next look does it
+                        async with connection.transaction():
+                            await connection.execute(f"alter publication {quoted_name(home)} drop table {quoted(name)}")
 
     def _compare(self, there: Mapping[str, Publication], tables: dict[str, Table], faults: list[str]) -> None:
         """Somebody else's: what is not published there cannot be read."""

@@ -204,7 +204,7 @@ class PostgresReader(Reader):
         try:
             async with await self._connect() as connection:
                 footing = await self._ground.prepare(connection)
-            stream = self._stream = await Stream.open(self._first.address, name=self._application)
+            stream = self._stream = await self._open_stream(footing)
             self._begin(footing, stream.system, stream.timeline, cursor)
             await self._start_streaming(stream, footing)
         except SlotError as error:
@@ -212,6 +212,14 @@ class PostgresReader(Reader):
         except driver().Error as error:
             raise self._unreachable(error) from error
         self._tasks = [asyncio.create_task(self._pump(stream)), asyncio.create_task(self._look_after())]
+
+    async def _open_stream(self, footing: Footing) -> Stream:
+        try:
+            return await Stream.open(self._first.address, name=self._application)
+        except driver().OperationalError as error:
+            if footing.no_replication is None:
+                raise
+            raise self._ground.trouble(footing.no_replication) from error
 
     def _begin(self, footing: Footing, system: str, timeline: str, cursor: str | None) -> None:
         """Find the place to go on from; the first batch says so where that is news."""
@@ -554,7 +562,9 @@ class PostgresReader(Reader):
         return await connect(self._first.address, name=self._application)
 
     def _unreachable(self, error: BaseException) -> SourceTrouble:
-        return self._ground.trouble(f"cannot be read: {first_line(error)}. It is tried again")
+        return self._ground.trouble(
+            f"cannot be read: {first_line(error)}. It is tried again; is it running, and is the address right?"
+        )
 
     def _words(self, error: SlotError) -> SourceTrouble:
         if error.state == "55000" and "slot" in str(error):

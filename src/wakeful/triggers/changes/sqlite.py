@@ -111,6 +111,10 @@ def read_path(path: str | os.PathLike[str], *, where: str) -> tuple[Path, str]:
     written = os.fspath(path)
     if written.startswith("sqlite:"):
         written = str(sqlite_path(written))
+    elif "://" in written:
+        scheme = written.partition("://")[0]
+        message = f"{where}: {scheme}:// is no address that can be read: name a SQLite file, or postgresql://… where that is meant"
+        raise ConfigError(message)
     if ":memory:" in written:
         message = f"{where}: a database in memory can be seen by nobody else: name a file"
         raise ConfigError(message)
