@@ -51,6 +51,12 @@ def test_version(wakeful):
     assert wakeful("--version").out == f"wakeful {package.__version__}\n"
 
 
+@pytest.mark.parametrize("module", ["wakeful", "wakeful.cli"])
+def test_without_the_script(module):
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"wakeful {package.__version__}\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

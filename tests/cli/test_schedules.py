@@ -93,6 +93,16 @@ def test_an_edit_changes_only_what_is_given(wakeful, desk):
     assert [change["operator"] for change in found["changes"]][1] == "bob"
 
 
+def test_none_is_a_way_to_catch_up(wakeful, desk):
+    """What takes every other option away is a word of its own for this one."""
+    wakeful("schedules", "add", "morning", "triage", "--every", "30m", "--catch-up", "none")
+    options = one(wakeful, "morning")["options"]
+    assert (options["catch_up"], options["grace"]) == ("none", 60.0)
+    wakeful("schedules", "edit", "morning", "--catch-up", "latest")
+    wakeful("schedules", "edit", "morning", "--catch-up", "none")
+    assert one(wakeful, "morning")["options"]["catch_up"] == "none"
+
+
 def test_pausing_resuming_and_removing(wakeful, desk):
     wakeful("schedules", "pause", "digest", "--as", "ada")
     assert "paused by ada" in wakeful("schedules").out
