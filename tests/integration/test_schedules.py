@@ -299,6 +299,16 @@ async def test_a_pause_skips_and_says_who(app: App):
         assert await ledger(runtime) == [("skipped", "00:10", "00:30", 3), ("fired", "00:40", "00:40", 1)]
 
 
+async def test_two_that_are_fired_by_hand_at_one_moment_are_two(app: App):
+    runs = noting(app, every("10m"))
+    async with working(app) as runtime:
+        fired = [await runtime.schedules.fire("note", operator=who) for who in ("ada", "bob")]
+        assert [one.status for one in fired] == ["accepted", "accepted"]
+        await runtime.drain()
+        assert {run.id for run in runs} == {one.runs[0] for one in fired}
+        assert await ledger(runtime) == [("fired", "00:00", "00:00", 1)] * 2
+
+
 async def test_what_is_removed_fires_no_more_and_one_that_is_fired_by_hand_does(app: App):
     runs = noting(app, at("2026-01-01T00:10"))
     async with working(app) as runtime:
