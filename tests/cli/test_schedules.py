@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from wakeful.cli.schedule_views import really
 from wakeful.operations.scheduling import OPTIONS
 
 APP = """
@@ -53,6 +54,20 @@ def test_the_listing(wakeful, desk):
     assert [found["name"] for found in shown["schedules"]] == ["digest"]
     assert shown["next"] is None
     assert wakeful("schedules", "--agent", "triage").out == "no schedules like that\n"
+
+
+@pytest.mark.parametrize(
+    ("real", "drift", "shown"),
+    [
+        (None, None, "–"),
+        (60.4, 0.01, "every 1 m 0 s"),
+        (90.0, 0.5, "every 1 m 30 s, not 1 m 0 s"),
+        (59.6, -0.06, "every 1 m 0 s"),
+        (0.0, -1.0, "every less than 1 s, not 1 m 0 s"),
+    ],
+)
+def test_the_interval_that_is_kept(real, drift, shown):
+    assert really({"real": real, "configured": 60.0, "drift": drift}) == shown
 
 
 def test_the_listing_fits_a_terminal(wakeful, desk, monkeypatch):
