@@ -85,6 +85,15 @@ async def test_it_is_told_once_at_its_time_and_kept_as_told(app: App, post: Post
         assert await ledger(runtime, made.id) == ["fired"]
 
 
+async def test_one_that_was_told_is_not_expected_any_more(app: App):
+    """Else all that ever were would be listed among what is to come."""
+    async with working(app) as runtime:
+        made = await app.remind("in 20 minutes", "call the bank")
+        assert [one["name"] for one in await runtime.reader.expectations()] == [made.id]
+        await pass_time(runtime, "20m")
+        assert await runtime.reader.expectations() == []
+
+
 async def test_one_that_nobody_was_there_for_is_told_late_and_says_so(
     app: App, new_app: NewApp, post: Post, clock: VirtualClock
 ):
