@@ -78,6 +78,19 @@ def test_without_an_app_it_is_refused(folder: Path, wakeful: Wakeful, monkeypatc
     assert "TEXT is missing" in wakeful("remind", "tomorrow 9am", code=2).err
 
 
+def test_the_one_app_of_a_store_needs_no_code(desk: Path, wakeful: Wakeful):
+    wakeful("once", "app.py")
+    (desk / "app.py").rename(desk / "desk.py")
+    said = wakeful("remind", "in 20 minutes", "call the bank")
+    assert said.out.startswith("reminder r-")
+    assert "`wakeful serve APP` tells it" in said.err
+    (shown,) = wakeful("reminders", "--json").json["reminders"]
+    assert (shown["app"], shown["to"], shown["text"]) == ("desk", "reminders", "call the bank")
+    (desk / "other.py").write_text(APP.replace('"desk"', '"other"'))
+    wakeful("once", "other.py")
+    assert "This store has several apps: desk, other." in wakeful("remind", "in 20 minutes", "x", code=2).err
+
+
 def test_moving_and_cancelling(desk: Path, wakeful: Wakeful):
     first, second = made(wakeful, "tomorrow 9am", "first"), made(wakeful, "tomorrow 9am", "second", "--app", "app.py")
     moved = wakeful("reminders", "move", first, "in 2 hours", "--note", "busy", "--as", "ben")

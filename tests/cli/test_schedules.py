@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from wakeful.cli.schedule_views import really
 from wakeful.operations.scheduling import OPTIONS
 
 APP = """
@@ -55,6 +56,20 @@ def test_the_listing(wakeful, desk):
     assert wakeful("schedules", "--agent", "triage").out == "no schedules like that\n"
 
 
+@pytest.mark.parametrize(
+    ("real", "drift", "shown"),
+    [
+        (None, None, "–"),
+        (60.4, 0.01, "every 1 m 0 s"),
+        (90.0, 0.5, "every 1 m 30 s, not 1 m 0 s"),
+        (59.6, -0.06, "every 1 m 0 s"),
+        (0.0, -1.0, "every less than 1 s, not 1 m 0 s"),
+    ],
+)
+def test_the_interval_that_is_kept(real, drift, shown):
+    assert really({"real": real, "configured": 60.0, "drift": drift}) == shown
+
+
 def test_the_listing_fits_a_terminal(wakeful, desk, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     header, row = wakeful("schedules").out.splitlines()
@@ -91,6 +106,16 @@ def test_an_edit_changes_only_what_is_given(wakeful, desk):
     found = one(wakeful, "morning")
     assert (found["options"]["jitter"], found["data"], found["agent"], found["revision"]) == (0.0, None, "digest", 3)
     assert [change["operator"] for change in found["changes"]][1] == "bob"
+
+
+def test_none_is_a_way_to_catch_up(wakeful, desk):
+    """What takes every other option away is a word of its own for this one."""
+    wakeful("schedules", "add", "morning", "triage", "--every", "30m", "--catch-up", "none")
+    options = one(wakeful, "morning")["options"]
+    assert (options["catch_up"], options["grace"]) == ("none", 60.0)
+    wakeful("schedules", "edit", "morning", "--catch-up", "latest")
+    wakeful("schedules", "edit", "morning", "--catch-up", "none")
+    assert one(wakeful, "morning")["options"]["catch_up"] == "none"
 
 
 def test_pausing_resuming_and_removing(wakeful, desk):

@@ -19,6 +19,7 @@ from wakeful.errors import IdempotencyConflict, InvalidTime, NotFound, TooLate
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
 from wakeful.testing import World, crash_everywhere
+from wakeful.triggers.reminders import Reminders
 
 START = datetime(2026, 11, 15, 16, 0, tzinfo=UTC)
 
@@ -84,6 +85,15 @@ async def test_it_is_told_once_at_its_time_and_kept_as_told(app: App, post: Post
         assert await ledger(runtime, made.id) == ["fired"]
 
 
+async def test_one_that_was_told_is_not_expected_any_more(app: App):
+    """Else all that ever were would be listed among what is to come."""
+    async with working(app) as runtime:
+        made = await app.remind("in 20 minutes", "call the bank")
+        assert [one["name"] for one in await runtime.reader.expectations()] == [made.id]
+        await pass_time(runtime, "20m")
+        assert await runtime.reader.expectations() == []
+
+
 async def test_one_that_nobody_was_there_for_is_told_late_and_says_so(
     app: App, new_app: NewApp, post: Post, clock: VirtualClock
 ):
@@ -98,6 +108,18 @@ async def test_one_that_nobody_was_there_for_is_told_late_and_says_so(
 
 async def test_without_a_channel_of_that_name_it_goes_to_the_log(new_app: NewApp):
     assert (await new_app().remind("at 5pm", "tea")).to == "log"
+
+
+async def test_who_does_not_know_the_channels_leaves_it_to_who_tells_it(app: App, new_app: NewApp, post: Post):
+    async with working(app) as runtime:
+        made = await Reminders(app.name, runtime.store).make("in 20 minutes", "call the bank", operator="ada")
+        await pass_time(runtime, "20m")
+        assert post.got == ["call the bank"]
+        again = await Reminders(app.name, runtime.store).make("in 20 minutes", "call them again", operator="ada")
+    async with working(new_app()) as runtime:
+        await pass_time(runtime, "20m")
+        assert {(await became(runtime, one.id))[0] for one in (made, again)} == {"told"}
+        assert [one["channel"] for one in (await runtime.reader.deliveries())["deliveries"]] == ["log", "reminders"]
 
 
 async def test_two_processes_that_race_tell_it_once(app: App, new_app: NewApp, post: Post, clock: VirtualClock):

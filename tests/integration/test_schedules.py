@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,6 +23,7 @@ from wakeful.triggers.base import Trigger
 from wakeful.triggers.cron import cron
 from wakeful.triggers.every import every
 from wakeful.triggers.schedule import Schedule
+from wakeful.triggers.scheduler import Scheduler
 from wakeful.triggers.schedules import Schedules
 
 START = datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)
@@ -72,6 +74,58 @@ async def test_each_instant_fires_once_and_the_next_one_stands_there_before(app:
     assert second.interval == (datetime(2026, 1, 1, 0, 10, tzinfo=UTC), datetime(2026, 1, 1, 0, 20, tzinfo=UTC))
     assert second.event.source == "/app/schedules/note"
     assert second.event.id == "2026-01-01T00:20:00Z"
+
+
+class WhileItLooks:
+    """A store, and what happens once in the middle of a look: after it was asked what is due."""
+
+    def __init__(self, store: Any, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        self._store = store
+        self._meanwhile: Callable[[], Awaitable[None]] | None = meanwhile
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def due_schedules(self, *asked: Any) -> Any:
+        found = await self._store.due_schedules(*asked)
+        meanwhile, self._meanwhile = self._meanwhile, None
+        if meanwhile is not None:
+            await meanwhile()
+        return found
+
+
+async def looking(runtime: Runtime, app: App, meanwhile: Callable[[], Awaitable[None]]) -> Scheduler:
+    """A scheduler that would rest until what is next, with no other one beside it but for what happens meanwhile."""
+    await runtime.scheduler.stop()
+    return Scheduler(app.name, WhileItLooks(runtime.store, meanwhile), runtime.door.arrive, app.agents)
+
+
+async def test_what_becomes_due_in_the_middle_of_a_look_does_not_wait_for_the_next_one(app: App, clock: VirtualClock):
+    """It was not due when that was asked, and not to come any more when that was."""
+    noting(app, every("10m"))
+    async with working(app) as runtime:
+
+        async def time_passes() -> None:
+            clock.move("10m")
+
+        scheduler = await looking(runtime, app, time_passes)
+        await scheduler.run_once()
+        assert scheduler.fired == 1
+
+
+async def test_who_was_second_rests_until_what_the_first_left_to_come(app: App, clock: VirtualClock):
+    noting(app, every("2s"))
+    async with working(app) as runtime:
+
+        async def another_fires_it() -> None:
+            assert await runtime.scheduler.tick() == 1
+
+        scheduler = await looking(runtime, app, another_fires_it)
+        clock.move("2s")
+        rest = await scheduler.run_once()
+        assert scheduler.fired == 0
+        assert rest is not None
+        assert rest <= 2.0
 
 
 async def test_the_latest_one_that_was_missed_is_done_and_the_others_coalesce(new_app: NewApp, clock: VirtualClock):
@@ -243,6 +297,16 @@ async def test_a_pause_skips_and_says_who(app: App):
         await runtime.schedules.resume("note", operator="ada")
         await pass_time(runtime, "10m")
         assert await ledger(runtime) == [("skipped", "00:10", "00:30", 3), ("fired", "00:40", "00:40", 1)]
+
+
+async def test_two_that_are_fired_by_hand_at_one_moment_are_two(app: App):
+    runs = noting(app, every("10m"))
+    async with working(app) as runtime:
+        fired = [await runtime.schedules.fire("note", operator=who) for who in ("ada", "bob")]
+        assert [one.status for one in fired] == ["accepted", "accepted"]
+        await runtime.drain()
+        assert {run.id for run in runs} == {one.runs[0] for one in fired}
+        assert await ledger(runtime) == [("fired", "00:00", "00:00", 1)] * 2
 
 
 async def test_what_is_removed_fires_no_more_and_one_that_is_fired_by_hand_does(app: App):

@@ -127,7 +127,7 @@ def test_next_is_the_week_after_this_one() -> None:
         ("13pm", ["pm goes with hours from 1 to 12"]),
         ("tomorrow 24:00", ["no time of day: from 00:00 to 23:59"]),
         ("2 hours ago", ["is past"]),
-        ("yesterday 9am", ["is past"]),
+        ("yesterday 9am", ["(Sat 14 Nov 2026) is past"]),
         ("now", ["is now"]),
         ("in 0 minutes", ["is now"]),
         ("in 2 months", ["not all of one length: write the date"]),

@@ -28,7 +28,10 @@ SPOKEN = (
     "understood is printed; what is past or can be read in two ways is refused."
 )
 
+WHOSE = "remind: whose reminder? Give --app app.py, or set WAKEFUL_APP, or go where there is an app.py"
+
 Shown = dict[str, Any]
+Made = tuple[Reminder, Shown, int, bool]  # and what time it is, and whether anybody works
 
 
 # making
@@ -37,7 +40,11 @@ Shown = dict[str, Any]
 def declare_remind(parser: Parser) -> None:
     parser.add_argument("when", metavar="WHEN", help='a time in words, like "in 20 minutes" or "tomorrow 9am"')
     parser.add_argument("text", metavar="TEXT", help="what to be reminded of")
-    parser.add_argument("--app", metavar="APP", help=f"{APP_HELP} (default: WAKEFUL_APP, else app.py here)")
+    parser.add_argument(
+        "--app",
+        metavar="APP",
+        help=f"{APP_HELP} (default: WAKEFUL_APP, else app.py here, else the one that the store has)",
+    )
     parser.add_argument("--to", metavar="CHANNEL", help="to whom (default: the channel reminders, else log)")
     parser.add_argument(
         "--unless-event", dest="unless", metavar="TYPE", help="not if an event of this type has come by then"
@@ -56,40 +63,56 @@ def add_zone(parser: Parser) -> None:
 
 def remind(arguments: argparse.Namespace) -> int:
     from wakeful.loading import load_app
-    from wakeful.settings import default_app
+    from wakeful.settings import default_app, sqlite_path
     from wakeful.telemetry.logs import configure_logs
 
     where = arguments.app or default_app()
-    if where is None:
-        raise UsageError(
-            "remind: whose reminder? Give --app app.py, or set WAKEFUL_APP, or go where there is an app.py"
-        )
     configure_logs(level="none")  # what matters is told by the answer
-    app = load_app(where)
 
-    async def make() -> tuple[Reminder, Shown, int, bool]:
-        async with sending(app, arguments.store) as runtime:
-            made = await runtime.reminders.make(
-                arguments.when,
-                arguments.text,
-                to=arguments.to,
-                unless=arguments.unless,
-                where=arguments.where,
-                tz=arguments.tz,
-                operator=operator_of(arguments),
-            )
-            shown = await runtime.reader.reminder(made.id)
-            alive = any(one["state"] == "alive" and one["lease_left"] > 0 for one in await runtime.reader.processes())
-            return made, shown or {}, await runtime.reader.time(), alive
+    async def with_code(place: str) -> Made:
+        async with sending(load_app(place), arguments.store) as runtime:
+            return await _make(arguments, runtime.reminders, runtime.reader)
 
-    made, shown, present, alive = asyncio.run(make())
+    async def without_code(url: str) -> Made:
+        async with reading(url) as reader, changing(url) as store:
+            return await _make(arguments, Reminders(await the_app(reader), store), reader)
+
+    url = chosen_store(arguments)
+    path = sqlite_path(url)
+    if where is None and path is not None and not path.exists():
+        raise UsageError(WHOSE)
+    made, shown, present, alive = asyncio.run(without_code(url) if where is None else with_code(where))
     if arguments.json:
         print_json(shown)
         return 0
     print(plain(made.describe(present)))
     if not alive:
-        say(f"no worker is alive on this store: `wakeful serve {where}` tells it, late if it starts later")
+        say(f"no worker is alive on this store: `wakeful serve {where or 'APP'}` tells it, late if it starts later")
     return 0
+
+
+async def _make(arguments: argparse.Namespace, reminders: Reminders, reader: Reader) -> Made:
+    made = await reminders.make(
+        arguments.when,
+        arguments.text,
+        to=arguments.to,
+        unless=arguments.unless,
+        where=arguments.where,
+        tz=arguments.tz,
+        operator=operator_of(arguments),
+    )
+    shown = await reader.reminder(made.id)
+    alive = any(one["state"] == "alive" and one["lease_left"] > 0 for one in await reader.processes())
+    return made, shown or {}, await reader.time(), alive
+
+
+async def the_app(reader: Reader) -> str:
+    """The one app that works on this store: a reminder needs none of its code."""
+    known = sorted(await reader.apps())
+    if len(known) == 1:
+        return known[0]
+    several = f" This store has several apps: {', '.join(map(plain, known))}." if known else ""
+    raise UsageError(f"{WHOSE}.{several}")
 
 
 remind_command = Command(declare_remind, remind, SPOKEN)

@@ -51,8 +51,10 @@ def span(seconds: float | None) -> str:
 
 
 def interval(seconds: float | None) -> str:
-    """In whole seconds: no rule is finer."""
-    return "–" if seconds is None else readable(round(seconds) * SECOND)
+    """In whole seconds: no rule is finer. Those that were made up for may have come all at once."""
+    if seconds is None:
+        return "–"
+    return readable(round(seconds) * SECOND) if round(seconds) else "less than 1 s"
 
 
 # all
@@ -120,9 +122,10 @@ def really(cadence: Shown) -> str:
     """The interval that it keeps, where that is not the configured one."""
     if cadence["real"] is None:
         return "–"
-    if abs(cadence["drift"] or 0) <= WORTH_A_WORD:
-        return f"every {interval(cadence['real'])}"
-    return f"every {interval(cadence['real'])}, not {interval(cadence['configured'])}"
+    real, configured = interval(cadence["real"]), interval(cadence["configured"])
+    if abs(cadence["drift"] or 0) <= WORTH_A_WORD or real == configured:
+        return f"every {real}"
+    return f"every {real}, not {configured}"
 
 
 def lost(counts: Shown) -> str:

@@ -143,7 +143,7 @@ def execute(arguments: argparse.Namespace) -> int:
 schedules_command = Command(
     declare,
     execute,
-    'The word "none" takes an option away again: wakeful schedules edit NAME --expires none.\n'
+    'The word "none" takes an option (but --catch-up) away again: wakeful schedules edit NAME --expires none.\n'
     "wakeful why NAME tells the story of one of them.",
 )
 
@@ -156,7 +156,8 @@ def given_options(arguments: argparse.Namespace) -> dict[str, Any]:
         if given.get(option) == NONE:
             message = f"--{option} none: a schedule cannot be without"
             raise UsageError(message)
-    return {option: None if value == NONE else value for option, value in given.items()}
+    # "none" is also a way to catch up, and the default of that has a name.
+    return {option: None if value == NONE and option != "catch_up" else value for option, value in given.items()}
 
 
 # looking

@@ -11,7 +11,7 @@ from wakeful.execution.options import step
 from wakeful.execution.run import Run
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.stores.reminders import BEFORE_ALL, CameSince
-from wakeful.triggers.reminders import AGENT, Memo
+from wakeful.triggers.reminders import AGENT, Memo, usual_channel
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -40,8 +40,9 @@ async def tell(run: Run, memo: Memo) -> dict[str, Any]:
             return {"told": False, "because": because, "event": came}
     late = lateness(run)
     words = f"{memo.text} ({late} late)" if late else memo.text
-    run.send(memo.to, words, subject=f"reminder {name}")
-    return {"told": True, "to": memo.to, "late": late}
+    to = usual_channel(run.surroundings.channels) if memo.anywhere else memo.to
+    run.send(to, words, subject=f"reminder {name}")
+    return {"told": True, "to": to, "late": late}
 
 
 async def find_needless(run: Run, memo: Memo) -> dict[str, Any] | None:

@@ -52,11 +52,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
 
 
 class Memo(BaseModel):
-    """What a reminder says, as it is stored and as its event carries it. `mark` is what had come when it was made."""
+    """What a reminder says, as it is stored and as its event carries it. `mark` is what had come when it was made. `anywhere`:
+    whoever made it did not know the app's channels, and named none.
+    """
 
     text: str
     to: str
     by: str
+    anywhere: bool = False
     unless: str | None = None
     where: str | None = None
     mark: str | None = None
@@ -175,7 +178,8 @@ class Reminders:
         if unless is not None:
             self._refuse_forgotten(moment - now, where)
             mark = await self._store.what_came()
-        memo = Memo(text=text, to=channel, by=operator, unless=unless, where=where, mark=mark)
+        anywhere = to is None and self._channels is None
+        memo = Memo(text=text, to=channel, by=operator, anywhere=anywhere, unless=unless, where=where, mark=mark)
         return ChangeSchedule(
             self._app,
             name,
@@ -278,7 +282,7 @@ class Reminders:
     def _channel(self, to: str | None) -> str:
         known = self._channels
         if to is None:
-            return CHANNEL if known is not None and CHANNEL in known else ANY_CHANNEL
+            return CHANNEL if known is None else usual_channel(known)
         if not isinstance(to, str) or (known is not None and to not in known):
             message = f'reminder: app {self._app} has no channel "{to}".{did_you_mean(str(to), known or ())}'
             raise ConfigError(message)
@@ -294,6 +298,11 @@ class Reminders:
                 f"({'deduplication=' if where is None else 'retention='} of the app)"
             )
             raise ConfigError(message)
+
+
+def usual_channel(known: Collection[str]) -> str:
+    """Where reminders go that name no channel."""
+    return CHANNEL if CHANNEL in known else ANY_CHANNEL
 
 
 def read_when(when: str | datetime, *, now: Microseconds, zone: ZoneInfo) -> Microseconds:

@@ -10,6 +10,7 @@ Nothing is kept in memory but how rules are read, and nothing is polled: it rest
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Protocol
@@ -90,17 +91,24 @@ class Scheduler(Service):
         self.rules = Rules()
         self.fired = 0
         self._some_wait = False
+        self._beaten = False  # somebody else was first with one of them
         self._unfired: dict[int, tuple[int, str]] = {}  # revisions that cannot be fired, and what was said of that
 
     async def run_once(self) -> float | None:
-        """Settle all that is due, and rest until the next instant."""
-        while await self.tick():
-            pass
+        """Settle all that is due, and rest until the next instant. What is next is asked before the last look, and again if that
+        has found anything: what becomes due between the two questions is in the answer to one of them.
+        """
+        await self.tick()
+        while True:
+            now, due = await self._store.next_schedule(self._app)
+            asked_at = time.monotonic()
+            self._beaten = False
+            if not await self.tick() and not self._beaten:
+                break
         if not self._time_passes:
             return None
-        now, due = await self._store.next_schedule(self._app)
         rest = LOOK_FOR_QUEUED_EVERY if self._some_wait else LOOK_ANYWAY_EVERY
-        return rest if due is None else min(rest, max(0.0, seconds(due - now)))
+        return rest if due is None else min(rest, max(0.0, seconds(due - now) - (time.monotonic() - asked_at)))
 
     async def tick(self) -> int:
         """Everything that is due now, once; returns how many schedules moved on."""
@@ -164,7 +172,9 @@ class Scheduler(Service):
                     raise result
                 self.log.error("a schedule could not be fired", schedule=request.schedule.name, error=repr(result))
                 continue
-            if result is not None:
+            if result is None:
+                self._beaten = True  # the row says something new
+            else:
                 moved += 1
                 self.fired += len(result.receipts)
         return moved

@@ -7,6 +7,7 @@ one begins after that. Each change is recorded, and has a revision.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
@@ -279,7 +280,7 @@ class Schedules:
             TYPE,
             None if stored.data is None else from_json(stored.data),
             source=source_of(self._app, name),
-            id=f"{BY_HAND}{to_text(now)}",
+            id=f"{BY_HAND}{to_text(now)}-{secrets.token_hex(4)}",  # two at one moment are two
             scheduledfor=to_text(now),
             coveredfrom=to_text(now),
             coveredcount=1,

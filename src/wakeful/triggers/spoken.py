@@ -126,7 +126,10 @@ class _Reader:
     def read(self) -> Reading:
         if _EXACT.fullmatch(self.text.casefold()):
             return self._exact()
-        if "ago" in self.words or "yesterday" in self.words:
+        if "yesterday" in self.words:
+            day = _shown_day(self.today - timedelta(days=1))
+            raise self.refusal(f'({day}) is past: write a time that is still to come, like "tomorrow 9am"')
+        if "ago" in self.words:
             raise self.refusal('is past: write how long from now, like "in 1 minute"')
         if self.words == ["now"]:
             raise self.refusal('is now: write how long from now, like "in 1 minute"')

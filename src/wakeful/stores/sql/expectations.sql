@@ -47,7 +47,7 @@ where app = :app and state <> 'resolved' and (substr(key, 1, 7) = 'expect/' or s
 
 -- schedules_to_judge(now, app, whole) --
 -- Schedules with an instant that is due, or that waits, and with a last run that did not go well, or not yet; `whole`: all
--- of them. What is due is fired at once: only what is due for a second is worth a look.
+-- of them, but for reminders that went well. What is due is fired at once: only what is due for a second is worth a look.
 select schedule.name, schedule.agent, schedule.owner, schedule.state, schedule.definition, schedule.next_at, schedule.due_at,
   schedule.queued_from, schedule.last_at, schedule.changed_by, occurrence.state, occurrence.to_at, occurrence.reason,
   run.id, run.agent, run.state, run.created_at, run.started_at, run.finished_at, run.due_at, run.reason, run.parked_for
@@ -59,7 +59,7 @@ left join wakeful_occurrence occurrence on occurrence.seq = (
 left join wakeful_run run on run.id = schedule.last_run
 where schedule.app = :app
   and (
-    cast(:whole as bigint) = 1 and schedule.state <> 'removed'
+    cast(:whole as bigint) = 1 and (schedule.state in ('live', 'paused') or schedule.state = 'done' and schedule.origin <> 'reminder')
     or schedule.state = 'live' and (schedule.due_at <= {now} - 1000000 or schedule.queued_from is not null)
     or schedule.state in ('live', 'done') and (run.state not in ('done', 'cancelled') or occurrence.state in ('missed', 'skipped'))
   )

@@ -40,7 +40,7 @@ left join wakeful_occurrence occurrence on occurrence.seq = any(array[(
 left join wakeful_run run on run.id = any(array[schedule.last_run])
 where schedule.app = :app
   and (
-    cast(:whole as bigint) = 1 and schedule.state <> 'removed'
+    cast(:whole as bigint) = 1 and (schedule.state in ('live', 'paused') or schedule.state = 'done' and schedule.origin <> 'reminder')
     or schedule.state = 'live' and (schedule.due_at <= {now} - 1000000 or schedule.queued_from is not null)
     or schedule.state in ('live', 'done') and (run.state not in ('done', 'cancelled') or occurrence.state in ('missed', 'skipped'))
   )
