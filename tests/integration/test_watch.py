@@ -490,16 +490,13 @@ class TestTheWatcherItself:
         async with working(expecting(new_app(), "90m")) as runtime:  # started again, as it was
             assert await look(outside, runtime) == ["expect/app/source stripe/not-fired"]
 
-    async def test_notices_that_an_app_is_down(
-        self, new_app: NewApp, outside: Watcher, clock: VirtualClock, dialect: str
-    ):
+    async def test_notices_that_an_app_is_down(self, new_app: NewApp, outside: Watcher, clock: VirtualClock):
         runtime = Runtime(scheduled(new_app()))
         await runtime.open()
         await runtime.start()
         await runtime.die()
         async with working(new_app("other")) as other:
-            if dialect == "postgres":  # on SQLite its free lock tells at once that it is dead
-                assert await look(outside, other) == []
+            assert await look(outside, other) == []
             clock.move("21s")
             assert await look(outside, other) == ["down/app"]
             async with working(scheduled(new_app())):
