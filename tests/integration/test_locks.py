@@ -486,7 +486,7 @@ class TestCancelled:
             following = await app.emit("next")
             await asyncio.sleep(0.1)
             await runtime.store.cancel(CancelRun(following.runs[0], "ada"))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while (run := await the_run(runtime, following))["state"] != "cancelled":
                     await asyncio.sleep(0.01)
             gate.open.set()
