@@ -37,7 +37,8 @@ demo: $(STAMP)  ## run the demonstration; SECONDS=30 ends it by itself
 	.venv/bin/wakeful demo $(if $(filter command,$(origin SECONDS)),--seconds $(SECONDS))
 
 test: $(STAMP)  ## run all tests; PYTEST_ADDOPTS="-k name" chooses some
-	.venv/bin/pytest -n auto --maxprocesses $(WORKERS)
+# Whoever has nothing left takes half of what another one has: some tests last a thousand times as long as others.
+	.venv/bin/pytest -n auto --maxprocesses $(WORKERS) --dist worksteal
 
 lint: $(STAMP)  ## check style, formatting, types and the arrows between modules
 	.venv/bin/ruff check

@@ -2,6 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from support.bytecode import keep_bytecode
+from support.memory import use_memory
+
+use_memory()
+keep_bytecode()
+
 pytest_plugins = [
     "support.postgres",
     "support.stores",

@@ -12,8 +12,9 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 from wakeful.app import App
@@ -70,6 +71,8 @@ def load_file(path: Path) -> ModuleType:
     if specification is None or specification.loader is None:
         message = f"{shown(path)} is not a Python file"
         raise ConfigError(message)
+    if isinstance(specification.loader, SourceFileLoader):
+        specification.loader = PresentSource(name, str(path))
     module = importlib.util.module_from_spec(specification)
     setattr(module, LOADED, True)
     sys.modules[name] = module
@@ -81,6 +84,16 @@ def load_file(path: Path) -> ModuleType:
         sys.modules.pop(name, None)
         raise ConfigError(explain(error, path)) from error
     return module
+
+
+class PresentSource(SourceFileLoader):
+    """Reads the file itself each time. Bytecode that Python has kept of it passes for current when size and second of the
+    last change are the same, and two edits may well come within one second.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 def load_module(name: str) -> ModuleType:

@@ -231,7 +231,7 @@ class TestTakingIn:
         one = await held(dying)
         request = TakeIn(APP, TAPE, events(1), dying.process, one.token, "1", [Item("a", 1, "m")], [bad()])
         task = asyncio.create_task(dying.store.take_in(request))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not dying.store.journal.is_dead():
                 await asyncio.sleep(0.01)
         task.cancel()
@@ -398,7 +398,7 @@ class TestQuarantine:
         dying = await stores(store_url, probe=die)
         key = await self.kept(dying)
         task = asyncio.create_task(dying.settle_quarantine(SettleQuarantine(APP, key, "ada", events(1))))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not dying.journal.is_dead():
                 await asyncio.sleep(0.01)
         task.cancel()

@@ -140,14 +140,14 @@ async def test_a_hint_that_comes_while_a_claim_is_under_way_is_not_lost(
             await sending
 
         asyncio.run_coroutine_threadsafe(emit(), loop)
-        assert handed_in.wait(20)
+        assert handed_in.wait(60)
 
     def in_another_process() -> None:
         """The probe speaks in the event loop: the event is committed, and its notification sent, while that stands still."""
         sender = listening(new_app(clock=None), heard)
         thread = threading.Thread(target=lambda: asyncio.run(sender.emit("go", id="meanwhile")))
         thread.start()
-        thread.join(20)
+        thread.join(60)
 
     def probe(where: str, requests: Sequence[object]) -> None:
         if where == "within" and armed.is_set() and [type(one) for one in requests] == [ClaimRuns]:
@@ -236,7 +236,7 @@ async def until_listening(url: str) -> None:
 
 async def until(connection: asyncpg.Connection, question: str, answer: object) -> None:
     """Ask the database until it gives this answer."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await connection.fetchval(question) != answer:
             pass
 

@@ -33,7 +33,7 @@ from wakeful.testing.ports import free_port
 SHOWN_PORT = "8765"
 SHOWN_POSTGRES = "postgresql://localhost/agents"
 IN_BACKGROUND = {"serve", "dev", "worker"}
-PATIENCE = 30.0
+PATIENCE = 60.0
 COLUMNS = 240  # wide, so that sentences are not wrapped; a page cuts long lines with …
 
 _ASSIGNMENT = re.compile(r"[A-Z_]+=")

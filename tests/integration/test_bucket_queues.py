@@ -184,7 +184,7 @@ async def test_messages_that_wait_for_the_store_are_kept_from_others(cloud: Clou
         queue._hide = tell  # type: ignore[method-assign]
         for _ in range(5):  # longer than the queue hides it by itself
             extended.clear()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await extended.wait()
         assert await line.left() == (0, 1)
         await queue.delete([message])

@@ -139,11 +139,11 @@ async def test_the_zombie_of_a_crash_that_was_none_commits_nothing(new_app: NewA
             await zombie.worker.idle()
             assert (await the_run(heir, receipt))["output"] == "from the heir"
         # The lease keeper finds out by itself, and the process joins again under a new identity.
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while zombie.membership.process == before:
                 await asyncio.sleep(0)
         again = await slow.emit("go", id="2")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await the_run(zombie, again))["state"] != "done":
                 pass
         assert (await the_run(zombie, again))["output"] == "from the same process under a new name"

@@ -53,7 +53,7 @@ class Desk:
         assert sorted(self.told) == sorted(words)
 
 
-async def until(true: Callable[[], object], within: float = 30.0) -> None:
+async def until(true: Callable[[], object], within: float = 60.0) -> None:
     async with asyncio.timeout(within):
         while not true():
             await asyncio.sleep(0.01)
@@ -363,7 +363,6 @@ async def test_a_burst_that_is_watched_is_told_to_the_last_file(new_app: NewApp,
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 async def test_ten_thousand_files_with_a_death_in_the_middle(new_app: NewApp, inbox: Path):
     many = 10_000
     for number in range(many):

@@ -112,7 +112,7 @@ class TestSync:
 
         @app.agent(on("go"))
         def agent(run: Run) -> None:
-            together.wait(30)
+            together.wait(60)
 
         async with working(app) as runtime:
             for number in range(3):

@@ -25,7 +25,7 @@ from wakeful.stores.journal import Died
 from wakeful.watch.telling import TELLER
 from wakeful.why import why
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Post(Channel):

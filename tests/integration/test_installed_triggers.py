@@ -106,7 +106,7 @@ async def test_a_death_before_the_acknowledgement_loses_and_doubles_nothing(new_
     runtime = Runtime(desk(new_app, maildir, seen), lease=FOREVER, probe=die_then)
     await runtime.open(migrate=True)
     await runtime.start()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not runtime.store.journal.is_dead():
             await asyncio.sleep(0.01)
     await runtime.die()

@@ -275,7 +275,7 @@ class TestConflict:
             second = await app.emit("go", {"amount": 2}, id="1", source="/s")
             assert (second.status, second.conflict, second.runs) == ("duplicate", True, first.runs)
             assert (await ended(runtime, first))["output"] == {"amount": 1}
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not (alarms := (await runtime.reader.alarms())["alarms"]):
                     pass
         assert [alarm["key"] for alarm in alarms] == ["conflict/app//s"]

@@ -59,7 +59,7 @@ class TestStepTimeout:
 
         @step(timeout="20ms", attempts=1)
         def slow() -> str:
-            release.wait(30)
+            release.wait(60)
             finished.set()
             return "too late"
 
@@ -156,7 +156,7 @@ class TestDeadline:
 
         @app.agent(on("go"), deadline="30ms")
         def agent(run: Run) -> None:
-            release.wait(30)
+            release.wait(60)
 
         async with working(app) as runtime:
             run = await go(runtime)

@@ -16,7 +16,7 @@ from wakeful.runtime import Runtime
 from wakeful.stores.base import ChangePause
 from wakeful.why import why
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Crowd:

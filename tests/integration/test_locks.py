@@ -468,7 +468,7 @@ class TestCancelled:
         assert (run["state"], run["output"], cancelled["state"]) == ("done", "got it", "cancelled")
 
     async def test_a_run_that_waits_for_one_stops_at_once(self, app: App):
-        gate = Gate()
+        gate, asking = Gate(), asyncio.Event()
 
         @app.agent(on("go"))
         async def work(run: Run) -> None:
@@ -477,6 +477,7 @@ class TestCancelled:
 
         @app.agent(on("next"))
         async def follow(run: Run) -> None:
+            asking.set()
             async with run.lock("till", wait="1h"):
                 await run.step(note, "never")
 
@@ -484,9 +485,9 @@ class TestCancelled:
             receipt = await app.emit("go")
             await gate.reached.wait()
             following = await app.emit("next")
-            await asyncio.sleep(0.1)
+            await asking.wait()
             await runtime.store.cancel(CancelRun(following.runs[0], "ada"))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while (run := await the_run(runtime, following))["state"] != "cancelled":
                     await asyncio.sleep(0.01)
             gate.open.set()

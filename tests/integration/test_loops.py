@@ -330,7 +330,7 @@ async def test_a_death_in_the_middle_keeps_the_depth_and_the_count(new_app: NewA
         await runtime.start()
         if not (await runtime.reader.events(limit=1))["events"]:
             await runtime.door.accept([first_event()])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not runtime.store.journal.is_dead():
                 for process, _, _ in await runtime.store.others(runtime.membership.process):
                     await runtime.store.bury(BuryProcess(process, certain=True))

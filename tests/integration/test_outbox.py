@@ -330,7 +330,7 @@ class TestTrouble:
 
         from wakeful.stores.base import BuryProcess
 
-        async with working(apps[0]) as first:
+        async with working(apps[0], grace=0) as first:
             await apps[0].emit("go", id="1")
             first.worker.look()
             await stuck.wait()

@@ -11,7 +11,7 @@ from wakeful.runtime import Runtime
 from wakeful.stores.base import ChangePause
 from wakeful.why import why
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 async def pause(runtime: Runtime, agent: str = "agent", note: str | None = None) -> None:

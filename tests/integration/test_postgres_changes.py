@@ -201,7 +201,7 @@ async def test_a_reader_that_is_paused_lets_go_and_goes_on_later(new_app: NewApp
     async with working(an_app(new_app, shop, seen), reading="drained") as runtime:
         await runtime.drain()
         await shop.execute("insert into orders select n, 'new', n from generate_series(1, 20) n")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await shop.value(used):
                 await asyncio.sleep(0.01)
         await shop.execute("insert into orders values (21, 'new', 1)")

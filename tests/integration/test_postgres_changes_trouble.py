@@ -392,7 +392,7 @@ async def test_a_quiet_table_does_not_hold_back_what_others_write(new_app: NewAp
         query = (
             "select confirmed_flush_lsn - '0/0'::pg_lsn from pg_replication_slots where database = current_database()"
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await shop.value(query) < written - 100_000:
                 await runtime.drain()
 
@@ -477,7 +477,7 @@ async def test_a_log_that_ends_before_the_cursor_was_put_back_which_is_said_and_
     await reader.open(f"{system}/FFFFFFFFFFFF/7")
     await shop.execute("insert into orders values (1, 'new', 1)")
     batches: list[Batch] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not any(one.events for one in batches):
             batches += [one] if (one := await reader.read(0.1)) is not None else []
     await reader.close()
@@ -491,7 +491,7 @@ async def test_what_comes_while_the_slot_is_moved_is_confirmed_with_its_own_batc
     await shop.execute("create table noise (line text)")
     reader = reading(shop)
     await reader.open(None)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         first = await reader.read(1.0)
         assert first is not None
         await reader.acknowledge(first)
@@ -535,7 +535,7 @@ async def test_a_message_in_the_transaction_says_who_wrote_it(shop: Shop):
         "insert into orders values (3)",
         "select pg_logical_emit_message(true, 'other', 'no')",
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(causes) < 3:
             await reader.read(0.1)
     await reader.close()

@@ -119,7 +119,7 @@ def an_app(new_app: NewApp, tape: Tape, seen: list[str], **options: Any) -> App:
 
 
 async def until_in_state(runtime: Runtime, state: str, *, source: str = "tape") -> Any:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (found := await runtime.store.find_source("app", source)) is None or found.state != state:
             await asyncio.sleep(0.01)
     return found
@@ -155,7 +155,7 @@ async def test_a_death_after_the_read_loses_and_doubles_nothing(new_app: NewApp)
     runtime = Runtime(app, lease=FOREVER, probe=die_after)
     await runtime.open(migrate=True)
     await runtime.start()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not runtime.store.journal.is_dead():
             await asyncio.sleep(0.01)
     await runtime.die()
@@ -199,7 +199,7 @@ async def test_a_source_that_cannot_be_read_is_an_alarm_and_the_rest_goes_on(new
         tape.trouble = None
         tape.write("a")
         await until_in_state(runtime, "reading")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not seen:
                 await asyncio.sleep(0.01)
         assert not [one for one in (await runtime.reader.alarms())["alarms"] if one["state"] != "resolved"]
@@ -244,7 +244,7 @@ async def test_the_same_identity_with_other_content_is_an_alarm(new_app: NewApp)
         await runtime.door.accept([Event("/tape", "0", "tape.line", {"line": "another"})])
         await runtime.drain()
         assert seen == ["another"]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (alarms := (await runtime.reader.alarms())["alarms"]):
                 await asyncio.sleep(0.01)
         assert alarms[0]["key"] == "conflict/app//tape"

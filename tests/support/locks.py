@@ -12,7 +12,7 @@ import asyncpg
 from wakeful.stores.journal import whole
 from wakeful.stores.store import DatabaseStore
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 WAITING = """
 select count(*) from pg_stat_activity
 where datname = current_database() and wait_event_type = 'Lock' and query like $1

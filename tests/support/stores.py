@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,10 +90,26 @@ def postgres_url(postgres_server: PostgresServer, databases: Databases) -> Itera
     asyncio.run(databases.give_back(database))
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the schema and nothing else: to copy it takes a fraction of what all migrations take."""
+    path = tmp_path_factory.mktemp("sqlite") / "template.db"
+
+    async def make() -> None:
+        database = open_database(f"sqlite:///{path}", VirtualClock())
+        await database.open(migrate=True)
+        await database.close()
+
+    asyncio.run(make())
+    return path
+
+
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
+def sqlite_url(tmp_path: Path, sqlite_template: Path) -> str:
     """For tests of what only SQLite has."""
-    return f"sqlite:///{tmp_path / 'wakeful.db'}"
+    path = tmp_path / "wakeful.db"
+    shutil.copyfile(sqlite_template, path)
+    return f"sqlite:///{path}"
 
 
 @pytest.fixture

@@ -278,9 +278,9 @@ def serving(app, http: str):
 
     server.startup = startup_and_tell  # type: ignore[method-assign]
     thread.start()
-    assert started.wait(10)
+    assert started.wait(60)
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)

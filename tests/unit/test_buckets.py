@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from botocore.utils import parse_timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wakeful import ConfigError, bucket, env
 from wakeful.errors import InvalidEvent
-from wakeful.triggers.aws import Access
+from wakeful.triggers.aws import Access, moment
 from wakeful.triggers.buckets.listing import common_prefix
 from wakeful.triggers.buckets.notifications import read_notification
 from wakeful.triggers.buckets.objects import Pattern
@@ -184,3 +185,24 @@ def test_nothing_that_comes_breaks_it(raw: bytes):
     assert all(isinstance(one, str) for one in wrong)
     for change in changes:
         change.event("s3://box")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "2026-03-05T10:20:30.123Z",
+        "2026-03-05T10:20:30Z",
+        "2026-03-05T10:20:30+01:00",
+        "Thu, 05 Mar 2026 10:20:30 GMT",
+        "1772706030",
+        1772706030.5,
+    ],
+)
+def test_times_in_answers_are_what_the_library_makes_of_them(told: Any):
+    assert moment(told) == parse_timestamp(told)
+    assert moment(told).tzinfo is not None
+
+
+def test_a_time_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="Invalid timestamp"):
+        moment("2026-13-05T10:20:30Z")

@@ -43,7 +43,7 @@ async def test_what_is_handed_in_while_it_comes_to_rest_is_not_forgotten() -> No
     first.add_done_callback(lambda _: second.set_result(journal.submit(an_alarm("second"))))
     (await backend.begun.get()).set_result([None])
     waiting = await second
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         (await backend.begun.get()).set_result([None])
         await waiting
 

@@ -18,6 +18,13 @@ from wakeful.testing.postgres_server import PostgresServer, PostgresUnavailable,
 
 pytestmark = pytest.mark.postgres
 
+SEGMENTS = Path("/proc/sysvipc/shm")
+
+
+def segments() -> set[str]:
+    """The system's pieces of shared memory, by their numbers."""
+    return {line.split()[1] for line in SEGMENTS.read_text().splitlines()[1:]}
+
 
 @pytest.fixture
 def server() -> Iterator[PostgresServer]:
@@ -117,6 +124,17 @@ def test_close_leaves_nothing_behind():
     server.close()
     assert not folder.exists()
     assert not is_running(pid)
+
+
+@pytest.mark.skipif(not SEGMENTS.exists(), reason="this system does not list its shared memory")
+def test_close_gives_the_shared_memory_back():
+    """There is room for few segments, and nobody removes those of a server that was killed."""
+    server = PostgresServer(fsync=False)
+    server.start()
+    segment = (server.folder / "data" / "postmaster.pid").read_text().splitlines()[6].split()[1]
+    assert segment in segments()
+    server.close()
+    assert segment not in segments()
 
 
 def test_a_server_does_not_outlive_the_process_that_started_it():

@@ -62,7 +62,7 @@ async def test_one_that_was_found_just_as_the_worker_became_idle_is_claimed_at_o
         request, answer = await store.claims.get()
         answer.set_result(Claimed([a_claim("neighbour")], request.wanted, None, solo_waiting=False))
         worker.look()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             request, answer = await store.claims.get()
             assert not request.solo()  # the neighbour runs
             executor.running["neighbour"].set()

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, cast
 
 from wakeful.errors import ConfigError
@@ -107,7 +108,21 @@ def _session(service: str) -> Any:
 
     session = get_session()
     session.get_component("data_loader").load_service_model(service, "service-2")
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=moment)
     return session
+
+
+def moment(value: Any) -> datetime:
+    """A time in an answer. The library tries every form that a date can have, which is most of what a long listing costs;
+    nearly all come in this one.
+    """
+    if isinstance(value, str) and value[10:11] == "T" and value.endswith("Z"):
+        with contextlib.suppress(ValueError):
+            return datetime.fromisoformat(value)
+    from botocore.utils import parse_timestamp
+
+    told: datetime = parse_timestamp(value)
+    return told
 
 
 @contextlib.contextmanager
