@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from base64 import b64encode
+
 import pytest
 
 
@@ -57,6 +59,25 @@ def test_notes(wakeful, folder):
     assert "note: app a has no agents" in wakeful("check", "app.py").out
     (folder / "app.py").write_text("from wakeful import App\napp = App('a')\n@app.agent()\nasync def f(run): ...\n")
     assert "note: agent f has no trigger" in wakeful("check", "app.py").out
+
+
+def test_an_app_of_heartbeats_alone(wakeful, folder):
+    (folder / "HEARTBEAT.md").write_text("## Disk\nLook.\n")
+    (folder / "app.py").write_text(
+        "from wakeful import App\napp = App('a')\napp.heartbeat('HEARTBEAT.md', every='30m')\n"
+    )
+    assert "no agents" not in wakeful("check", "app.py").out
+
+
+def test_encryption_keys(wakeful, folder, monkeypatch):
+    (folder / "app.py").write_text("from wakeful import App, env\napp = App('a', encryption=[env('DESK_KEY')])\n")
+    assert "note: encryption: the environment variable DESK_KEY is not set here" in wakeful("check", "app.py").out
+    monkeypatch.setenv("DESK_KEY", "no such thing")
+    said = wakeful("check", "app.py", code=1).err
+    assert "an encryption key is 32 bytes in base64" in said
+    assert "no such thing" not in said
+    monkeypatch.setenv("DESK_KEY", b64encode(bytes(32)).decode())
+    wakeful("check", "app.py")
 
 
 def test_the_apps_own_store_goes_before_the_environment(wakeful, folder, monkeypatch):

@@ -73,7 +73,8 @@ def test_an_edit_that_does_not_fit(wakeful, folder, done, text, words):
 
 
 def test_a_file_that_is_not_there(wakeful, done):
-    assert "--edit" in wakeful("fork", done, "--from", "join", "--edit", "nothing.json", code=2).err
+    said = wakeful("fork", done, "--from", "join", "--edit", "nothing.json", code=2).err
+    assert "--edit nothing.json: No such file or directory" in said
 
 
 def test_a_second_one_waits_for_the_first(wakeful, done):

@@ -197,6 +197,16 @@ class TestAnEdit:
             f'run {run["id"]} has no step "sumup". Did you mean "sum_up"? Its steps, in order: fetch, fetch#2, sum_up.'
         )
 
+    async def test_an_action_is_no_step(self, app: App):
+        Press(app)
+        async with working(app) as runtime:
+            run = await go(runtime)
+        with pytest.raises(NotFound) as caught:
+            plan_fork(run, "tell")
+        said = str(caught.value)
+        assert '"tell" is an action: its effects are found again whatever it is forked from.' in said
+        assert "fetch, fetch#2, sum_up" in said
+
     async def test_a_run_without_steps(self, app: App):
         @app.agent(on("go"), name="agent")
         async def agent(run: Run) -> None: ...

@@ -192,8 +192,8 @@ def seconds(text: str) -> float:
     return value / SECOND
 
 
-def read_data(text: str | None, *, what: str = "--data") -> Any:
-    """The value of --data, or of another word that is JSON, @file or -."""
+def read_data(text: str | None, *, what: str = "--data", shown: str | None = None) -> Any:
+    """The value of --data, or of another word that is JSON, @file or -. `shown`: what was written, if that is not the text."""
     if text is None:
         return None
     from wakeful.errors import InvalidEvent
@@ -208,7 +208,7 @@ def read_data(text: str | None, *, what: str = "--data") -> Any:
             raw = text.encode()
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"{what} {text}: {reason}") from None
+        raise UsageError(f"{what} {text if shown is None else shown}: {reason}") from None
     try:
         return read_json(raw, depth=DEPTH_LIMIT, inside=(what.removeprefix("--") if what.startswith("--") else "data",))
     except InvalidEvent as error:

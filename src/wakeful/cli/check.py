@@ -5,6 +5,7 @@ is asked whether that can be.
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -14,7 +15,8 @@ from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store
 from wakeful.cli.opening import chosen_store
 from wakeful.cli.terminal import Cell, plain, print_json, print_table, say, terminal
 from wakeful.errors import ConfigError, WakefulError
-from wakeful.settings import shown_store, sqlite_path, token
+from wakeful.secrets import Env
+from wakeful.settings import encryption_keys, shown_store, sqlite_path, token
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -51,7 +53,8 @@ def execute(arguments: argparse.Namespace) -> int:
     problems += [] if app is None else source_problems(app)
     heartbeats, unreadable = ([], []) if app is None else read_heartbeats(app)
     problems += unreadable
-    problems += [problem for problem in (store_problem(arguments, app), host_problem(arguments.host)) if problem]
+    asked = (store_problem(arguments, app), key_problem(app), host_problem(arguments.host))
+    problems += [problem for problem in asked if problem]
     found = {**report(arguments, app, problems), "heartbeats": heartbeats}
     found["notes"] += [f"{one['file']} has no checks: it does nothing" for one in heartbeats if not one["checks"]]
     if arguments.json:
@@ -176,6 +179,19 @@ def store_problem(arguments: argparse.Namespace, app: App | None) -> str | None:
     return None
 
 
+def key_problem(app: App | None) -> str | None:
+    """Are the keys that payloads are encrypted with keys at all? Those that are not here cannot be looked at."""
+    from wakeful.stores.keyring import read_keys
+
+    given = None if app is None else app.encryption
+    here = None if given is None else [key for key in given if not isinstance(key, Env) or os.environ.get(key.name)]
+    try:
+        read_keys(here, encryption_keys())
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
 def host_problem(host: str | None) -> str | None:
     if host is None:
         return None
@@ -190,18 +206,23 @@ def host_problem(host: str | None) -> str | None:
 
 def notes(app: App) -> list[str]:
     """What is allowed, and still may not be meant. Secrets are among it: those of where it runs need not be here."""
-    if not app.agents:
+    if not app.agents and not app.heartbeats:
         return [f'app {app.name} has no agents: declare one with @app.agent(on("type"))', *missing(app)]
     return [*missing(app), *without_trigger(app), *in_the_past(app)]
 
 
 def missing(app: App) -> list[str]:
-    """What channels and webhooks would not find here, so that `serve` would refuse to start."""
+    """What channels, webhooks and the store would not find here, so that `serve` would refuse to start."""
     from wakeful.triggers.endpoint import Endpoint, missing_secrets, webhooks_of
 
     channels = [f"channel {name}: {words}" for name, channel in app.channels.items() for words in channel.missing()]
+    keys = [
+        f"encryption: the environment variable {key.name} is not set here"
+        for key in app.encryption or ()
+        if isinstance(key, Env) and not os.environ.get(key.name)
+    ]
     named = webhooks_of(app.everything.values()).values()
-    return channels + missing_secrets(Endpoint([one for _, one in webhooks]) for webhooks in named)
+    return channels + keys + missing_secrets(Endpoint([one for _, one in webhooks]) for webhooks in named)
 
 
 def without_trigger(app: App) -> list[str]:

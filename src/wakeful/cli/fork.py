@@ -35,7 +35,8 @@ def execute(arguments: argparse.Namespace) -> int:
         return 0
     edit = None
     if arguments.edit is not None:
-        edit = read_data("-" if arguments.edit == "-" else f"@{arguments.edit}", what="--edit")
+        source = "-" if arguments.edit == "-" else f"@{arguments.edit}"
+        edit = read_data(source, what="--edit", shown=arguments.edit)
     try:
         request = plan.request(edit, operator=operator_of(arguments), note=arguments.note)
     except InvalidData as error:

@@ -70,6 +70,8 @@ def plan_fork(run: Shown, step: str) -> Fork:
         if not names:
             message = f"{words} It has none at all: `wakeful replay {run['id']} --again` does it from the beginning"
             raise NotFound(message)
+        if any(effect["action"] == step for effect in run["effects"]):
+            words = f'in run {run["id"]} "{step}" is an action: its effects are found again whatever it is forked from.'
         guess = did_you_mean(step, names)
         listed = "" if guess.startswith(" Known") else f" Its steps, in order: {', '.join(names)}."
         message = f"{words}{guess}{listed}"
