@@ -62,7 +62,7 @@ def test_notes(wakeful, folder):
 
 
 def test_an_app_of_heartbeats_alone(wakeful, folder):
-    (folder / "HEARTBEAT.md").write_text("## Disk\nLook.\n")
+    (folder / "HEARTBEAT.md").write_text("## Disk\nprobe: $ true\n")
     (folder / "app.py").write_text(
         "from wakeful import App\napp = App('a')\napp.heartbeat('HEARTBEAT.md', every='30m')\n"
     )
