@@ -288,8 +288,8 @@ async def test_one_that_is_cancelled_while_it_begins_does_not_go_on(
     app.command("report", on("go"), gate.line)
     async with working(app, worker=False) as runtime:
         receipt = await app.emit("go")
-        await runtime.start()
         monkeypatch.setattr(asyncio, "open_connection", later)
+        await runtime.start()
         run = await ended(runtime, receipt)
     ((pid, _),) = gate.began()
     assert run["state"] == "cancelled"
