@@ -130,10 +130,22 @@ class Condition:
 class Expression(Condition):
     """A compiled expression that gives a value of any kind."""
 
-    __slots__ = ()
+    __slots__ = ("_field",)
+
+    def __init__(self, expression: str, program: Any, paths: list[Path] | None) -> None:
+        super().__init__(expression, program, paths)
+        path = self._paths[0] if len(self._paths) == 1 else ()
+        # Below `data`, where it is nothing but the name of a field. Texts, which most keys are, are then simply taken.
+        self._field = path[1:] if path[:1] == ("data",) and ".".join(path) == expression.strip() else ()
 
     def value(self, event: Event) -> Any:
         """What it gives for an event. ValueError says why it gives nothing."""
+        if self._field:
+            found = event.data
+            for name in self._field:
+                found = found.get(name) if type(found) is dict else None
+            if type(found) is str:
+                return found
         try:
             result = self._program.eval(data=self._bindings(event))
             if result.type().name() != "ERROR":

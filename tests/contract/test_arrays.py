@@ -38,3 +38,9 @@ async def test_every_element_comes_back_as_it_was(postgres_url: str, asked: dict
             assert await statement.fetchval(array(column)) == column
     finally:
         await connection.close()
+
+
+def test_what_postgresql_refuses_is_refused_by_it_and_moves_nothing_else():
+    """One text with a null character must not become two: its own caller is told, by the database."""
+    assert array(["a\0b", 'c"']) == '{"a\0b","c\\""}'
+    assert array(["a\0b"]) == '{"a\0b"}'

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from wakeful.cel import Match, compile_condition, named_values
+from wakeful.cel import Match, compile_condition, compile_expression, named_values
 from wakeful.errors import ConfigError
 from wakeful.model import Event
 
@@ -209,3 +209,26 @@ def test_the_library_is_loaded_only_when_there_is_a_condition():
 )
 def test_the_values_that_an_expression_must_be_handed(expression, names):
     assert named_values(expression) == names
+
+
+class TestTheNameOfAFieldAlone:
+    """What is simply taken out of the data is what the language would give."""
+
+    @pytest.mark.parametrize("data", [{"a": "x"}, {"a": ""}, {"a": {"b": "y"}}, {"a": 3}, {"a": True}, {"a": [1]}])
+    @pytest.mark.parametrize(("short", "long"), [("data.a", "(data.a)"), (" data.a ", "(data.a)")])
+    def test_gives_the_same(self, short: str, long: str, data: object):
+        given = [compile_expression(one, where="here").value(event(data)) for one in (short, long)]
+        assert given[0] == given[1]
+        assert type(given[0]) is type(given[1])
+
+    def test_below_another(self):
+        assert compile_expression("data.a.b", where="here").value(event({"a": {"b": "y"}})) == "y"
+
+    @pytest.mark.parametrize("data", [None, "text", [], {}, {"a": None}, {"a": "text"}, {"a": {}}, {"a": {"c": "x"}}])
+    def test_that_is_not_there(self, data: object):
+        said = []
+        for one in ("data.a.b", "(data.a.b)"):
+            with pytest.raises(ValueError, match=r".") as caught:
+                compile_expression(one, where="here").value(event(data))
+            said.append(str(caught.value))
+        assert said[0] == said[1]

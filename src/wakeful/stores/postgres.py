@@ -99,15 +99,30 @@ class OneStatement:
     result: Any
 
 
+# In no text that PostgreSQL takes.
+SEPARATOR = "\0"
+
+
 def count_of(status: str) -> int:
     """How many rows a command wrote, out of what it answers: INSERT 0 64, UPDATE 64."""
     return int(status.rpartition(" ")[2])
 
 
 def array(column: Sequence[Any]) -> str:
-    """A column in PostgreSQL's notation for arrays: {1,2,NULL} or {"a","b",NULL}."""
-    if type(column[0]) is int and None not in column:
-        return "{" + ",".join(map(str, column)) + "}"
+    """A column in PostgreSQL's notation for arrays: {1,2,NULL} or {"a","b",NULL}.
+
+    Most columns are numbers, or texts, or nothing at all: these are written as a whole, without a look at each value.
+    """
+    first = column[0]
+    if type(first) is int:
+        return "{" + ",".join(map(str, column)).replace("None", "NULL") + "}"
+    if first is None and column.count(None) == len(column):
+        return "{" + ",".join(["NULL"] * len(column)) + "}"
+    if None not in column:
+        text: str = SEPARATOR.join(column)
+        if text.count(SEPARATOR) == len(column) - 1:
+            text = text.replace("\\", "\\\\").replace('"', '\\"').replace(SEPARATOR, '","')
+            return f'{{"{text}"}}'
     return "{" + ",".join([_element(value) for value in column]) + "}"
 
 
