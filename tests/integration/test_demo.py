@@ -15,9 +15,11 @@ import time
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from struct import pack
+from typing import NoReturn
 
 import pytest
 
+from wakeful import App
 from wakeful.clock import SystemClock
 from wakeful.demo import bank
 from wakeful.demo.app import HOOK, STEPS
@@ -26,11 +28,13 @@ from wakeful.demo.book import Book, Page
 from wakeful.demo.child import Bank
 from wakeful.demo.command import Command, program
 from wakeful.demo.counter import VARIABLE, Counter, write
+from wakeful.demo.feeder import Feeder
+from wakeful.demo.github import GitHub
 from wakeful.demo.lines import add_line
 from wakeful.demo.live import LiveView, Seats
 from wakeful.demo.pace import pace_for
 from wakeful.demo.scene import Advice, Message, Row, Scene, what_became_of
-from wakeful.demo.summary import compare
+from wakeful.demo.summary import Account, compare
 from wakeful.runtime import open_database
 from wakeful.stores.reading import Reader
 
@@ -232,6 +236,20 @@ def test_what_happened_twice_would_be_noticed(tmp_path):
     assert process.returncode == 1, told
     assert "FINISHED STEPS EXECUTED TWICE: the promise is broken" in told
     assert "DONE TWICE, AND NOBODY HAD SAID SO: R-1: the promise is broken" in told
+
+
+async def test_whoever_is_interrupted_in_the_middle_of_a_webhook_has_sent_it(tmp_path):
+    """It may have come in: the books must not take it for somebody else's."""
+
+    class Interrupted(GitHub):
+        async def open_pull_request(self) -> NoReturn:
+            raise asyncio.CancelledError
+
+    feeder = Feeder(App("demo"), tmp_path, Interrupted.__new__(Interrupted))
+    with pytest.raises(asyncio.CancelledError):
+        await feeder.webhook()
+    account = Account(called=feeder.called, taken=1)
+    assert account.let_in == 0
 
 
 def test_control_c_ends_it_cleanly(tmp_path):

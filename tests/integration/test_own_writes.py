@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from support.apps import NewApp, working
+from support.shop import drop_slots
 from support.stores import OpenStore, query
 from wakeful import App, Run, postgres_changes, sqlite_changes
 from wakeful.clock import VirtualClock
 from wakeful.settings import sqlite_path
 from wakeful.why import why
-
-SLOTS = "select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = current_database()"
 
 
 def changes(url: str, **options: Any) -> Any:
@@ -68,7 +67,7 @@ async def test_an_agent_that_answers_its_own_change_with_another_is_stopped(new_
         await stopped(new_app, orders, dialect)
     finally:
         if dialect == "postgres":
-            await query(orders, SLOTS)
+            await drop_slots(orders)
 
 
 @pytest.mark.postgres
@@ -102,4 +101,4 @@ async def test_an_agent_that_wants_nothing_of_its_own_writes_says_so(new_app: Ne
             assert (await runtime.reader.alarms())["alarms"] == []
     finally:
         if dialect == "postgres":
-            await query(orders, SLOTS)
+            await drop_slots(orders)

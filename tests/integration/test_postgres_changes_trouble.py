@@ -11,7 +11,7 @@ import pytest
 
 from integration.test_postgres_changes import Seen, an_app, the_source
 from support.apps import NewApp, working
-from support.shop import TABLE, Shop
+from support.shop import TABLE, Shop, drop_slots
 from wakeful import App, ConfigError, Run, env, postgres_changes
 from wakeful.clock import SystemClock
 from wakeful.runtime import Runtime
@@ -320,9 +320,7 @@ async def test_a_slot_that_was_made_anew_leaves_a_gap_which_is_said_and_kept(new
         await runtime.drain()
         await shop.execute("insert into orders values (1, 'new', 1)")
         await runtime.drain()
-    await shop.execute(
-        "select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = current_database()"
-    )
+    await drop_slots(shop.dsn)
     await shop.execute("insert into orders values (2, 'never seen', 1)")
     async with working(an_app(new_app, shop, seen), reading="drained") as runtime:
         assert "were not read: slot wakeful_app_" in await trouble_of(runtime)

@@ -13,8 +13,10 @@ from wakeful.testing.postgres_server import PostgresServer, PostgresUnavailable
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """Shared by the tests of one process: make your own to stop or kill it."""
-    # Logical replication for those who read changes; its slots are counted by server.
-    server = PostgresServer(fsync=False, settings={"wal_level": "logical", "max_replication_slots": 40})
+    # Logical replication for those who read changes; its slots are counted by server. What the planner knows of a table is the
+    # matter of some tests: nobody else may look at it meanwhile.
+    settings: dict[str, str | int] = {"wal_level": "logical", "max_replication_slots": 40, "autovacuum": "off"}
+    server = PostgresServer(fsync=False, settings=settings)
     try:
         server.start()
     except PostgresUnavailable as reason:

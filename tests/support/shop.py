@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,6 +16,18 @@ UNUSED = "select count(*) from pg_replication_slots where database = $1 and acti
 DROP = "select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = $1"
 
 TABLE = "create table orders (id int primary key, status text, total numeric)"
+
+
+async def drop_slots(dsn: str) -> None:
+    """Of this database. The server notices a moment later that who read one has gone, and lets nobody drop it before."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        here = await connection.fetchval("select current_database()")
+        while await connection.fetchval(UNUSED, here):
+            await asyncio.sleep(0.01)
+        await connection.fetch(DROP, here)
+    finally:
+        await connection.close()
 
 
 class Shop:

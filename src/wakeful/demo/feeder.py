@@ -121,8 +121,8 @@ class Feeder:
 
     async def webhook(self) -> tuple[str, int]:
         """A signed request comes in over HTTP: what it is about, and the status of the answer."""
+        self.called += 1  # before the answer: whoever is interrupted in between has called all the same
         asked, status, receipts = await self._github.open_pull_request()
-        self.called += 1
         self.receipts += receipts
         return asked, status
 
