@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import apsw
+
+from wakeful.cli.opening import is_store
 
 
 def test_migrate_sqlite(wakeful, folder):
@@ -176,3 +180,29 @@ def test_demo_gets_its_options(wakeful, monkeypatch):
     wakeful("demo", "--seconds", "20")
     wakeful("demo", "--keep")
     assert got == [(20.0, False), (None, True)]
+
+
+def test_a_store_that_another_process_has_for_itself_is_waited_for(tmp_path, monkeypatch):
+    """The last one that leaves a file tidies it up, and nobody can look at it meanwhile."""
+    path = tmp_path / "wakeful.db"
+    leaving = apsw.Connection(str(path))
+    for statement in (
+        "pragma journal_mode = wal",
+        "create table wakeful_migration (number integer)",
+        "pragma locking_mode = exclusive",
+        "insert into wakeful_migration values (1)",
+    ):
+        list(leaving.execute(statement))
+    waits = threading.Event()
+
+    class Patient(apsw.Connection):
+        def set_busy_timeout(self, milliseconds: int) -> None:
+            super().set_busy_timeout(milliseconds)
+            waits.set()
+
+    monkeypatch.setattr(apsw, "Connection", Patient)
+    with ThreadPoolExecutor(1) as thread:
+        looking = thread.submit(is_store, path)
+        waits.wait(60)
+        leaving.close()
+        assert looking.result(60)

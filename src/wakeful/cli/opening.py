@@ -88,9 +88,14 @@ def is_store(path: Path) -> bool:
     """Does this file have our tables? Asked without write access, so that nothing in it changes."""
     import apsw
 
+    from wakeful.stores.sqlite import BUSY_TIMEOUT_MILLISECONDS
+
     try:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         with contextlib.closing(connection):
+            connection.set_busy_timeout(
+                BUSY_TIMEOUT_MILLISECONDS
+            )  # the last one that leaves a file has it for itself for a moment
             return bool(connection.execute("select 1 from sqlite_master where name = 'wakeful_migration'").get)
     except apsw.NotADBError:
         return False
