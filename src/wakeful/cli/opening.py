@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+# The last one that leaves a file has it for itself for a moment.
+PATIENCE_MILLISECONDS = 10_000
+
 
 def chosen_store(arguments: argparse.Namespace, app: App | None = None) -> str:
     """--store, else the one the app names, else WAKEFUL_STORE, else the default."""
@@ -88,14 +91,10 @@ def is_store(path: Path) -> bool:
     """Does this file have our tables? Asked without write access, so that nothing in it changes."""
     import apsw
 
-    from wakeful.stores.sqlite import BUSY_TIMEOUT_MILLISECONDS
-
     try:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         with contextlib.closing(connection):
-            connection.set_busy_timeout(
-                BUSY_TIMEOUT_MILLISECONDS
-            )  # the last one that leaves a file has it for itself for a moment
+            connection.set_busy_timeout(PATIENCE_MILLISECONDS)
             return bool(connection.execute("select 1 from sqlite_master where name = 'wakeful_migration'").get)
     except apsw.NotADBError:
         return False
