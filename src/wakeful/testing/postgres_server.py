@@ -140,14 +140,7 @@ class PostgresServer:
 
     def stop(self) -> None:
         """Ends the server in an orderly way: sessions are cut, data is flushed, nothing needs recovery."""
-        if not self._postmaster:
-            return
-        self._postmaster.send_signal(signal.SIGINT)
-        try:
-            self._postmaster.wait(self._patience)
-        except subprocess.TimeoutExpired:
-            self.kill()
-        self._postmaster = None
+        self._end(signal.SIGINT)
 
     def kill(self) -> None:
         """SIGKILL for the postmaster and all its processes, as in a crash. The data stays; `start` recovers it."""
@@ -174,7 +167,9 @@ class PostgresServer:
 
     def close(self) -> None:
         """Stops the server for good and removes its data. Safe to call twice."""
-        self._quit()
+        # Without flushing: the data is about to go. Unlike `kill`, this lets the server give its shared memory back to the
+        # system, which has room for some thousand such segments and keeps them until it is started again.
+        self._end(signal.SIGQUIT)
         if self._watchdog:
             self._watchdog.kill()
             self._watchdog.communicate()
@@ -184,13 +179,10 @@ class PostgresServer:
             self._folder = None
         self._port = None
 
-    def _quit(self) -> None:
-        """Ends the server without flushing: the data is about to go. Unlike `kill`, this lets it give its shared memory back to
-        the system, which has room for some thousand such segments and keeps them until it is started again.
-        """
+    def _end(self, how: signal.Signals) -> None:
         if not self._postmaster:
             return
-        self._postmaster.send_signal(signal.SIGQUIT)
+        self._postmaster.send_signal(how)
         try:
             self._postmaster.wait(self._patience)
         except subprocess.TimeoutExpired:
