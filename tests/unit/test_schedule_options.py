@@ -14,14 +14,7 @@ import wakeful
 from wakeful import ConfigError, at, cron, every
 from wakeful.clock import SECOND, duration, from_datetime, to_datetime, written
 from wakeful.model import Event
-from wakeful.triggers.schedule import (
-    GRACE_WITHOUT_CATCH_UP,
-    MAX_AGE,
-    MAX_COUNT,
-    Schedule,
-    Timing,
-    read_definition,
-)
+from wakeful.triggers.schedule import GRACE_WITHOUT_CATCH_UP, MAX_AGE, MAX_COUNT, Schedule, Timing, read_definition
 from wakeful.triggers.zones import zone_named
 
 HOUR = 3600 * SECOND

@@ -152,14 +152,11 @@ class Schedule:
         """
         if self.timing.grace is not None:
             return self.timing.grace
-        following, before = self.rule.next(instant), None
+        following = self.rule.next(instant)
         if following is None:
             before = self.rule.previous(instant)
-        if following is not None:
-            distance = following - instant
-        else:
-            distance = LONGEST if before is None else instant - before
-        return min(LONGEST_GRACE, max(SHORTEST_GRACE, distance // 2))
+            following = instant + LONGEST if before is None else instant + instant - before
+        return min(LONGEST_GRACE, max(SHORTEST_GRACE, (following - instant) // 2))
 
     def offset(self, app: str, name: str) -> Microseconds:
         """How much later than its instants it fires: the same for each of them, and other than that of other schedules."""
