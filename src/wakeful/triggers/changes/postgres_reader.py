@@ -349,7 +349,8 @@ class PostgresReader(Reader):
             while True:
                 if len(self._ready) >= AHEAD:
                     if not await self._has_room():
-                        return await self._park(stream)
+                        await self._park(stream)
+                        return
                 elif self._take_slice(stream):
                     await asyncio.sleep(0)
                 else:
