@@ -47,16 +47,15 @@ from wakeful.output.channels.base import Channel
 from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
-from wakeful.secrets import Secret
-from wakeful.settings import encryption_keys, ping_url, sqlite_path, store_url
+from wakeful.settings import ping_url, store_url
 from wakeful.stores.alarms import ResolveAlarms
 from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready
 from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
-from wakeful.stores.keyring import read_keys
+from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
-from wakeful.stores.store import Database, DatabaseStore
+from wakeful.stores.store import DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
 from wakeful.triggers.endpoint import read_endpoints
 from wakeful.triggers.heartbeats import Heartbeats
@@ -84,19 +83,6 @@ LAST_ALARMS_TAKE_AT_MOST = 2.0
 FIRST_LOOK_AFTER = 5.0
 # Each of the parts looks every half a minute or more often: one that is so late does not look any more.
 SILENT = 60.0
-
-
-def open_database(url: str, clock: Clock, *, encryption: Sequence[Secret] | None = None) -> Database:
-    """The database of a store's address. Its payloads are encrypted with the given keys, else with those of the setting."""
-    path = sqlite_path(url)
-    ring = read_keys(encryption, encryption_keys())
-    if path is not None:
-        from wakeful.stores.sqlite import SqliteBackend
-
-        return SqliteBackend(path, clock, ring=ring)
-    from wakeful.stores.postgres import PostgresBackend
-
-    return PostgresBackend(url, clock, ring=ring)
 
 
 def shortest_retention(app: App) -> Microseconds | None:

@@ -14,7 +14,7 @@ from wakeful.errors import ConfigError
 from wakeful.intake.cloudevents import from_envelope, to_envelope
 from wakeful.loading import load_app
 from wakeful.model import Event
-from wakeful.runtime import open_database
+from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
 from wakeful.testing.boundaries import Boundaries, Boundary
 from wakeful.testing.children import KILLED, Nursery
