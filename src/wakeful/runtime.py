@@ -74,6 +74,7 @@ from wakeful.watch.watcher import Watcher
 
 if TYPE_CHECKING:
     from wakeful.app import App
+    from wakeful.triggers.base import Trigger
 
 
 FULL_AGAIN_AFTER = 60.0
@@ -108,9 +109,11 @@ class Runtime:
         watch_every: Microseconds | None = None,
         ping: Ping | None = None,
         reading: Literal["always", "drained", "never"] = "always",
+        sources: Mapping[str, Sequence[Trigger]] | None = None,
     ) -> None:
         """`watching`: it only watches, and does what Wakeful's own agents do; it counts as nobody who works for the app.
-        `reading`: sources are read as something comes, only while the runtime is drained, or not at all.
+        `reading`: sources are read as something comes, only while the runtime is drained, or not at all. `sources`: the
+        triggers of each agent that are read (default: all of them).
         """
         app.refuse_unknown_channels()
         for message in app.unknown_agents():
@@ -232,7 +235,11 @@ class Runtime:
         self.webhooks = Webhooks(app.name, endpoints, self.door, self.store, clock)
         self.sources = Sources(
             app.name,
-            {} if watching or reading == "never" else {name: one.triggers for name, one in app.agents.items()},
+            {}
+            if watching or reading == "never"
+            else {name: one.triggers for name, one in app.agents.items()}
+            if sources is None
+            else sources,
             self.store,
             self.door.arrive,
             lambda: self.membership.process,
