@@ -168,9 +168,7 @@ class Schedule:
 OTHER_NAMES = {"timezone": "tz", "time_zone": "tz", "zone": "tz"}
 
 
-def read_timing(
-    options: dict[str, Any], *, where: str, also: tuple[str, ...] = ("tz",)
-) -> tuple[Timing, str | None]:
+def read_timing(options: dict[str, Any], *, where: str, also: tuple[str, ...] = ("tz",)) -> tuple[Timing, str | None]:
     """The options that every schedule takes, and its name. ConfigError for what cannot be meant. `also`: the options of this
     kind of schedule, which are read elsewhere and named here where an unknown one is refused.
     """
