@@ -31,7 +31,6 @@ from support.stores import APP, Onlooker, an_arrival, emptied
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.errors import CancelAsked
 from wakeful.model import WENT_WELL, Claim, Flow, Outcome, Step
-from wakeful.runtime import open_database
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
@@ -44,6 +43,7 @@ from wakeful.stores.base import (
     RegisterProcess,
     SaveSteps,
 )
+from wakeful.stores.opening import open_database
 from wakeful.stores.store import DatabaseStore
 
 LEASE = 10**9 * SECOND
