@@ -98,6 +98,8 @@ class AgentOptions:
     priority: int | str | Callable[..., Any] | None = None
     expires: Microseconds | None = None
     overlap: Overlap = "queue"
+    once: str | Callable[..., Any] | None = None
+    once_for: Microseconds | None = None
     # what becomes of runs in flight
     stuck_after: Microseconds | None = 3600 * SECOND
     on_stuck: Literal["alarm", "cancel", "retry"] = "alarm"
@@ -175,7 +177,7 @@ def read_options(kind: type[T], given: dict[str, Any], *, where: str) -> T:
 def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> Any:
     if name == "backoff":
         return as_backoff(value, where=where)
-    if name in {"timeout", "deadline", "expires", "stuck_after", "retention"}:
+    if name in {"timeout", "deadline", "expires", "stuck_after", "retention", "once_for"}:
         return read_duration(name, value, where)
     if name in {"rate", "debounce", "batch", "priority"} or name in CHOICES:
         return _read_flow(name, value, where)
@@ -198,9 +200,9 @@ def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> A
     ):
         message = f"{where}: {name} must be a text that is not empty, not {value!r}"
         raise ConfigError(message)
-    if name == "key" and kind is AgentOptions:
+    if name in {"key", "once"} and kind is AgentOptions:
         if not (value is None or callable(value) or (isinstance(value, str) and value.strip())):
-            message = f"{where}: key must be a CEL expression or a function of the event, not {value!r}"
+            message = f"{where}: {name} must be a CEL expression or a function of the event, not {value!r}"
             raise ConfigError(message)
     elif name == "key" and not (value is None or callable(value)):
         message = f"{where}: key must be a function of the step's arguments, not {value!r}"
