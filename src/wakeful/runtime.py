@@ -23,7 +23,6 @@ from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Seque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import structlog
 from pydantic_core import to_json
 
 from wakeful.archive import append_to_day
@@ -57,6 +56,7 @@ from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
+from wakeful.telemetry.logger import logger_of
 from wakeful.triggers.endpoint import read_endpoints
 from wakeful.triggers.heartbeats import Heartbeats
 from wakeful.triggers.releasing import Releasing
@@ -123,7 +123,7 @@ class Runtime:
         self.database = open_database(self.url, clock, encryption=app.encryption)
         self.store = DatabaseStore(self.database, probe=probe)
         self.reader = Reader(self.database)
-        self.log = structlog.get_logger("wakeful").bind(app=app.name)
+        self.log = logger_of(app=app.name)
         agents = self.agents = app.everything
         # Whoever only watches does what Wakeful itself needs done, like telling people of alarms, and nothing of the app's own.
         here = {name: one for name, one in app.inner.items() if name.startswith(OWN_AGENTS)} if watching else agents

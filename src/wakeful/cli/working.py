@@ -9,14 +9,13 @@ import os
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from wakeful.cli.arguments import Parser, add_app, add_logs, add_store, seconds, whole_number
 from wakeful.cli.carrying import number
 from wakeful.cli.life import Stopping
 from wakeful.cli.terminal import SHOWN_OF_AN_ID, say
 from wakeful.errors import StoreUnavailable
 from wakeful.settings import shown_store
+from wakeful.telemetry.logger import logger_of
 from wakeful.triggers.schedules import code_schedules
 
 if TYPE_CHECKING:
@@ -87,9 +86,7 @@ async def is_open(runtime: Runtime) -> bool:
     except StoreUnavailable as error:
         if runtime.database.dialect == "sqlite" or type(error.__cause__).__name__ in WILL_NOT_PASS:
             raise
-        structlog.get_logger("wakeful").warning(
-            "the store is away; waiting for it", store=shown_store(runtime.url), error=str(error)
-        )
+        logger_of().warning("the store is away; waiting for it", store=shown_store(runtime.url), error=str(error))
         return False
     return True
 
@@ -127,7 +124,7 @@ async def paused_before_anything(runtime: Runtime, operator: str | None, *, open
 
 async def start_patiently(runtime: Runtime, stopping: Stopping, *, opened: bool, paused_by: str | None = None) -> bool:
     """Open and start, again and again until the store is there. False when we were asked to stop before."""
-    log = structlog.get_logger("wakeful")
+    log = logger_of()
     wait = FIRST_WAIT
     while not stopping.asked.is_set():
         if opened:

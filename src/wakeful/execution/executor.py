@@ -61,6 +61,7 @@ from wakeful.stores.base import (
     Streak,
     held_alarm,
 )
+from wakeful.telemetry.logger import logger_of
 from wakeful.values import to_text
 
 
@@ -118,7 +119,7 @@ class Executor:
         self._around = surroundings
         self._read_event = read_event
         self.failing: set[str] = set()  # agents whose last runs ended dead: the next that goes well is good news
-        self._log = structlog.get_logger("wakeful").bind(part="executor")
+        self._log = logger_of(part="executor")
 
     async def execute(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
         """The whole attempt. Never raises for what the handler did; ClaimLost ends it without a trace. Somebody may want the

@@ -17,11 +17,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-import structlog
-
 from wakeful.clock import SECOND, Microseconds, seconds
 from wakeful.errors import StoreUnavailable
 from wakeful.stores.base import Limit, RegisterProcess, RetireProcess
+from wakeful.telemetry.logger import logger_of
 
 LEASE: Microseconds = 15 * SECOND
 BEFORE_THE_LEASE = 1.0
@@ -66,7 +65,7 @@ class Membership:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._deadline = 0.0
-        self._log = structlog.get_logger("wakeful").bind(part="lease")
+        self._log = logger_of(part="lease")
         self.process = ""
 
     @property

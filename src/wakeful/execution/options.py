@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, ParamSpec, TypeVar, cast, get_args, overload
 
-from pydantic import TypeAdapter
-
 from wakeful.clock import SECOND, Duration, Microseconds, duration
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.model import Overlap
@@ -265,6 +263,8 @@ def _refuse_state(model: Any, where: str) -> None:
         message = f"{where}: state must be a class, a pydantic model or a dataclass, not {model!r}"
         raise ConfigError(message)
     try:
+        from pydantic import TypeAdapter
+
         TypeAdapter(model).dump_json(model())
     except Exception as error:
         message = (

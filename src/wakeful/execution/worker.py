@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
-import structlog
-
 from wakeful.clock import seconds
 from wakeful.errors import CancelAsked, ClaimLost, StoreUnavailable
 from wakeful.execution.executor import Ended, Executor, Handler
@@ -24,6 +22,7 @@ from wakeful.execution.run import TURNS_BEFORE_LEAVING, Run
 from wakeful.execution.versions import version_of
 from wakeful.model import OWN_AGENTS, Claim
 from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Ready, Share
+from wakeful.telemetry.logger import logger_of
 
 AFTER_AN_ERROR = 0.25
 LOOK_ANYWAY_EVERY = 5.0
@@ -115,7 +114,7 @@ class Worker:
         self._looked_at = 0.0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._log = structlog.get_logger("wakeful").bind(part="worker")
+        self._log = logger_of(part="worker")
         self.finished = 0
         self.on_finished: Callable[[], None] = lambda: None
 

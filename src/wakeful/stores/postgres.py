@@ -14,8 +14,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import structlog
-
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
 from wakeful.stores.base import Call, Count, Ready, Row, Transaction
@@ -23,6 +21,7 @@ from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.migrations import CREATE_LEDGER, Migration, missing, refuse_behind
 from wakeful.stores.queries import Dialect, codec, load_queries
+from wakeful.telemetry.logger import logger_of
 
 if TYPE_CHECKING:
     import asyncpg
@@ -159,7 +158,6 @@ class PostgresBackend:
         self._pool_lock = asyncio.Lock()
         self._listener: asyncio.Task[None] | None = None
         self._name = "wakeful"
-        self._log = structlog.get_logger("wakeful").bind(part="postgres")
         self.on_ready: Callable[[Ready], None] = lambda _: None
         errors = self._asyncpg.exceptions
         self._gone: tuple[type[BaseException], ...] = (
@@ -489,7 +487,9 @@ class PostgresBackend:
         try:
             return len(await self.fetch("end_sessions", session_name(process)))
         except self._asyncpg.exceptions.InsufficientPrivilegeError as error:
-            self._log.warning("cannot end the sessions of a dead process; the server will", error=str(error))
+            logger_of(part="postgres").warning(
+                "cannot end the sessions of a dead process; the server will", error=str(error)
+            )
             return 0
 
     # listening
@@ -513,7 +513,9 @@ class PostgresBackend:
                     if not lost.is_set():  # a connection that only listens would never notice that the network is gone
                         await connection.fetchval("select 1", timeout=CONNECT_TIMEOUT)
             except self._silenced as error:
-                self._log.warning("not listening; trying again", error=str(error), again_in=LISTEN_AGAIN_AFTER)
+                logger_of(part="postgres").warning(
+                    "not listening; trying again", error=str(error), again_in=LISTEN_AGAIN_AFTER
+                )
             finally:
                 await self._drop(connection)
             await asyncio.sleep(LISTEN_AGAIN_AFTER)
