@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 from wakeful.api.health import Silent, health_routes
 from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.cli.arguments import Command, Parser, UsageError, add_app, add_logs, add_store, seconds
+from wakeful.cli.http_server import HttpServer
 from wakeful.cli.life import Stopping, live
+from wakeful.cli.listening import add_address, bind, url_of
 from wakeful.cli.opening import chosen_store, refuse_missing
-from wakeful.cli.serve import HttpServer, add_address, bind, url_of
 from wakeful.cli.terminal import say
 from wakeful.cli.working import WILL_NOT_PASS, close, first_of, is_open, prepare, start_patiently
 from wakeful.clock import SECOND, Microseconds, SystemClock, readable

@@ -9,7 +9,7 @@ import os
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from wakeful.cli.arguments import Parser, add_app, add_logs, add_store, seconds, whole_number
+from wakeful.cli.arguments import Parser, add_app, add_logs, add_store, operator_of, seconds, whole_number
 from wakeful.cli.carrying import number
 from wakeful.cli.life import Stopping
 from wakeful.cli.terminal import SHOWN_OF_AN_ID, say
@@ -27,6 +27,7 @@ FIRST_WAIT = 0.25
 LONGEST_WAIT = 5.0
 STOPPING_TAKES_AT_MOST = 20.0
 SHOWN_RUNS = 4
+USUAL_PACE = (700, 10, 10)  # of Python's garbage collector
 # Why a database refuses us that no waiting will change: better said at once than every five seconds.
 WILL_NOT_PASS = {"InvalidPasswordError", "InvalidAuthorizationSpecificationError", "InvalidCatalogNameError"}
 
@@ -46,6 +47,10 @@ def add_working(parser: Parser) -> None:
         help="how long what runs may go on after Ctrl-C, like 30s (default: 10s, and 2s for `dev`)",
     )
     add_logs(parser)
+
+
+def add_paused(parser: Parser) -> None:
+    parser.add_argument("--paused", action="store_true", help="pause all of the app first, until `wakeful resume all`")
 
 
 def prepare(arguments: argparse.Namespace, *, level: str = "info") -> App:
@@ -97,6 +102,12 @@ def spare_the_collector() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*USUAL_PACE)  # the command line had slowed it for the start
+
+
+def pauses(arguments: argparse.Namespace) -> str | None:
+    """Who pauses the app before it begins, if somebody does."""
+    return operator_of(arguments) if arguments.paused else None
 
 
 async def pause_first(runtime: Runtime, operator: str) -> None:

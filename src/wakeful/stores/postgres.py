@@ -20,7 +20,7 @@ from wakeful.stores.base import Call, Count, Ready, Row, Transaction
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.migrations import CREATE_LEDGER, Migration, missing, refuse_behind
-from wakeful.stores.queries import Dialect, codec, load_queries
+from wakeful.stores.queries import Dialect, codec, statements, written_queries
 from wakeful.telemetry.logger import logger_of
 
 if TYPE_CHECKING:
@@ -148,10 +148,10 @@ class PostgresBackend:
         self._dsn = dsn
         self._clock = clock
         self._asyncpg = driver()
-        queries = load_queries("postgres")
-        self._queries = {name: query.sql for name, query in queries.items()}
+        self._queries = statements("postgres")
         self.codec = codec("postgres", ring)
-        self._bulk = {name: "now" in query.parameters for name, query in queries.items() if query.bulk}
+        written = written_queries("postgres").items()
+        self._bulk = {name: "now" in query.parameters for name, query in written if query.bulk}
         self._idle: list[asyncpg.Connection[Any]] = []
         self._lost: set[int] = set()
         self._pools: dict[bool, asyncpg.Pool[Any]] = {}
