@@ -264,6 +264,7 @@ class Runtime:
             channels=app.channels,
             default=app.alarms,
             repeat=app.alarm_repeat,
+            now=clock.now,
             time_passes=clock.for_database() is None,
         )
         self.resolver = Resolver(

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from pydantic_core import from_json
 
+from wakeful.alarm_words import title_of, todo_of
 from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound
 from wakeful.model import ReminderState
@@ -825,9 +826,10 @@ def delivery_summary(row: Row) -> dict[str, Any]:
 
 def alarm_summary(row: Row) -> dict[str, Any]:
     key, app, state, text, count, opened, last, agent, owner, incident, loud, told, told_at = row[:13]
-    acknowledged_at, acknowledged_by, note, muted_until, resolved_at, tell_at = row[13:]
+    acknowledged_at, acknowledged_by, note, muted_until, resolved_at, tell_at, addressee, remind_at, ending = row[13:]
     return {
         "key": key,
+        "subject": title_of(key, text, agent=agent, count=count),
         "app": app,
         "state": state,
         "text": text,
@@ -846,6 +848,10 @@ def alarm_summary(row: Row) -> dict[str, Any]:
         "note": note,
         "muted_until": to_text(muted_until),
         "resolved_at": to_text(resolved_at),
+        "do": todo_of(key, agent=agent),
+        "to": addressee,
+        "remind_at": to_text(remind_at),
+        "ending": ending,
     }
 
 
