@@ -47,7 +47,7 @@ migrate_command = Command(declare, execute, "APP is only needed for the store th
 
 async def _plan(url: str) -> list[Migration]:
     from wakeful.cli.opening import is_store
-    from wakeful.runtime import open_database
+    from wakeful.stores.opening import open_database
 
     path = sqlite_path(url)
     if path is not None and (not path.exists() or not is_store(path)):
@@ -60,7 +60,7 @@ async def _plan(url: str) -> list[Migration]:
 
 
 async def _migrate(url: str, operator: str) -> list[Migration]:
-    from wakeful.runtime import open_database
+    from wakeful.stores.opening import open_database
 
     path = sqlite_path(url)
     if path is not None:
