@@ -13,8 +13,8 @@ from typing import Any
 
 from wakeful.clock import SECOND, SystemClock
 from wakeful.model import Admission, Arrival, digest
-from wakeful.runtime import open_database
 from wakeful.stores.base import AcceptEvents, ClaimRuns, FinishRun, RegisterProcess
+from wakeful.stores.opening import open_database
 from wakeful.stores.store import DatabaseStore
 
 BATCH = 10

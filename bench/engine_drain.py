@@ -19,7 +19,7 @@ import structlog
 from wakeful import App, Run, on
 from wakeful.cli.working import spare_the_collector
 from wakeful.clock import SystemClock
-from wakeful.runtime import open_database
+from wakeful.stores.opening import open_database
 
 IN_FLIGHT = 64
 APP = "drain"

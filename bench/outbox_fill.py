@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from wakeful.clock import SECOND, SystemClock
-from wakeful.runtime import open_database
+from wakeful.stores.opening import open_database
 
 FAR_AWAY = 4_000_000_000 * SECOND
 COLUMNS = "(id, run_seq, app, channel, state, message, tries, position, due_at, created_at)"

@@ -47,16 +47,15 @@ from wakeful.output.channels.base import Channel
 from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
-from wakeful.secrets import Secret
-from wakeful.settings import encryption_keys, ping_url, sqlite_path, store_url
+from wakeful.settings import ping_url, store_url
 from wakeful.stores.alarms import ResolveAlarms
 from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready
 from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
-from wakeful.stores.keyring import read_keys
+from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
-from wakeful.stores.store import Database, DatabaseStore
+from wakeful.stores.store import DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
 from wakeful.triggers.endpoint import read_endpoints
 from wakeful.triggers.heartbeats import Heartbeats
@@ -75,6 +74,7 @@ from wakeful.watch.watcher import Watcher
 
 if TYPE_CHECKING:
     from wakeful.app import App
+    from wakeful.triggers.base import Trigger
 
 
 FULL_AGAIN_AFTER = 60.0
@@ -84,19 +84,6 @@ LAST_ALARMS_TAKE_AT_MOST = 2.0
 FIRST_LOOK_AFTER = 5.0
 # Each of the parts looks every half a minute or more often: one that is so late does not look any more.
 SILENT = 60.0
-
-
-def open_database(url: str, clock: Clock, *, encryption: Sequence[Secret] | None = None) -> Database:
-    """The database of a store's address. Its payloads are encrypted with the given keys, else with those of the setting."""
-    path = sqlite_path(url)
-    ring = read_keys(encryption, encryption_keys())
-    if path is not None:
-        from wakeful.stores.sqlite import SqliteBackend
-
-        return SqliteBackend(path, clock, ring=ring)
-    from wakeful.stores.postgres import PostgresBackend
-
-    return PostgresBackend(url, clock, ring=ring)
 
 
 def shortest_retention(app: App) -> Microseconds | None:
@@ -122,9 +109,11 @@ class Runtime:
         watch_every: Microseconds | None = None,
         ping: Ping | None = None,
         reading: Literal["always", "drained", "never"] = "always",
+        sources: Mapping[str, Sequence[Trigger]] | None = None,
     ) -> None:
         """`watching`: it only watches, and does what Wakeful's own agents do; it counts as nobody who works for the app.
-        `reading`: sources are read as something comes, only while the runtime is drained, or not at all.
+        `reading`: sources are read as something comes, only while the runtime is drained, or not at all. `sources`: the
+        triggers of each agent that are read (default: all of them).
         """
         app.refuse_unknown_channels()
         for message in app.unknown_agents():
@@ -246,7 +235,11 @@ class Runtime:
         self.webhooks = Webhooks(app.name, endpoints, self.door, self.store, clock)
         self.sources = Sources(
             app.name,
-            {} if watching or reading == "never" else {name: one.triggers for name, one in app.agents.items()},
+            {}
+            if watching or reading == "never"
+            else {name: one.triggers for name, one in app.agents.items()}
+            if sources is None
+            else sources,
             self.store,
             self.door.arrive,
             lambda: self.membership.process,

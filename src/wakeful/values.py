@@ -12,12 +12,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
+# pydantic itself is loaded where an annotation or a model is met: commands that only show values need its core alone.
+from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json, to_jsonable_python
 
 from wakeful.errors import NotSerialisable
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 RESULT_LIMIT = 64 * 1024 * 1024
 _SCALARS = frozenset({str, int, bool, float, type(None)})
@@ -79,6 +82,8 @@ def returns_of(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
         return None
     if annotation in (Any, None, type(None), str, int, bool, float, dict, list, inspect.Signature.empty):
         return None
+    from pydantic import TypeAdapter
+
     try:
         return TypeAdapter(annotation)
     except Exception:
@@ -135,6 +140,8 @@ def _canonical(value: Any) -> Any:
         return [_canonical(item) for item in value]
     if isinstance(value, set | frozenset):
         return sorted((_canonical(item) for item in value), key=to_json)
+    from pydantic import BaseModel
+
     if isinstance(value, BaseModel):
         return _canonical(value.model_dump())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -41,6 +41,25 @@ def test_once_says_what_became_of_messages(wakeful, folder):
     assert told == {"finished": {"done": 1}, "left": {}, "messages": {"dead": 2, "pending": 1}}
 
 
+SPEAKS = (
+    "from wakeful import App, Run, on\n"
+    "app = App('a')\n"
+    "@app.agent(on('x'), deliver='log')\n"
+    "async def tell(run: Run) -> str:\n"
+    "    run.log.info('water is boiling')\n"
+    "    return 'the kettle is on'\n"
+)
+
+
+def test_what_goes_to_the_log_is_seen_by_default(wakeful, folder):
+    (folder / "app.py").write_text(SPEAKS)
+    wakeful("emit", "app.py", "x")
+    assert "the kettle is on" in wakeful("once", "app.py").err
+    assert "water is boiling" in wakeful("run", "app.py", "tell", "--wait").err
+    wakeful("emit", "app.py", "x")
+    assert "the kettle is on" not in wakeful("once", "app.py", "--log-level", "warning").err
+
+
 def test_a_message_that_waits_is_tried_now_or_discarded(wakeful, folder):
     (folder / "app.py").write_text(
         "from wakeful import App, RateLimited, Run, on\n"

@@ -12,9 +12,9 @@ from support.schemas import knowing, later
 from support.stores import OpenStore, accept, an_arrival, join, query, reader
 from wakeful.clock import VirtualClock
 from wakeful.errors import SchemaMismatch, StoreUnavailable
-from wakeful.runtime import open_database
 from wakeful.stores.migration_plan import plan
 from wakeful.stores.migrations import Patience, migrations, newest, standing
+from wakeful.stores.opening import open_database
 from wakeful.stores.statements import read, split
 from wakeful.testing.waiting import until
 

@@ -23,7 +23,6 @@ from support.stores import an_arrival
 from wakeful.clock import SECOND, Microseconds, VirtualClock
 from wakeful.model import WENT_WELL, Claim
 from wakeful.rate import Rate
-from wakeful.runtime import open_database
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
@@ -34,6 +33,7 @@ from wakeful.stores.base import (
     Limit,
     RegisterProcess,
 )
+from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
 from wakeful.stores.store import DatabaseStore
 

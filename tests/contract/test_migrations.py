@@ -10,8 +10,8 @@ import pytest
 from support.stores import OpenStore, accept, an_arrival, query
 from wakeful.clock import VirtualClock
 from wakeful.errors import SchemaMismatch
-from wakeful.runtime import open_database
 from wakeful.stores.migrations import migrations
+from wakeful.stores.opening import open_database
 from wakeful.stores.store import Database
 
 TABLES = {

@@ -34,7 +34,6 @@ from support.stores import APP, Onlooker, a_step, an_arrival, emptied
 from wakeful.clock import SECOND, Microseconds, VirtualClock
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.model import CLAIMABLE_RUN_STATES, RUN_TRANSITIONS, Claim, RunState, run_id
-from wakeful.runtime import open_database
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
@@ -46,6 +45,7 @@ from wakeful.stores.base import (
     RetireProcess,
     SaveSteps,
 )
+from wakeful.stores.opening import open_database
 from wakeful.stores.store import DatabaseStore
 
 LEASE = 15 * SECOND

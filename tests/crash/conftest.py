@@ -12,7 +12,7 @@ import pytest
 from crash.children.workload import BOOKED
 from crash.harness import Nursery, Place
 from wakeful.clock import SystemClock
-from wakeful.runtime import open_database
+from wakeful.stores.opening import open_database
 from wakeful.testing.postgres_server import PostgresServer
 
 NewPlace = Callable[[], Awaitable[Place]]

@@ -12,7 +12,8 @@ from support.apps import NewApp, working
 from support.tape import Outside, TapeReader
 from wakeful import App, Run
 from wakeful.clock import VirtualClock, duration
-from wakeful.runtime import Runtime, open_database
+from wakeful.runtime import Runtime
+from wakeful.stores.opening import open_database
 from wakeful.stores.sources import EnterSources, ForgetSource, ReportSource
 from wakeful.stores.store import DatabaseStore
 from wakeful.watch.facts import Facts

@@ -10,7 +10,7 @@ from support.apps import pass_time, working
 from wakeful import App, Persistent, RateLimited, Run, Transient, on
 from wakeful.clock import SystemClock
 from wakeful.errors import classify, describe, restore
-from wakeful.runtime import open_database
+from wakeful.stores.opening import open_database
 
 
 async def test_sys_exit_in_a_mapped_step_ends_the_run_and_not_the_process(app: App) -> None:

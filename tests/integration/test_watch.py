@@ -175,7 +175,7 @@ class TestSchedules:
             assert await look(outside, runtime) == ["expect/app/note/skipped"]
 
     async def test_that_takes_too_long(self, app: App, outside: Watcher):
-        @app.agent(every("10m", ends_within="1h"), name="note")
+        @app.agent(every("10m", grace="1h", ends_within="1h"), name="note")
         async def note(run: Run) -> None:
             await run.sleep("2h")
 

@@ -40,7 +40,6 @@ from wakeful.model import (
     event_key,
     run_id,
 )
-from wakeful.runtime import open_database
 from wakeful.settings import sqlite_path
 from wakeful.stores.base import (
     AcceptEvents,
@@ -54,6 +53,7 @@ from wakeful.stores.base import (
     SaveSteps,
 )
 from wakeful.stores.journal import Probe
+from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
 from wakeful.stores.store import DatabaseStore
 from wakeful.testing.postgres_server import PostgresServer

@@ -180,7 +180,7 @@ def file(path: Path) -> Iterator[Finding]:
 
 async def store(url: str) -> list[Finding]:
     """What the store itself says."""
-    from wakeful.runtime import open_database
+    from wakeful.stores.opening import open_database
 
     findings: list[Finding] = []
     try:

@@ -89,7 +89,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 async def _used(url: str) -> list[str]:
     """Asked without the check that all of them are here."""
-    from wakeful.runtime import open_database
+    from wakeful.stores.opening import open_database
 
     refuse_missing(url)
     database = open_database(url, SystemClock(), encryption=[])

@@ -113,7 +113,7 @@ def cost(step: PlannedStep) -> str:
 
 async def _plan(url: str) -> tuple[Standing, list[PlannedStep]]:
     from wakeful.cli.opening import is_store
-    from wakeful.runtime import open_database
+    from wakeful.stores.opening import open_database
 
     path = sqlite_path(url)
     if path is not None and (not path.exists() or not is_store(path)):
@@ -130,7 +130,7 @@ async def _plan(url: str) -> tuple[Standing, list[PlannedStep]]:
 
 async def _migrate(url: str, operator: str, patience: Patience) -> tuple[list[str], list[str]]:
     """What was applied, and what has to wait for older processes."""
-    from wakeful.runtime import open_database
+    from wakeful.stores.opening import open_database
 
     path = sqlite_path(url)
     if path is not None:

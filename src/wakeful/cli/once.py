@@ -23,7 +23,7 @@ def declare(parser: Parser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    app = prepare(arguments, level="warning")
+    app = prepare(arguments)
     return live(lambda stopping: _once(app, arguments, stopping))
 
 

@@ -44,7 +44,7 @@ def read(url: str, question: Callable[[Reader], Coroutine[None, None, R]]) -> R:
 @contextlib.asynccontextmanager
 async def reading(url: str) -> AsyncIterator[Reader]:
     """A reader of a store that exists and has the right schema."""
-    from wakeful.runtime import open_database
+    from wakeful.stores.opening import open_database
 
     refuse_missing(url)
     database = open_database(url, SystemClock())
@@ -59,7 +59,7 @@ async def reading(url: str) -> AsyncIterator[Reader]:
 @contextlib.asynccontextmanager
 async def changing(url: str, *, encryption: Sequence[Secret] | None = None) -> AsyncIterator[DatabaseStore]:
     """The verbs of a store that exists, for a command that changes something and needs no app."""
-    from wakeful.runtime import open_database
+    from wakeful.stores.opening import open_database
     from wakeful.stores.store import DatabaseStore
 
     refuse_missing(url)

@@ -116,7 +116,7 @@ async def _watch_store(
     stopping: Stopping,
 ) -> None:
     """All that is stored, with nobody's code."""
-    from wakeful.runtime import open_database
+    from wakeful.stores.opening import open_database
     from wakeful.stores.reading import Reader
     from wakeful.stores.store import DatabaseStore
     from wakeful.watch.facts import Facts

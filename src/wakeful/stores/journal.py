@@ -60,8 +60,8 @@ from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.sources import ReportSource, SettleQuarantine, TakeIn, TakenIn
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, accept_of
-from wakeful.stores.verbs import VERBS
 from wakeful.stores.verbs.keys import ENDS, lock, pass_on
+from wakeful.stores.verbs.table import VERBS
 from wakeful.stores.watching import SettleLook
 
 R = TypeVar("R")

@@ -1,9 +1,13 @@
-"""The read side: rows as the JSON objects that the HTTP API and `--json` show."""
+"""The read side: rows as the JSON objects that the HTTP API and `--json` show.
+
+The readers of single nouns are loaded when they are first asked: a listing of runs need not know the rules of time.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic_core import from_json
 
@@ -16,12 +20,14 @@ from wakeful.stores.migrations import Applied, standing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reading_chains import chain_summary
-from wakeful.stores.reading_quarantine import QuarantineReader
-from wakeful.stores.reading_schedules import ScheduleReader, scheduled_summary
-from wakeful.stores.reading_sources import SourceReader
 from wakeful.stores.reminded import page_of_reminders, reminder_change, reminder_summary
 from wakeful.stores.sources import source_alarm
 from wakeful.stores.watching import NOT_READ, absence_alarm
+
+if TYPE_CHECKING:
+    from wakeful.stores.reading_quarantine import QuarantineReader
+    from wakeful.stores.reading_schedules import ScheduleReader
+    from wakeful.stores.reading_sources import SourceReader
 
 LONGEST_PAGE = 500
 LONGEST_CURSOR = 18
@@ -46,9 +52,24 @@ class Reader:
 
     def __init__(self, database: ReadableDatabase) -> None:
         self._database = database
-        self.of_schedules = ScheduleReader(database)
-        self.of_sources = SourceReader(database)
-        self.of_quarantine = QuarantineReader(database)
+
+    @cached_property
+    def of_schedules(self) -> ScheduleReader:
+        from wakeful.stores.reading_schedules import ScheduleReader
+
+        return ScheduleReader(self._database)
+
+    @cached_property
+    def of_sources(self) -> SourceReader:
+        from wakeful.stores.reading_sources import SourceReader
+
+        return SourceReader(self._database)
+
+    @cached_property
+    def of_quarantine(self) -> QuarantineReader:
+        from wakeful.stores.reading_quarantine import QuarantineReader
+
+        return QuarantineReader(self._database)
 
     async def runs(
         self,
@@ -69,6 +90,8 @@ class Reader:
         row = await self._find_run(identifier)
         if row is None:
             return None
+        from wakeful.stores.reading_schedules import scheduled_summary
+
         summary = run_summary(row)
         _, event_key, output, error, outcome, owner, token, expires_at, envelope, event_seq = row[15:25]
         cancel_at, cancel_by, cancel_note, version, data, parked_for = row[25:31]

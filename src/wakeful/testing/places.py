@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from wakeful.clock import SystemClock
-from wakeful.runtime import open_database
 from wakeful.settings import sqlite_path
+from wakeful.stores.opening import open_database
 
 Prepare = Callable[[str], Awaitable[None] | None]
 NewStore = Callable[[], Coroutine[Any, Any, str]]

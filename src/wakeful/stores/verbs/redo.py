@@ -151,17 +151,28 @@ def _replay_children(now: int | None, asked: RedoRun, run: Found) -> Transaction
 
 
 def queue(runs: Sequence[tuple[Found, int]]) -> Transaction[None]:
-    """Those with a key wait for their turn: at the place they kept, as a dead letter may, or at the end."""
+    """Those with a key wait for their turn: at the place that a dead letter of their family kept, else at the end. A family has
+    one place: a run must not wait behind the dead letter that it stands for.
+    """
     keyed = [(run, seq) for run, seq in runs if run.key is not None]
     if not keyed:
         return
-    counts = Counter((run.app, run.agent, run.key or "") for run, _ in keyed)
-    places = yield from take_places(counts)
+    kept: dict[str, list[tuple[int, int]]] = {}
+    for root, seq, place in (yield "places_of_family", [(root,) for root in sorted({run.root for run, _ in keyed})]):
+        kept.setdefault(root, []).append((place, seq))
+    counts = Counter((run.app, run.agent, run.key or "") for run, _ in keyed if run.root not in kept)
+    places = (yield from take_places(counts)) if counts else {}
     rows = []
     for run, seq in keyed:
         lane = (run.app, run.agent, run.key or "")
-        rows.append((seq, places[lane]))
-        places[lane] += 1
+        if run.root in kept:
+            rows.append((seq, min(kept[run.root])[0]))
+        else:
+            rows.append((seq, places[lane]))
+            places[lane] += 1
+    given_up = sorted({(seq,) for places_of_one in kept.values() for _, seq in places_of_one})
+    if given_up:
+        yield "let_go_of_place", given_up
     yield "queue_again", rows
 
 

@@ -1,0 +1,27 @@
+"""Which store an address means. Apart from the runtime, so that a command that only reads does not load the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from wakeful.settings import encryption_keys, sqlite_path
+from wakeful.stores.keyring import read_keys
+
+if TYPE_CHECKING:
+    from wakeful.clock import Clock
+    from wakeful.secrets import Secret
+    from wakeful.stores.store import Database
+
+
+def open_database(url: str, clock: Clock, *, encryption: Sequence[Secret] | None = None) -> Database:
+    """The database of a store's address. Its payloads are encrypted with the given keys, else with those of the setting."""
+    path = sqlite_path(url)
+    ring = read_keys(encryption, encryption_keys())
+    if path is not None:
+        from wakeful.stores.sqlite import SqliteBackend
+
+        return SqliteBackend(path, clock, ring=ring)
+    from wakeful.stores.postgres import PostgresBackend
+
+    return PostgresBackend(url, clock, ring=ring)

@@ -1,0 +1,177 @@
+"""One generator per transition: which queries carry it out, and what their rows mean.
+
+A verb gets all waiting requests of its kind at once and returns one result for each, in order. A result that is an
+exception is that caller's alone. The order of VERBS is the order inside a transaction: the same in every process, so
+that two processes never lock rows in opposite orders; and claims come last, so that they see what was just accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from wakeful.stores.alarms import ChangeAlarm, ResolveAlarms, TellAlarms
+from wakeful.stores.backfill import FillInstants
+from wakeful.stores.base import (
+    AcceptEvents,
+    AnswerApproval,
+    AskPerson,
+    BuryProcess,
+    CancelRun,
+    ChangeCircuit,
+    ChangePause,
+    ChangeState,
+    ClaimRuns,
+    CloseRun,
+    CommitRun,
+    EndWait,
+    EnterCipher,
+    FeedEvents,
+    FinishCancelled,
+    FinishRun,
+    ForgetRuns,
+    ForkRun,
+    FreeLock,
+    LeaveCiphers,
+    LeaveRun,
+    LookAgain,
+    NoteChange,
+    OpenEffect,
+    RaiseAlarm,
+    RecordOperation,
+    RedoDelivery,
+    RedoRun,
+    RegisterProcess,
+    ReleaseRun,
+    RemoveFamilies,
+    RemoveTraces,
+    ResealPayloads,
+    RetireProcess,
+    SaveEffect,
+    SaveSteps,
+    SaveTransacted,
+    SettleEffect,
+    TakeLock,
+    Transaction,
+    TransactStep,
+    WorkLane,
+)
+from wakeful.stores.heartbeat import ReportHeartbeat
+from wakeful.stores.reminders import MakeReminder
+from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.sources import (
+    EnterSources,
+    ForgetOld,
+    ForgetSource,
+    HoldSource,
+    LetSourceGo,
+    ReportSource,
+    SettleQuarantine,
+    TakeIn,
+)
+from wakeful.stores.timing import ChangeSchedule, FireSchedule, SettleOccurrences
+from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.verbs.alarms import change_alarms, resolve_named, tell_alarms
+from wakeful.stores.verbs.backfill import fill_instants
+from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
+from wakeful.stores.verbs.change import note_changes
+from wakeful.stores.verbs.circuits import change_circuits
+from wakeful.stores.verbs.claim import claim_runs, forget_runs
+from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
+from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
+from wakeful.stores.verbs.expectations import keep_expectations, settle_looks
+from wakeful.stores.verbs.feed import feed_events
+from wakeful.stores.verbs.fork import fork_runs
+from wakeful.stores.verbs.heartbeat import report_heartbeats
+from wakeful.stores.verbs.keeping import enter_ciphers, leave_ciphers, remove_families, remove_traces, reseal_payloads
+from wakeful.stores.verbs.locks import free_locks, take_locks
+from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
+from wakeful.stores.verbs.pauses import change_pauses
+from wakeful.stores.verbs.people import raise_alarms, record_operations
+from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
+from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
+from wakeful.stores.verbs.redo import redo_runs
+from wakeful.stores.verbs.reminders import make_reminders
+from wakeful.stores.verbs.schedules import change_schedules, fire_schedules, settle_occurrences
+from wakeful.stores.verbs.scheduling import schedule_by_runs
+from wakeful.stores.verbs.sources import (
+    enter_sources,
+    forget_old,
+    forget_sources,
+    hold_sources,
+    let_sources_go,
+    report_sources,
+    settle_quarantined,
+    take_in,
+)
+from wakeful.stores.verbs.state import change_states
+from wakeful.stores.verbs.waits import answer_approvals, ask_people, end_waits, look_again
+from wakeful.stores.watching import KeepExpectations, SettleLook
+
+Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
+
+VERBS: dict[type, Verb] = {
+    EnterCipher: enter_ciphers,
+    ChangePause: change_pauses,
+    RegisterProcess: register_processes,
+    BuryProcess: bury_processes,
+    FreeLock: free_locks,
+    TakeLock: take_locks,
+    TransactStep: transact_steps,
+    SaveTransacted: save_transacted,
+    SaveSteps: save_steps,
+    NoteChange: note_changes,
+    OpenEffect: open_effects,
+    SaveEffect: save_effects,
+    SettleEffect: settle_effects,
+    ChangeCircuit: change_circuits,
+    EndWait: end_waits,
+    AskPerson: ask_people,
+    LeaveRun: leave_runs,
+    ChangeState: change_states,
+    CommitRun: commit_runs,
+    CloseRun: close_runs,
+    FinishRun: finish_runs,
+    FinishCancelled: finish_cancelled,
+    CancelRun: cancel_runs,
+    ReleaseRun: release_runs,
+    RedoRun: redo_runs,
+    ForkRun: fork_runs,
+    FeedEvents: feed_events,
+    RedoDelivery: redo_deliveries,
+    WorkLane: work_lanes,
+    ScheduleByRun: schedule_by_runs,
+    MakeReminder: make_reminders,
+    ChangeSchedule: change_schedules,
+    SettleOccurrences: settle_occurrences,
+    FireSchedule: fire_schedules,
+    FillInstants: fill_instants,
+    EnterSources: enter_sources,
+    HoldSource: hold_sources,
+    LetSourceGo: let_sources_go,
+    ForgetSource: forget_sources,
+    TakeIn: take_in,
+    SettleQuarantine: settle_quarantined,
+    AcceptEvents: accept_events,
+    ReportSource: report_sources,
+    AnswerApproval: answer_approvals,
+    LookAgain: look_again,
+    KeepExpectations: keep_expectations,
+    SettleLook: settle_looks,
+    RaiseAlarm: raise_alarms,
+    ResolveAlarms: resolve_named,
+    ChangeAlarm: change_alarms,
+    TellAlarms: tell_alarms,
+    ReportHeartbeat: report_heartbeats,
+    RecordOperation: record_operations,
+    RemoveFamilies: remove_families,
+    RemoveTraces: remove_traces,
+    ForgetOld: forget_old,
+    ResealPayloads: reseal_payloads,
+    LeaveCiphers: leave_ciphers,
+    ForgetRuns: forget_runs,
+    RetireProcess: retire_processes,
+    ClaimRuns: claim_runs,
+}
+
+__all__ = ["VERBS", "Verb"]
