@@ -408,6 +408,9 @@ def restore(stored: Mapping[str, Any]) -> Exception:
     return error
 
 
+MOST_NAMES = 16
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """' Did you mean "x"?' when something close is known, else the list of what is known."""
     names = sorted(set(known))
@@ -416,5 +419,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         return f' Did you mean "{close[0]}"?'
     if not names:
         return ""
-    shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+    shown = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
     return f" Known: {shown}."

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import threading
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 
 import apsw
 
+from support.stores import query
 from wakeful.cli.opening import is_store
 from wakeful.stores.migrations import migrations, newest
 
@@ -60,10 +62,10 @@ def verdicts(result):
     return {one["what"]: one["verdict"] for one in result.json["findings"]}
 
 
-def test_doctor_finds_nothing_wrong(wakeful, tickets):
+def test_doctor_finds_nothing_wrong(wakeful, tickets, start):
     wakeful("migrate")
+    start("worker", "app.py").wait_for("working for")
     found = verdicts(wakeful("doctor", "app.py", "--json"))
-    assert found.pop("workers") == "look"
     assert set(found.values()) == {"good"}
     assert {
         "wakeful",
@@ -78,10 +80,15 @@ def test_doctor_finds_nothing_wrong(wakeful, tickets):
         "runs",
         "dead letters",
         "alarms",
+        "workers",
     } == set(found)
-    shown = wakeful("doctor", "app.py").out
+
+
+def test_doctor_finds_that_nobody_works(wakeful, tickets):
+    wakeful("migrate")
+    shown = wakeful("doctor", "app.py", code=1).out
     assert f"✓ schema        up to date ({newest():04})" in shown
-    assert "! workers       none alive" in shown
+    assert "✗ workers       none alive" in shown
     assert "→ start one with `wakeful serve APP`" in shown
 
 
@@ -93,8 +100,19 @@ def test_doctor_before_anything_is_there(wakeful, folder):
 
 def test_doctor_points_at_people_s_work(wakeful, tickets):
     wakeful("run", "app.py", "mend", "--wait", code=1)
-    found = verdicts(wakeful("doctor", "--json"))
-    assert found["dead letters"] == found["alarms"] == "look"
+    found = verdicts(wakeful("doctor", "--json", code=1))
+    assert found["dead letters"] == "look"
+    assert found["alarms"] == "broken"
+
+
+def test_open_alarms_alone_are_wrong(wakeful, tickets, start):
+    wakeful("run", "app.py", "mend", "--wait", code=1)
+    start("worker", "app.py").wait_for("working for")
+    found = wakeful("doctor", "--json", code=1).json["findings"]
+    assert [one["what"] for one in found if one["verdict"] == "broken"] == ["alarms"]
+    for alarm in wakeful("alarms", "--json").json["alarms"]:
+        wakeful("alarms", "resolve", alarm["key"])
+    wakeful("doctor")
 
 
 def test_doctor_sees_workers(wakeful, tickets, start):
@@ -124,6 +142,10 @@ def test_doctor_on_postgresql(wakeful, folder, postgres_dsn):
     found = verdicts(wakeful("doctor", "--json", *store, code=1))
     assert found["durability"] == "broken"  # the test's server has fsync off
     assert found["postgresql"] == found["clock"] == found["store"] == "good"
+    findings = wakeful("doctor", "--json", *store, code=1).json["findings"]
+    (version,) = [one for one in findings if one["what"] == "postgresql"]
+    shown = asyncio.run(query(postgres_dsn, "show server_version"))
+    assert version["text"] == shown[0][0].split()[0]
 
 
 def test_doctor_of_a_database_that_is_down(wakeful, folder):

@@ -68,7 +68,11 @@ def execute(arguments: argparse.Namespace) -> int:
     return 1 if any(finding.verdict == "broken" for finding in findings) else 0
 
 
-doctor_command = Command(declare, execute, "The exit code is 1 if anything is broken (✗).")
+doctor_command = Command(
+    declare,
+    execute,
+    "The exit code is 0 if all is well, and 1 if something is wrong (✗): no worker alive and open alarms are among it.",
+)
 
 
 def show(findings: list[Finding]) -> None:
@@ -242,13 +246,13 @@ async def server(url: str) -> list[Finding]:
     asyncpg = driver()
     connection = await asyncpg.connect(url, timeout=5)
     try:
-        version = connection.get_server_version()
-        old = version.major < OLDEST_VERSION
+        old = connection.get_server_version().major < OLDEST_VERSION
+        version = await connection.fetchval("show server_version")  # "15.18 (Debian 15.18-1)"
         found = [
             Finding(
                 "postgresql",
                 "broken" if old else "good",
-                f"{version.major}.{version.minor}",
+                version.split()[0],
                 f"Wakeful needs {OLDEST_VERSION} or newer" if old else None,
             )
         ]
@@ -294,7 +298,7 @@ async def processes(reader: Reader) -> list[Finding]:
         found.append(Finding("workers", "good", f"{len(alive)} alive: {names}{more}"))
     else:
         found.append(
-            Finding("workers", "look", "none alive", "start one with `wakeful serve APP` or `wakeful worker APP`")
+            Finding("workers", "broken", "none alive", "start one with `wakeful serve APP` or `wakeful worker APP`")
         )
     if late:
         text = f"{len(late)} ended without a word; their runs wait to be taken back"
@@ -392,7 +396,7 @@ async def people(reader: Reader) -> list[Finding]:
     else:
         found.append(Finding("dead letters", "good", "none"))
     if open_alarms:
-        found.append(Finding("alarms", "look", f"{len(open_alarms)} open", "wakeful alarms"))
+        found.append(Finding("alarms", "broken", f"{len(open_alarms)} open", "wakeful alarms"))
     else:
         found.append(Finding("alarms", "good", "none open"))
     return found

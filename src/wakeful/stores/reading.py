@@ -607,13 +607,14 @@ class Reader:
         rows = [(app, from_json(definition)) for app, definition in await self._database.fetch("list_expectations")]
         return [(app, one["subject"]) for app, one in rows if one.get("subject") is not None]
 
-    async def counts(self) -> dict[str, int]:
-        """How many runs are in which state."""
-        return {row[0]: row[1] for row in await self._database.fetch("count_runs")}
+    async def counts(self, app: str | None = None) -> dict[str, int]:
+        """How many runs are in which state; of one app, or of all."""
+        fetch = self._database.fetch
+        return {row[0]: row[1] for row in await (fetch("count_runs") if app is None else fetch("count_runs_of", app))}
 
-    async def delivery_counts(self) -> dict[str, int]:
-        """How many deliveries are in each state."""
-        return {row[0]: row[1] for row in await self._database.fetch("count_deliveries")}
+    async def delivery_counts(self, app: str) -> dict[str, int]:
+        """How many deliveries of an app are in each state."""
+        return {row[0]: row[1] for row in await self._database.fetch("count_deliveries_of", app)}
 
     async def waiting_agents(self, app: str) -> list[tuple[str, int]]:
         """Agents of an app with runs that wait to be claimed, and how many."""
