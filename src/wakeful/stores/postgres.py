@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 CHANNEL = "wakeful"
+RESULTS = "wakeful_results"  # which runs are waited for, and which of these have ended
 COMMAND_TIMEOUT = 15.0
 READING_CONNECTIONS = 4
 USERS_CONNECTIONS = 16
@@ -161,6 +162,7 @@ class PostgresBackend:
         self._name = "wakeful"
         self._log = structlog.get_logger("wakeful").bind(part="postgres")
         self.on_ready: Callable[[Ready], None] = lambda _: None
+        self.on_results: Callable[[str], None] = lambda _: None
         errors = self._asyncpg.exceptions
         self._gone: tuple[type[BaseException], ...] = (
             OSError,
@@ -505,6 +507,7 @@ class PostgresBackend:
                 connection = await self._connect()
                 connection.add_termination_listener(lambda _, lost=lost: lost.set())
                 await connection.add_listener(CHANNEL, self._heard)
+                await connection.add_listener(RESULTS, self._heard_results)
                 self.on_ready(Ready())
                 while not lost.is_set():
                     with contextlib.suppress(TimeoutError):
@@ -521,6 +524,9 @@ class PostgresBackend:
     def _heard(self, _connection: Any, _process: int, _channel: str, payload: str) -> None:
         app, *agents = payload.split(" ")
         self.on_ready(Ready(app, frozenset(agents)) if app else Ready())
+
+    def _heard_results(self, _connection: Any, _process: int, _channel: str, payload: str) -> None:
+        self.on_results(payload)
 
     # connections
 
