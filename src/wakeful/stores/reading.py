@@ -16,7 +16,7 @@ from wakeful.errors import NotFound
 from wakeful.model import ReminderState
 from wakeful.rate import Rate
 from wakeful.stores.base import Row, StoredEvent
-from wakeful.stores.migrations import missing, refuse_behind
+from wakeful.stores.migrations import Applied, standing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reading_chains import chain_summary
@@ -43,7 +43,7 @@ class ReadableDatabase(Protocol):
     codec: Codec
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
-    async def applied_migrations(self) -> list[Row]: ...
+    async def ledger(self) -> list[Applied]: ...
     def read_clock(self) -> Microseconds | None: ...
 
 
@@ -665,11 +665,12 @@ class Reader:
 
     async def health(self) -> dict[str, Any]:
         """Does the store answer, with the right schema? Raises StoreUnavailable or SchemaMismatch."""
-        applied = await self._database.applied_migrations()
-        refuse_behind(missing(self._database.dialect, {row[0] for row in applied}))
+        schema = standing(self._database.dialect, await self._database.ledger())
+        schema.refuse_behind()
         used = [row[0] for row in await self._database.fetch("list_ciphers")]
         refuse_missing_keys(used, self._database.codec.ring)
-        return {"store": self._database.dialect, "schema": max(row[0] for row in applied)}
+        noted = {"note": schema.note} if schema.note else {}
+        return {"store": self._database.dialect, "schema": schema.schema, **noted}
 
     async def _find_run(self, identifier: str) -> Row | None:
         """By its id, or the beginning of one: `3f2a91` is the first run of its family, `3f2a91.2` what came of the second
