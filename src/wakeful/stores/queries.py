@@ -36,6 +36,15 @@ _CLAIMED = """seq, id, root, agent, token, attempts, crashes, created_at, starte
   (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
   case when committed_at is not null then outcome end, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note,
   case when committed_at is not null and parent_seq is not null then output end"""
+# What a claim leaves to other code (verbs/versions.py): a query that has this slot is there twice, as it stands, without a word of
+# versions, and under its name and `_apart`, which takes three parameters more. What is committed needs no code of its handler.
+_APART_PARAMETERS = ("never", "later", "drain")
+_APART: dict[Dialect, str] = {
+    "sqlite": """and (committed_at is not null or (coalesce(version, '') not in (select value from json_each(:never))
+    and (due_at <= {now} - :drain or coalesce(version, '') not in (select value from json_each(:later)))))""",
+    "postgres": """and (committed_at is not null or (not jsonb_exists(cast(:never as jsonb), coalesce(version, ''))
+    and (due_at <= {now} - :drain or not jsonb_exists(cast(:later as jsonb), coalesce(version, '')))))""",
+}
 # A schedule, in the order in which `verbs/schedules.py` reads it; at the end, the state of the run that it would wait for.
 _SCHEDULE = """schedule.seq, schedule.app, schedule.name, schedule.agent, schedule.origin, schedule.state,
   schedule.revision, schedule.definition, schedule.data, schedule.owner, schedule.next_at, schedule.due_at,
@@ -110,12 +119,14 @@ def codec(dialect: Dialect, ring: KeyRing | None = None) -> Codec:
 def parse(text: str, dialect: Dialect) -> list[Query]:
     """The queries of one file."""
     pieces = _HEADING.split(text)[1:]
-    return [
-        _shape(
-            name, tuple(word.strip() for word in declared.split(",") if word.strip()), body, dialect, kind=kind or ""
-        )
-        for name, declared, kind, body in zip(pieces[::4], pieces[1::4], pieces[2::4], pieces[3::4], strict=True)
-    ]
+    found = []
+    for name, declared, kind, body in zip(pieces[::4], pieces[1::4], pieces[2::4], pieces[3::4], strict=True):
+        parameters = tuple(word.strip() for word in declared.split(",") if word.strip())
+        found.append(_shape(name, parameters, body.replace("{apart}", ""), dialect, kind=kind or ""))
+        if "{apart}" in body:
+            whole = body.replace("{apart}", _APART[dialect])
+            found.append(_shape(f"{name}_apart", (*parameters, *_APART_PARAMETERS), whole, dialect, kind=kind or ""))
+    return found
 
 
 def _shape(name: str, declared: tuple[str, ...], body: str, dialect: Dialect, *, kind: str) -> Query:
