@@ -52,10 +52,10 @@ class SystemClock:
 
 
 class VirtualClock:
-    """A clock that stands still until it is moved."""
+    """A clock that stands still until it is moved. `start`: a datetime, text like "2026-03-01T08:00Z", or microseconds."""
 
-    def __init__(self, start: Microseconds | datetime = 1_767_225_600 * SECOND) -> None:
-        self._now = from_datetime(start) if isinstance(start, datetime) else start
+    def __init__(self, start: Microseconds | datetime | str = 1_767_225_600 * SECOND) -> None:
+        self._now = _read_start(start)
 
     def now(self) -> Microseconds:
         return self._now
@@ -66,6 +66,26 @@ class VirtualClock:
     def move(self, by: Duration) -> None:
         """Move on by a duration."""
         self._now += duration(by)
+
+
+def _read_start(start: object) -> Microseconds:
+    """Where a virtual clock begins. A wrong value is refused here, where its author sees it, and not by the first sum."""
+    if isinstance(start, datetime):
+        return from_datetime(start)
+    if isinstance(start, str):
+        try:
+            return from_datetime(datetime.fromisoformat(start.strip()))
+        except ValueError:
+            message = (
+                f'VirtualClock({start!r}): write a time like "2026-03-01T08:00Z" or "2026-03-01", or give a datetime'
+            )
+            raise ValueError(message) from None
+    if isinstance(start, int) and not isinstance(start, bool):
+        return start
+    message = (
+        f'VirtualClock({start!r}): give a datetime, text like "2026-03-01T08:00Z", or whole microseconds since 1970'
+    )
+    raise TypeError(message)
 
 
 def duration(value: Duration) -> Microseconds:

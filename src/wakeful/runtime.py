@@ -34,6 +34,7 @@ from wakeful.execution.executor import Executor
 from wakeful.execution.housekeeping import PAUSE, Housekeeper, Retention
 from wakeful.execution.lease import LEASE, Membership
 from wakeful.execution.reaper import Reaper
+from wakeful.execution.results import Results
 from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.watchdog import Watchdog
 from wakeful.execution.worker import Worker, limits_of, versions_of
@@ -74,6 +75,7 @@ from wakeful.watch.watcher import Watcher
 
 if TYPE_CHECKING:
     from wakeful.app import App
+    from wakeful.triggers.base import Trigger
 
 
 FULL_AGAIN_AFTER = 60.0
@@ -108,9 +110,11 @@ class Runtime:
         watch_every: Microseconds | None = None,
         ping: Ping | None = None,
         reading: Literal["always", "drained", "never"] = "always",
+        sources: Mapping[str, Sequence[Trigger]] | None = None,
     ) -> None:
         """`watching`: it only watches, and does what Wakeful's own agents do; it counts as nobody who works for the app.
-        `reading`: sources are read as something comes, only while the runtime is drained, or not at all.
+        `reading`: sources are read as something comes, only while the runtime is drained, or not at all. `sources`: the
+        triggers of each agent that are read (default: all of them).
         """
         app.refuse_unknown_channels()
         for message in app.unknown_agents():
@@ -175,6 +179,9 @@ class Runtime:
             circuits=self.circuits,
             reminders=self.reminders,
         )
+        self.results = Results(
+            self.database, self.store.journal, listen=self._listen_for_results, later=lambda: self.surroundings.later
+        )
         self.settler: WaitSettler | None = None
         if self.database.dialect == "postgres":
             self.settler = WaitSettler(app.name, self.database, self.store.look_again, fits)
@@ -233,7 +240,11 @@ class Runtime:
         self.webhooks = Webhooks(app.name, endpoints, self.door, self.store, clock)
         self.sources = Sources(
             app.name,
-            {} if watching or reading == "never" else {name: one.triggers for name, one in app.agents.items()},
+            {}
+            if watching or reading == "never"
+            else {name: one.triggers for name, one in app.agents.items()}
+            if sources is None
+            else sources,
             self.store,
             self.door.arrive,
             lambda: self.membership.process,
@@ -251,6 +262,7 @@ class Runtime:
             channels=app.channels,
             default=app.alarms,
             repeat=app.alarm_repeat,
+            now=clock.now,
             time_passes=clock.for_database() is None,
         )
         self.resolver = Resolver(
@@ -368,6 +380,7 @@ class Runtime:
                     await self.membership.leave()
         if self._storing_alarms is not None:
             await asyncio.wait([self._storing_alarms], timeout=LAST_ALARMS_TAKE_AT_MOST)
+        await self.results.stop()
         for task in list(self._background):
             task.cancel()
         await self.store.close()
@@ -395,6 +408,7 @@ class Runtime:
             await self.settler.stop()
         await self.worker.die()
         await self.courier.die()
+        await self.results.stop()
         for task in list(self._background):
             task.cancel()
         await self.membership.die()
@@ -455,6 +469,21 @@ class Runtime:
             database.on_ready = self._look
         if hasattr(database, "on_change"):
             database.on_change = lambda: self._look(Ready())
+        if hasattr(database, "on_results"):
+            database.on_results = self.results.hear
+
+    async def _listen_for_results(self) -> None:
+        """Hear of runs that end in other processes: also in a process that only connected to the store."""
+        database: Any = self.database
+        if hasattr(database, "on_results"):
+            database.on_results = self.results.hear
+        if self._working:
+            return  # it listens already
+        if hasattr(database, "on_change"):
+            database.on_change = self.results.wake
+        if hasattr(database, "listen"):
+            database.on_ready = lambda ready: None if ready.agents else self.results.wake()
+            await database.listen()
 
     def _sent(self, channels: Collection[str] | None = None) -> None:
         """Deliveries were committed: to these channels, or to any."""
@@ -468,6 +497,7 @@ class Runtime:
             self.circuits.wake()
             self.scheduler.wake()
             self.teller.wake()
+            self.results.wake()
             self.worker.look_who_is_to_stop()
         if ready.app == self.app.name and not ready.agents:
             self.reaper.wake()

@@ -161,3 +161,41 @@ async def test_an_orderly_restart_of_the_server(own_server: Shop, tmp_path: Path
     finally:
         await runtime.stop()
     assert seen.empty()
+
+
+async def test_a_server_that_holds_the_store_too_stops_at_once_and_nothing_is_lost_or_repeated(own_server: Shop):
+    """A shutdown waits for readers of its log. One that cannot store what it read must not make it wait until it times out."""
+    app, seen = App("app", store=own_server.dsn), asyncio.Queue[int]()
+
+    @app.agent(postgres_changes(own_server.dsn, table="orders"))
+    async def note(run: Run) -> None:
+        seen.put_nowait(run.event.data["new"]["id"])
+
+    runtime = Runtime(app)
+    await runtime.open(migrate=True)
+    await runtime.start()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            (reading,) = runtime.sources.readings.values()
+            while reading.state != "reading":
+                await asyncio.sleep(0.01)
+            for number in (1, 2):
+                await own_server.execute(f"insert into orders values ({number}, 'new', 1)")
+                assert await seen.get() == number
+                # What others write moves the slot too: a stop finds something that is not confirmed yet.
+                await own_server.execute(
+                    "create table other as select n from generate_series(1, 1000) n", "drop table other"
+                )
+                await asyncio.to_thread(own_server.server.restart)
+                (await own_server.connection()).terminate()
+            await own_server.execute("insert into orders values (3, 'new', 1)")
+            assert await seen.get() == 3
+        source = await runtime.store.find_source("app", reading.reader.name)
+    finally:
+        await runtime.stop()
+    assert seen.empty()
+    assert source is not None
+    assert source.repeated == 0
+    log = (own_server.server.folder / "log").read_text()
+    assert "terminating walsender process due to replication timeout" not in log
+    assert "not properly shut down" not in log

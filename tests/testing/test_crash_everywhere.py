@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 import structlog
 
 from testing.shop import Bank, Bug, build
-from wakeful import App, Backoff, Operation, Run, Transient, action, on, step
+from wakeful import App, Backoff, Operation, Run, Transient, action, cron, on, step
 from wakeful.errors import ConfigError
 from wakeful.testing import CrashReport, World, crash_everywhere
 
@@ -216,6 +217,36 @@ async def test_an_event_that_nobody_takes_is_compared_too(store_url: str):
     report = await crash_everywhere(app, "go", store=store_url)
     assert {problem.kind for problem in report.problems} == {"otherwise", "twice"}
     assert all("event random" in problem.what for problem in report.problems)
+
+
+async def test_an_agent_that_wakes_by_time_is_started(store_url: str):
+    app, letters = App("app"), Counter[str]()
+
+    @action(safety="idempotent")
+    async def send(op: Operation, day: str) -> None:
+        letters[f"{op.id} {day}"] = 1
+
+    @app.agent(cron("0 8 * * *"))
+    async def report(run: Run) -> str:
+        assert run.scheduled_for is not None
+        await run.act(send, run.scheduled_for.isoformat())
+        return run.scheduled_for.isoformat()
+
+    @app.agent(on("go"))
+    async def other(run: Run) -> None:
+        letters["other"] += 1
+
+    for agent in ("report", report):
+        crashed = await crash_everywhere(
+            app, agent=agent, store=store_url, observe=lambda: letters, reset=letters.clear
+        )
+        crashed.check()
+        kinds = {request for one in crashed.crashes for request in one.boundary.requests}
+        assert {"AcceptEvents", "OpenEffect", "FinishRun"} <= kinds
+        assert len(letters) == 1
+    (await crash_everywhere(app, ("other.type", 7), agent="other", outputs=False)).check()
+    with pytest.raises(ConfigError, match=r'no agent "reprot"\. Did you mean "report"'):
+        await crash_everywhere(app, agent="reprot")
 
 
 @pytest.mark.parametrize("wrong", [None, 7, (), ("go",), ("go", 1, 2), (7, {})])

@@ -15,7 +15,7 @@ PROGRAM = """
     import asyncio
     from pathlib import Path
 
-    from wakeful import App, Backoff, Operation, Run, Transient, action, on, step
+    from wakeful import App, Backoff, Operation, Run, Transient, action, every, on, step
 
     app = App("files", store="sqlite:////nowhere/to/be/found.db")
     HERE = Path(__file__).parent
@@ -46,6 +46,11 @@ PROGRAM = """
             write("tried", name)
             raise Transient("the first try always fails")
         return f"dear {name}"
+
+
+    @app.agent(every("1d"))
+    async def daily(run: Run) -> str:
+        return await run.act(send, run.scheduled_for.isoformat())
 
 
     @app.agent(on("letter.wanted"))
@@ -89,6 +94,16 @@ async def test_real_processes_are_killed(store_url: str, tmp_path: Path, bug: bo
         assert {problem.kind for problem in report.problems} == {"twice"}
     else:
         report.check()
+
+
+@pytest.mark.crash
+async def test_an_agent_that_wakes_by_time_is_killed_too(tmp_path: Path):
+    files = Files(tmp_path, bug=False)
+    report = await crash_everywhere(
+        str(files.app), agent="daily", processes=True, observe=files.lines, reset=files.clear
+    )
+    report.check()
+    assert all(one.states == {"daily": "done"} for one in report.crashes)
 
 
 async def test_a_program_that_cannot_work_is_told(tmp_path: Path):

@@ -124,6 +124,32 @@ async def test_a_message_that_comes_again_is_there_once(app: App, store_url: str
         assert [one.body for one in world.messages()] == ["first", "last"] * 2
 
 
+async def test_a_channel_may_be_plain_functions(store_url: str):
+    heard: list[str] = []
+
+    class Plain(Channel):
+        def open(self, around: object) -> None:  # type: ignore[override]
+            heard.append("open")
+
+        def deliver(self, messages: Sequence[Message]) -> None:  # type: ignore[override]
+            heard.extend(one.body for one in messages)
+
+        def close(self) -> None:  # type: ignore[override]
+            heard.append("close")
+
+    app = App("app", channels={"mail": Plain()})
+
+    @app.agent(on("go"), deliver="mail")
+    async def go(run: Run) -> str:
+        return "hello"
+
+    async with World(app, store=store_url, deliver=True) as world:
+        assert (await world.handle("go"))["state"] == "done"
+        (delivery,) = await world.deliveries()
+        assert delivery["state"] == "delivered"
+    assert heard == ["open", "hello", "close"]
+
+
 async def test_events_lead_back_into_the_app(store_url: str):
     app = App("app", channels={"next": event("step.two")})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -105,3 +106,20 @@ def test_the_systems_clock_leaves_the_database_its_own():
     clock = SystemClock()
     assert abs(clock.now() - from_datetime(datetime.now(UTC))) < 10 * SECOND
     assert clock.for_database() is None
+
+
+def test_a_virtual_clock_begins_where_the_text_says():
+    assert VirtualClock("2026-03-01T08:00Z").now() == VirtualClock(datetime(2026, 3, 1, 8, tzinfo=UTC)).now()
+    assert VirtualClock("2026-03-01T08:00+01:00").now() == VirtualClock("2026-03-01T07:00").now()
+
+
+@pytest.mark.parametrize("start", ["text", "", "25:00"])
+def test_a_virtual_clock_refuses_text_that_is_no_time(start: str):
+    with pytest.raises(ValueError, match=r"VirtualClock.*write a time like"):
+        VirtualClock(start)
+
+
+@pytest.mark.parametrize("start", [None, True, 1.5, object()])
+def test_a_virtual_clock_refuses_what_is_no_time(start: Any):
+    with pytest.raises(TypeError, match=r"VirtualClock.*give a datetime"):
+        VirtualClock(start)

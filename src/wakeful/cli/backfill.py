@@ -46,7 +46,7 @@ def declare(parser: Parser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     arguments.app, arguments.agent = app_and(arguments.words, like="backfill AGENT report --from 30d")
-    app = prepare(arguments, level="warning")
+    app = prepare(arguments)
     if arguments.agent not in app.agents:
         message = f'app {app.name} has no agent "{arguments.agent}".{did_you_mean(arguments.agent, app.agents)}'
         raise ConfigError(message)

@@ -104,7 +104,7 @@ def _run(arguments: argparse.Namespace, words: list[str]) -> int:
         )
         raise UsageError(message)
     arguments.app, wanted = words
-    app = prepare(arguments, level="warning")
+    app = prepare(arguments)
 
     async def fire() -> tuple[dict[str, Any], bool]:
         async with sending(app, arguments.store) as runtime:

@@ -235,7 +235,7 @@ def _fire(arguments: argparse.Namespace, name: str, app: str | None = None) -> i
             "WAKEFUL_APP or an app.py in this folder is used"
         )
         raise UsageError(message)
-    loaded = prepare(arguments, level="warning")
+    loaded = prepare(arguments)
 
     async def fire() -> tuple[Any, int]:
         async with sending(loaded, arguments.store) as runtime:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import os
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
@@ -49,16 +48,13 @@ def add_working(parser: Parser) -> None:
     add_logs(parser)
 
 
-def prepare(arguments: argparse.Namespace, *, level: str = "info") -> App:
-    """Logs, at `level` unless told otherwise; then the app."""
+def prepare(arguments: argparse.Namespace) -> App:
+    """Logs, then the app. All commands log at info by default: the channel `log` writes its messages at that level."""
     from wakeful.loading import load_app
     from wakeful.telemetry.logs import configure_logs
 
     wanted = arguments.log_format
-    configure_logs(
-        None if wanted is None else wanted == "json",
-        level=arguments.log_level or os.environ.get("WAKEFUL_LOG") or level,
-    )
+    configure_logs(None if wanted is None else wanted == "json", level=arguments.log_level)
     app = load_app(arguments.app)
     if arguments.in_flight is not None:
         app.in_flight = arguments.in_flight

@@ -11,10 +11,12 @@ import copy
 import inspect
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from wakeful.errors import ConfigError
+from wakeful.clock import VirtualClock, to_text
+from wakeful.errors import ConfigError, did_you_mean
 from wakeful.intake.cloudevents import new_event
 from wakeful.model import Event, Receipt
 from wakeful.stores.journal import Died
@@ -22,6 +24,9 @@ from wakeful.testing.boundaries import Boundaries, Boundary
 from wakeful.testing.places import Prepare, new_stores
 from wakeful.testing.report import CrashReport, Seen
 from wakeful.testing.world import World
+from wakeful.triggers.schedule import TYPE
+from wakeful.triggers.scheduler import source_of
+from wakeful.triggers.schedules import code_schedules
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -35,8 +40,9 @@ Occurrence = Event | str | tuple[str, Any]
 
 async def crash_everywhere(
     app: App | str,
-    event: Occurrence,
+    event: Occurrence | None = None,
     *,
+    agent: str | Callable[..., Any] | None = None,
     store: str | None = None,
     observe: Observe | None = None,
     reset: Observe | None = None,
@@ -49,6 +55,8 @@ async def crash_everywhere(
     """Handle an event once for each commit boundary, dying there, and report what a crash changed.
 
     event      its type, (type, data), or an Event
+    agent      start this agent, by its name or function, whatever its triggers say. Without an event it is started by an
+               occurrence of its schedule, or as by `wakeful run`
     store      a postgresql:// address, for a schema of its own there; else SQLite files
     observe    what the outside world holds then, sync or async: a list, a Counter, or a mapping. So what no action did,
                but a step or the handler itself, is seen too
@@ -67,16 +75,24 @@ async def crash_everywhere(
         from wakeful.testing.killing import crash_processes
 
         return await crash_processes(
-            app, event, store=store, observe=observe, reset=reset, prepare=prepare, outputs=outputs, deliver=deliver
+            app,
+            event,
+            agent=agent,
+            store=store,
+            observe=observe,
+            reset=reset,
+            prepare=prepare,
+            outputs=outputs,
+            deliver=deliver,
         )
     if isinstance(app, str):
         message = f"crash_everywhere({app!r}): hand over the App itself, or say processes=True"
         raise ConfigError(message)
-    happening = as_event(event, app.name)
+    happening = what_happens(app, event, agent)
     async with new_stores(store, prepare) as new_store:
         await called(reset)
         _, baseline = await one_case(app, happening, await new_store(), None, observe, arrange, deliver=deliver)
-        refuse_nothing(baseline, happening)
+        refuse_nothing(baseline, happening.event)
         report = CrashReport(baseline)
         while len(report.crashes) < MOST_BOUNDARIES:
             await called(reset)
@@ -90,7 +106,48 @@ async def crash_everywhere(
     raise AssertionError(message)
 
 
-def as_event(event: Occurrence, app: str) -> Event:
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """The event of all cases, and the agent that it is addressed to; None: whichever it wakes."""
+
+    event: Event
+    agent: str | None = None
+
+
+def what_happens(app: App, event: Occurrence | None, agent: str | Callable[..., Any] | None) -> Happening:
+    """What is to be handled. TypeError where neither an event nor an agent is named."""
+    if agent is None:
+        return Happening(as_event(event, app.name))
+    name = agent if isinstance(agent, str) else _named(app, agent)
+    if name not in app.agents:
+        message = f'crash_everywhere: app {app.name} has no agent "{name}".{did_you_mean(name, app.agents)}'
+        raise ConfigError(message)
+    return Happening(as_event(event, app.name) if event is not None else an_occurrence(app, name), name)
+
+
+def _named(app: App, function: Callable[..., Any]) -> str:
+    return next((one.name for one in app.agents.values() if one.function is function), function.__name__)
+
+
+def an_occurrence(app: App, agent: str) -> Event:
+    """What wakes an agent by time: an occurrence of its schedule, now. Without a schedule, what `wakeful run` sends."""
+    schedules = (name for name, (whose, _, _) in code_schedules(app.everything).items() if whose == agent)
+    schedule = next(schedules, None)
+    if schedule is None:
+        return new_event("wakeful.run", None, source=f"/{app.name}/run", id=IDENTIFIER)
+    instant = to_text(VirtualClock().now())
+    return new_event(
+        TYPE,
+        None,
+        source=source_of(app.name, schedule),
+        id=IDENTIFIER,
+        scheduledfor=instant,
+        coveredfrom=instant,
+        coveredcount=1,
+    )
+
+
+def as_event(event: Occurrence | None, app: str) -> Event:
     """The event with an id of its own, so that all cases handle the same one."""
     if isinstance(event, Event):
         return event
@@ -98,7 +155,7 @@ def as_event(event: Occurrence, app: str) -> Event:
         return new_event(event, None, source=f"/{app}", id=IDENTIFIER)
     given: Any = event
     if not (isinstance(given, tuple) and len(given) == len(("type", "data")) and isinstance(given[0], str)):
-        message = f"crash_everywhere(app, {given!r}): the event is its type, (type, data), or an Event"
+        message = f"crash_everywhere(app, {given!r}): the event is its type, (type, data), or an Event; agent= starts an agent"
         raise TypeError(message)
     kind, data = given
     return new_event(kind, data, source=f"/{app}", id=IDENTIFIER)
@@ -146,7 +203,7 @@ class Death:
 
 async def one_case(
     app: App,
-    event: Event,
+    happening: Happening,
     store: str,
     but_not: Collection[str] | None,
     observe: Observe | None,
@@ -161,7 +218,7 @@ async def one_case(
         await called(None if arrange is None else partial(arrange, world))
 
         async def handle() -> None:
-            receipts.append(await world.accept(event))
+            receipts.append(await world.accept(happening.event, agent=happening.agent))
             await world.drain()
 
         await world.drain(skip=False)
@@ -177,7 +234,7 @@ async def one_case(
                 await end(handling)
                 await world.crash()
                 if not receipts:  # whoever got no answer sends again
-                    await world.accept(event)
+                    await world.accept(happening.event, agent=happening.agent)
                 await world.drain()
         finally:
             await end(handling)

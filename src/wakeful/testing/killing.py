@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from wakeful.clock import VirtualClock
 from wakeful.errors import ConfigError
 from wakeful.intake.cloudevents import from_envelope, to_envelope
 from wakeful.loading import load_app
-from wakeful.model import Event
 from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
 from wakeful.testing.boundaries import Boundaries, Boundary
@@ -26,13 +25,14 @@ from wakeful.testing.world import World, read_events, read_runs
 
 if TYPE_CHECKING:
     from wakeful.app import App
-    from wakeful.testing.crash import Observe, Occurrence
+    from wakeful.testing.crash import Happening, Observe, Occurrence
 
 
 async def crash_processes(
     app: App | str,
-    event: Occurrence,
+    event: Occurrence | None,
     *,
+    agent: str | Callable[..., Any] | None,
     store: str | None,
     observe: Observe | None,
     reset: Observe | None,
@@ -41,12 +41,12 @@ async def crash_processes(
     deliver: bool,
 ) -> CrashReport:
     """As crash_everywhere says."""
-    from wakeful.testing.crash import MOST_BOUNDARIES, as_event, called, refuse_nothing
+    from wakeful.testing.crash import MOST_BOUNDARIES, called, refuse_nothing, what_happens
 
     if not isinstance(app, str):
         message = f"processes=True: name app {app.name} as file.py or module:app, because each process loads it itself"
         raise ConfigError(message)
-    happening = as_event(event, load_app(app).name)
+    happening = what_happens(load_app(app), event, agent)
     async with new_stores(store, prepare) as new_store:
         with Nursery("wakeful.testing.killing:main") as nursery, tempfile.TemporaryDirectory() as folder:
             killing = Killing(app, happening, nursery, Path(folder), deliver=deliver)
@@ -58,7 +58,7 @@ async def crash_processes(
                 return boundary, seen
 
             _, baseline = await one_case(None)
-            refuse_nothing(baseline, happening)
+            refuse_nothing(baseline, happening.event)
             report = CrashReport(baseline)
             while len(report.crashes) < MOST_BOUNDARIES:
                 boundary, seen = await one_case(report.keys)
@@ -72,9 +72,9 @@ async def crash_processes(
 class Killing:
     """Lets one process handle an event and die, and another one take over."""
 
-    def __init__(self, app: str, event: Event, nursery: Nursery, folder: Path, *, deliver: bool) -> None:
+    def __init__(self, app: str, happening: Happening, nursery: Nursery, folder: Path, *, deliver: bool) -> None:
         self._app = app
-        self._event = event
+        self._happening = happening
         self._nursery = nursery
         self._folder = folder
         self._deliver = deliver
@@ -86,7 +86,8 @@ class Killing:
         plan = {
             "app": self._app,
             "store": store,
-            "event": to_envelope(self._event),
+            "event": to_envelope(self._happening.event),
+            "agent": self._happening.agent,
             "deeds": str(deeds),
             "deliver": self._deliver,
         }
@@ -138,7 +139,7 @@ async def handle(plan: dict[str, Any]) -> None:
         await world.drain(skip=False)
         boundaries.append(Boundaries(but_not=plan["but_not"], reached=reached))
         if not plan["accepted"]:
-            await world.accept(from_envelope(plan["event"]))
+            await world.accept(from_envelope(plan["event"]), agent=plan["agent"])
             say("accepted")
         await world.drain()
         boundaries.clear()

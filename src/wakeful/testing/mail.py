@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from wakeful.execution.call import call
 from wakeful.output.channels.base import Channel, Message, Surroundings
 
 Ask = Callable[[Message], Awaitable[None]]
@@ -56,11 +57,11 @@ class MailChannel(Channel):
 
     async def open(self, around: Surroundings) -> None:
         if self._real:
-            await self._channel.open(around)
+            await call(self._channel.open, (around,), {}, what="its open")
 
     async def close(self) -> None:
         if self._real:
-            await self._channel.close()
+            await call(self._channel.close, (), {}, what="its close")
 
     async def deliver(self, messages: Sequence[Message]) -> None:
         if self._is_dead():
@@ -70,7 +71,7 @@ class MailChannel(Channel):
             for message in messages:
                 await ask(message)
         if self._real:
-            await self._channel.deliver(messages)
+            await call(self._channel.deliver, (messages,), {}, what="its deliver")
         self._mail.add(messages)
 
     def describe(self) -> dict[str, Any]:

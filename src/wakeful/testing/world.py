@@ -35,9 +35,11 @@ from wakeful.stores.journal import Probe
 from wakeful.stores.reading import LONGEST_PAGE, Reader
 from wakeful.testing.deeds import Deeds
 from wakeful.testing.fakes import NOTHING, Fake
+from wakeful.testing.files import files_of
 from wakeful.testing.mail import Ask, Mail, MailChannel
 from wakeful.testing.silence import lived, silence_of_the_dead
 from wakeful.testing.time import VirtualTime
+from wakeful.triggers.files.trigger import Files
 from wakeful.values import to_text
 
 if TYPE_CHECKING:
@@ -130,7 +132,9 @@ class World:
             lease=FOREVER,
             probe=self._probe,
             grace=0,
-            reading="never",  # what comes from outside is what the test says
+            # What comes from outside is what the test says: files that it writes, and events that it sends.
+            reading="drained",
+            sources=files_of(self.app.agents),
             channels={name: self._mailed(name, one, time, is_dead) for name, one in self.app.channels.items()},
         )
         around = runtime.surroundings
@@ -142,6 +146,7 @@ class World:
                 await runtime.open(migrate=True)
                 await self._bury_others(runtime)
                 await runtime.start()
+                await self._know_what_is_there(runtime)
         except BaseException:
             await runtime.die()
             raise
@@ -160,6 +165,13 @@ class World:
         """In this world whoever came before is dead, and its lease does not run out."""
         for process, _, _ in await runtime.store.others(""):
             await runtime.store.bury(BuryProcess(process, certain=True))
+
+    @staticmethod
+    async def _know_what_is_there(runtime: Runtime) -> None:
+        """With `files(existing=False)` the files that a world begins with are no news; those that come later are."""
+        for trigger in (one for agent in runtime.app.agents.values() for one in agent.triggers):
+            if isinstance(trigger, Files) and not trigger.existing:
+                await runtime.sources.readings[trigger.name].drain()
 
     @property
     def runtime(self) -> Runtime:
@@ -185,9 +197,9 @@ class World:
         """Send an event in, as `app.emit`; returns once it is stored, before anything was done about it."""
         return await self.runtime.app.emit(type, data, **attributes)
 
-    async def accept(self, event: Event) -> Receipt:
-        """Send in an event that was made elsewhere."""
-        return (await self.runtime.door.accept([event]))[0]
+    async def accept(self, event: Event, *, agent: str | None = None) -> Receipt:
+        """Send in an event that was made elsewhere; with `agent`, to that one, whatever its triggers say."""
+        return (await self.runtime.door.accept([event], agent=agent))[0]
 
     async def start(self, agent: str, data: Any = None, **options: Any) -> Receipt:
         """Run one agent now, whatever its triggers say."""

@@ -6,7 +6,8 @@
      └── SourceLost (another process has it) · SourceTrouble (an alarm with the remedy; tried again, less and less often, and
          meanwhile another process may try: perhaps it is only from here that it cannot be read)
 
-A batch that could not be stored because the store is gone is stored when that is back: it is not read again.
+A batch that could not be stored because the store is gone is stored when that is back: it is not read again. Meanwhile the
+reader lets go of its connection: where store and source are one server, that server could not shut down otherwise.
 """
 
 from __future__ import annotations
@@ -168,6 +169,7 @@ class Reading(Service):
                 await self.reader.acknowledge(batch)
             await self._well(batch)
         except StoreUnavailable:
+            await self._let_go()
             raise
         except (SourceLost, ClaimLost) as lost:
             self.log.warning("another process reads the source now", reason=str(lost))
@@ -244,6 +246,13 @@ class Reading(Service):
         except Exception as error:
             self.log.warning("could not be closed in order", error=repr(error))
 
+    async def _let_go(self) -> None:
+        try:
+            async with asyncio.timeout(CLOSE_WITHIN):
+                await self.reader.let_go()
+        except Exception as error:
+            self.log.warning("could not be let go in order", error=repr(error))
+
     async def _is_too_much(self) -> bool:
         """Asked now and then: it costs a query."""
         now = time.monotonic()
@@ -288,6 +297,7 @@ class Reading(Service):
                 taken = await self._store.take_in(request)
             except StoreUnavailable as error:
                 self.log.warning("the store is unavailable; what was read waits for it", error=str(error))
+                await self._let_go()
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)
             else:

@@ -96,6 +96,12 @@ class Reader(ABC):
     async def close(self) -> None:
         """Let go of everything, if there is anything. It may be opened again."""
 
+    async def let_go(self) -> None:  # noqa: B027 few sources have somebody who waits for them
+        """The store is unavailable, so nothing can be acknowledged for now. Free what the other side waits for, such as a
+        connection that would hold up its shutdown. No batch that `read` handed over is lost by this: it is stored once the
+        store is back, and only then `read` is called again and connects anew.
+        """
+
     @property
     def busy(self) -> bool:
         """Is there something on its way that `read` will bring without anything more happening outside? `wakeful once` waits

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pydantic_core import to_json
 
 from wakeful.stores.base import BuryProcess, LeftBehind, RegisterProcess, RetireProcess, Transaction
+from wakeful.stores.migrations import newest
 from wakeful.stores.verbs.limits import show_limits
 from wakeful.stores.verbs.versions import enter_versions, look_at_versions
 
@@ -23,6 +24,7 @@ def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> 
                 one.lease,
                 one.app,
                 to_json(list(one.agents)).decode() if one.app else None,
+                newest(),
                 to_json(dict(one.versions)).decode() if one.app and one.versions else None,
             )
             for one in requests

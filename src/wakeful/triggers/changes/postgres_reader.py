@@ -305,14 +305,23 @@ class PostgresReader(Reader):
             with suppress(SlotError):  # whoever reads on hears of it
                 self._confirm(self._stream)
 
+    async def let_go(self) -> None:
+        """Park at once: a server that shuts down waits for us, and what it waits for cannot be stored."""
+        if self._tasks:
+            await self._disconnect()
+            self._parked = True
+
     async def close(self) -> None:
+        await self._disconnect()
+        self._parked = False
+
+    async def _disconnect(self) -> None:
         tasks, self._tasks = self._tasks, []
         stream, self._stream = self._stream, None
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        self._parked = False
         if stream is not None:
             await stream.close()
 
@@ -333,12 +342,15 @@ class PostgresReader(Reader):
     # the stream
 
     async def _pump(self, stream: Stream) -> None:
-        """Take in what comes, for as long as there is room for it. What ends it is told to whoever reads."""
+        """Take in what comes, for as long as there is room for it. What ends it is told to whoever reads, who may be busy with
+        a store that is gone: the connection is closed here, and not only when they come back.
+        """
         try:
             while True:
                 if len(self._ready) >= AHEAD:
                     if not await self._has_room():
-                        return await self._park(stream)
+                        await self._park(stream)
+                        return
                 elif self._take_slice(stream):
                     await asyncio.sleep(0)
                 else:
@@ -352,6 +364,8 @@ class PostgresReader(Reader):
             self._end_with(self._ground.trouble(f"{error}. It is asked for again"))
         except Exception as error:
             self._end_with(error)
+        self._stream = None
+        await stream.close()
 
     async def _has_room(self) -> bool:
         """Wait until some of what came is taken; False if it is not, for long."""
