@@ -36,7 +36,7 @@ from wakeful.execution.reaper import Reaper
 from wakeful.execution.results import Results
 from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.watchdog import Watchdog
-from wakeful.execution.worker import Worker, limits_of
+from wakeful.execution.worker import Worker, limits_of, versions_of
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
@@ -153,6 +153,7 @@ class Runtime:
             on_lost=self._lost,
             app=None if watching else app.name,
             limits=limits_of(here),
+            versions=partial(versions_of, here),
         )
         self.circuits = Circuits(app.name, app.circuits, self.store, time_passes=clock.for_database() is None)
         self.reminders = Reminders(

@@ -55,10 +55,12 @@ class Membership:
         on_lost: Callable[[str], None] = lambda _: None,
         app: str | None = None,
         limits: Mapping[str, Limit | None] | None = None,
+        versions: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._registry = registry
         self._app = app
         self._limits = limits or {}  # of each agent that is loaded here
+        self._versions = versions  # of their code; asked when it joins, not when it is declared
         self._make_renewer = make_renewer
         self._lease = lease
         self._on_lost = on_lost
@@ -89,7 +91,7 @@ class Membership:
         limits = {agent: limit for agent, limit in self._limits.items() if limit is not None}
         host, number, agents = socket.gethostname(), os.getpid(), list(self._limits)
         await self._registry.register(
-            RegisterProcess(self.process, host, number, self._lease, self._app, agents, limits)
+            RegisterProcess(self.process, host, number, self._lease, self._app, agents, limits, self._versions())
         )
         self._deadline = before + seconds(self._lease)
         self._stopping = threading.Event()

@@ -101,6 +101,7 @@ class AgentOptions:
     on_stuck: Literal["alarm", "cancel", "retry"] = "alarm"
     version: str | None = None
     on_change: Literal["continue", "restart", "hold"] = "continue"
+    drain: Microseconds = 600 * SECOND
     retention: Microseconds | None = None
     # what becomes of an agent whose runs end dead one after the other
     alarm_after: int | None = 3
@@ -173,7 +174,10 @@ def read_options(kind: type[T], given: dict[str, Any], *, where: str) -> T:
 def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> Any:
     if name == "backoff":
         return as_backoff(value, where=where)
-    if name in {"timeout", "deadline", "expires", "stuck_after", "retention"}:
+    if name in {"timeout", "deadline", "expires", "stuck_after", "retention", "drain"}:
+        if value is None and name == "drain":
+            message = f'{where}: drain must be how long runs are left to the code that they belong to, like "10m"'
+            raise ConfigError(message)
         return read_duration(name, value, where)
     if name in {"rate", "debounce", "batch", "priority"} or name in CHOICES:
         return _read_flow(name, value, where)

@@ -47,6 +47,11 @@ def limits_of(agents: Mapping[str, Handler]) -> dict[str, Limit | None]:
     }
 
 
+def versions_of(agents: Mapping[str, Handler]) -> dict[str, str]:
+    """The version of each agent's code."""
+    return {name: version_of(one.function, one.options) for name, one in agents.items()}
+
+
 class ClaimingStore(Protocol):
     """What the worker needs of the store."""
 
@@ -86,6 +91,8 @@ class Worker:
         self._serial = frozenset(name for name, by_key in keeping.items() if not by_key)
         self._keeps_by_key = frozenset(name for name, by_key in keeping.items() if by_key)
         self._replacing = frozenset(name for name, agent in agents.items() if agent.options.overlap == "replace")
+        # Where every version goes on with what another recorded, older code may too.
+        self._drains = {name: (one.options.drain, one.options.on_change == "continue") for name, one in agents.items()}
         self._limits = {name: limit for name, limit in limits_of(agents).items() if limit is not None}
         self._has_priorities = any(agent.options.priority is not None for agent in agents.values())
         self._left: dict[str, float] = {}  # agents of which something was left to other processes; since when
@@ -124,7 +131,7 @@ class Worker:
         if self._loop_task is None:
             self._stopping = False
             self._looked_at = time.monotonic()
-            self._versions = {name: version_of(one.function, one.options) for name, one in self._agents.items()}
+            self._versions = versions_of(self._agents)
             self._loop_task = asyncio.create_task(self._loop(), name="wakeful worker")
             self._look_anyway()
 
@@ -342,6 +349,7 @@ class Worker:
             keeps_by_key=self._keeps_by_key,
             limits=self._limits,
             versions=self._versions,
+            drains=self._drains,
         )
         return request
 

@@ -37,6 +37,15 @@ _CLAIMED = """seq, id, root, agent, token, attempts, crashes, created_at, starte
   (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
   case when committed_at is not null then outcome end, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note,
   case when committed_at is not null and parent_seq is not null then output end"""
+# What a claim leaves to other code (verbs/versions.py): a query that has this slot is there twice, as it stands, without a word of
+# versions, and under its name and `_apart`, which takes three parameters more. What is committed needs no code of its handler.
+_APART_PARAMETERS = ("never", "later", "drain")
+_APART: dict[Dialect, str] = {
+    "sqlite": """and (committed_at is not null or (coalesce(version, '') not in (select value from json_each(:never))
+    and (due_at <= {now} - :drain or coalesce(version, '') not in (select value from json_each(:later)))))""",
+    "postgres": """and (committed_at is not null or (not jsonb_exists(cast(:never as jsonb), coalesce(version, ''))
+    and (due_at <= {now} - :drain or not jsonb_exists(cast(:later as jsonb), coalesce(version, '')))))""",
+}
 # A schedule, in the order in which `verbs/schedules.py` reads it; at the end, the state of the run that it would wait for.
 _SCHEDULE = """schedule.seq, schedule.app, schedule.name, schedule.agent, schedule.origin, schedule.state,
   schedule.revision, schedule.definition, schedule.data, schedule.owner, schedule.next_at, schedule.due_at,
@@ -114,9 +123,9 @@ def written_queries(dialect: Dialect) -> dict[str, Written]:
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
     files = [name for name in names if not name.startswith("postgres")]
     files += [name for name in names if name.startswith("postgres") and dialect == "postgres"]
-    found = {query.name: query for query in split(queries_of_places())}
+    found = {query.name: query for query in split(queries_of_places(), dialect)}
     for file in files:
-        for query in split(folder.joinpath(file).read_text(encoding="utf-8")):
+        for query in split(folder.joinpath(file).read_text(encoding="utf-8"), dialect):
             if query.name in found and not file.startswith("postgres"):
                 message = f"query {query.name} is there twice, the second time in {file}"
                 raise ValueError(message)
@@ -152,16 +161,20 @@ def codec(dialect: Dialect, ring: KeyRing | None = None) -> Codec:
 
 def parse(text: str, dialect: Dialect) -> list[Query]:
     """The queries of one file."""
-    return [shape(query, dialect) for query in split(text)]
+    return [shape(query, dialect) for query in split(text, dialect)]
 
 
-def split(text: str) -> list[Written]:
+def split(text: str, dialect: Dialect) -> list[Written]:
     """The queries of one file, as they are written."""
     pieces = _HEADING.split(text)[1:]
-    return [
-        Written(name, tuple(word.strip() for word in declared.split(",") if word.strip()), kind or "", body)
-        for name, declared, kind, body in zip(pieces[::4], pieces[1::4], pieces[2::4], pieces[3::4], strict=True)
-    ]
+    found = []
+    for name, declared, kind, body in zip(pieces[::4], pieces[1::4], pieces[2::4], pieces[3::4], strict=True):
+        parameters = tuple(word.strip() for word in declared.split(",") if word.strip())
+        found.append(Written(name, parameters, kind or "", body.replace("{apart}", "")))
+        if "{apart}" in body:
+            whole = body.replace("{apart}", _APART[dialect])
+            found.append(Written(f"{name}_apart", (*parameters, *_APART_PARAMETERS), kind or "", whole))
+    return found
 
 
 def shape(query: Written, dialect: Dialect) -> Query:
