@@ -38,6 +38,12 @@ async def admission(runtime, event: str) -> dict:
     return one
 
 
+async def story_of(runtime, event: str) -> str:
+    told = await why(runtime.reader, event)
+    assert told is not None
+    return " ".join(told["story"])
+
+
 async def test_a_second_event_of_the_key_joins_the_first_run(app: App):
     tickets: list[str] = []
     async with working(ticketing(app, tickets)) as runtime:
@@ -54,7 +60,7 @@ async def test_a_second_event_of_the_key_joins_the_first_run(app: App):
         assert (told["state"], told["run"]) == ("joined", first.runs[0])
         assert told["reason"] == f'once: key "INC-7" has run {first.runs[0]}'
         assert (await admission(runtime, "one"))["state"] == "started"
-        story = " ".join((await why(runtime.reader, "two"))["story"])
+        story = await story_of(runtime, "two")
         assert (
             f'started no run for it, because an earlier event has the same key (once: key "INC-7" has run {first.runs[0]})'
             in story
@@ -121,8 +127,10 @@ async def test_real_processes_race(new_app: NewApp, store_url: str):
             for name in ("a", "b", "c")
         ]
         for process in children:
+            assert process.stdout is not None
             assert await process.stdout.readline() == b"ready\n"
         for process in children:
+            assert process.stdin is not None
             process.stdin.write(b"\n")
         for process in children:
             await process.communicate()
@@ -158,7 +166,7 @@ async def test_a_dead_run_keeps_its_key_and_is_replayed(app: App):
         await runtime.drain()
         assert (second.runs, tickets) == ([first["id"]], [])
         assert (await admission(runtime, "two"))["reason"].endswith("which is dead: replay that one")
-        story = " ".join((await why(runtime.reader, "two"))["story"])
+        story = await story_of(runtime, "two")
         assert "which is dead: replay that one" in story
         assert f"wakeful replay {first['id']}" in story
         await runtime.store.redo(RedoRun(first["id"], "ada", data='{"incident": "INC-7"}'))
@@ -182,7 +190,7 @@ async def test_an_event_without_the_key_is_handled_like_any_other(app: App, data
         told = await admission(runtime, "two")
         assert told["state"] == "started"
         assert told["reason"].startswith('once="data.incident" gives no key')
-        assert "it is not compared with other events" in " ".join((await why(runtime.reader, "two"))["story"])
+        assert "it is not compared with other events" in await story_of(runtime, "two")
 
 
 async def test_a_function_gives_the_key(app: App):

@@ -26,6 +26,8 @@ from wakeful.clock import SECOND, SystemClock, readable
 from wakeful.errors import ConfigError, EncryptionKeyMissing, SchemaMismatch, StoreUnavailable, WakefulError
 from wakeful.output.outbox import LATE
 from wakeful.settings import shown_store, sqlite_path
+from wakeful.size import in_bytes
+from wakeful.stores.migrations import Standing, standing
 from wakeful.stores.reading import Reader
 
 Verdict = Literal["good", "look", "broken"]
@@ -193,14 +195,14 @@ async def store(url: str) -> list[Finding]:
         reader = Reader(database)
         started = time.perf_counter()
         try:
-            health = await reader.health()
+            await reader.health()
         except SchemaMismatch as error:
             findings.append(Finding("store", "good", f"{shown_store(url)} answers"))
             findings.append(Finding("schema", "broken", str(error), f"wakeful migrate --store {shown_store(url)}"))
             return findings
         took = time.perf_counter() - started
         findings.append(Finding("store", "good", f"{shown_store(url)} answers in {readable(round(took * SECOND))}"))
-        findings.append(Finding("schema", "good", f"up to date ({health['schema']:04})"))
+        findings += schema(standing(database.dialect, await database.ledger()))
         if database.dialect == "postgres":
             findings += await server(url)
         findings.append(await clock(reader, local=database.dialect == "sqlite"))
@@ -218,6 +220,23 @@ async def store(url: str) -> list[Finding]:
     finally:
         await database.close()
     return findings
+
+
+def schema(found: Standing) -> list[Finding]:
+    """The schema can be worked with: is it as this version knows it?"""
+    findings = [
+        Finding(
+            "schema",
+            "look",
+            f"{one.label} was applied with another text (digest {(one.digest or '')[:12]}…) than this version has",
+            "was it changed by hand, or by a build that was never released? Compare this schema with a new store's",
+        )
+        for one in found.changed
+    ]
+    if found.note is not None:
+        remedy = None if found.ahead else "wakeful migrate, when all processes run this version"
+        findings.append(Finding("schema", "look", found.note, remedy))
+    return findings or [Finding("schema", "good", f"up to date ({found.schema:04})")]
 
 
 async def server(url: str) -> list[Finding]:
@@ -381,12 +400,3 @@ async def people(reader: Reader) -> list[Finding]:
     else:
         found.append(Finding("alarms", "good", "none open"))
     return found
-
-
-def in_bytes(count: int) -> str:
-    size: float = count
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} TB"
