@@ -28,6 +28,7 @@ from bench.flow import Flow
 from bench.folder import Folder
 from bench.hooks import Hooks
 from bench.plan import FULL, SMOKE, Figure, Plan
+from bench.starts import Starts
 from bench.times import Times
 from bench.workload import Keys
 from wakeful.testing.postgres_server import PostgresServer
@@ -35,7 +36,7 @@ from wakeful.testing.postgres_server import PostgresServer
 IN_FLIGHT = 64
 
 
-class Bench(Flow, Fleet, Hooks, Folder, Changes, Times):
+class Bench(Flow, Fleet, Hooks, Folder, Changes, Times, Starts):
     """The measurements, by name."""
 
     # 3-step durable runs
@@ -215,6 +216,8 @@ NAMES = (
     "schedules",
     "files",
     "changes",
+    "looks",
+    "starts",
     "soak",
 )
 

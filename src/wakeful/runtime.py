@@ -23,7 +23,6 @@ from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Seque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import structlog
 from pydantic_core import to_json
 
 from wakeful.archive import append_to_day
@@ -37,7 +36,7 @@ from wakeful.execution.reaper import Reaper
 from wakeful.execution.results import Results
 from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.watchdog import Watchdog
-from wakeful.execution.worker import Worker, limits_of
+from wakeful.execution.worker import Worker, limits_of, versions_of
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
@@ -58,6 +57,7 @@ from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
+from wakeful.telemetry.logger import logger_of
 from wakeful.triggers.endpoint import read_endpoints
 from wakeful.triggers.heartbeats import Heartbeats
 from wakeful.triggers.releasing import Releasing
@@ -127,7 +127,7 @@ class Runtime:
         self.database = open_database(self.url, clock, encryption=app.encryption)
         self.store = DatabaseStore(self.database, probe=probe)
         self.reader = Reader(self.database)
-        self.log = structlog.get_logger("wakeful").bind(app=app.name)
+        self.log = logger_of(app=app.name)
         agents = self.agents = app.everything
         # Whoever only watches does what Wakeful itself needs done, like telling people of alarms, and nothing of the app's own.
         here = {name: one for name, one in app.inner.items() if name.startswith(OWN_AGENTS)} if watching else agents
@@ -153,6 +153,7 @@ class Runtime:
             on_lost=self._lost,
             app=None if watching else app.name,
             limits=limits_of(here),
+            versions=partial(versions_of, here),
         )
         self.circuits = Circuits(app.name, app.circuits, self.store, time_passes=clock.for_database() is None)
         self.reminders = Reminders(
@@ -261,6 +262,7 @@ class Runtime:
             channels=app.channels,
             default=app.alarms,
             repeat=app.alarm_repeat,
+            now=clock.now,
             time_passes=clock.for_database() is None,
         )
         self.resolver = Resolver(

@@ -471,6 +471,8 @@ def whole(now: int | None, requests: list[Any], *, notifies: bool) -> Transactio
     if notifies:
         claiming = {request.process: request.app for request in requests if type(request) is ClaimRuns}
         shut = {request.app for request in requests if type(request) is ChangePause}
+        # Other code may come with a process: no claim is to be under way that has not heard of it.
+        shut |= {one.app for one in requests if type(one) is RegisterProcess and one.app and one.versions}
         if shut:
             yield "shut_gate", [(app,) for app in sorted(shut)]
     if fenced:
@@ -597,7 +599,7 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
             if result.changed:
                 return ""
         elif isinstance(request, (BuryProcess, RetireProcess)):
-            if result or result.lanes:
+            if result or result.lanes or result.versions:
                 return ""
         elif isinstance(request, (FeedEvents, ForgetRuns, *BY_PEOPLE)) and result:
             return ""

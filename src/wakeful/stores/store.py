@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-import structlog
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
@@ -100,6 +99,7 @@ from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.schedules import schedule_of
 from wakeful.stores.verbs.sources import source_of
 from wakeful.stores.watching import KeepExpectations, SettleLook
+from wakeful.telemetry.logger import logger_of
 
 R = TypeVar("R")
 
@@ -168,7 +168,7 @@ class DatabaseStore:
         self._deliveries_wait: Callable[[], None] = lambda: None
         self._waits_registered: Callable[[int], None] = lambda _: None
         self._to_stop: Callable[[CancelAsked | None], None] = lambda _: None
-        self.log = structlog.get_logger("wakeful").bind(part="store")
+        self.log = logger_of(part="store")
 
     @property
     def dialect(self) -> Dialect:
