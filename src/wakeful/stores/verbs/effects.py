@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from wakeful.errors import CancelAsked, ClaimLost, LockLost
 from wakeful.model import Decision, Effect
 from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction
+from wakeful.stores.verbs.followers import tell_followers
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.refusal import lost, refusal_of
@@ -85,10 +86,13 @@ def settle_effects(now: int | None, requests: Sequence[SettleEffect]) -> Transac
     """A person's answer, and the run goes on unless another of its effects is held."""
     results: list[Settled | None] = []
     for one in requests:
+        keyed = yield "lock_keys_of_effect", [(one.id,)]
         settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.operator, one.note)]
         if settled:
             if one.state == "confirmed" and settled[0][1] is not None:
                 yield "mark_undone", [(now, one.id, settled[0][1])]
+            if keyed:
+                yield from tell_followers(now, one.id)
             released = yield "release_held_runs", [(now, settled[0][0])]
             ended = f"{one.state} by {one.operator}" + (f": {one.note}" if one.note else "")
             yield from resolve_held(now, [HeldRun(row[3], *row[:3]) for row in released], ended)
@@ -119,6 +123,7 @@ def effect_of(row: Sequence[object]) -> Effect:
     """An effect out of a row of `find_effect` or `load_effects`."""
     effect = Effect(*row[1:16])  # type: ignore[arg-type]  # columns of a row have no types
     staged, called_at, due_at, doubtful, undoes = row[16:21]
+    effect.once, effect.operation, effect.follows = row[21:24]  # type: ignore[assignment]
     effect.staged, effect.doubtful, effect.undoes = bool(staged), bool(doubtful), undoes  # type: ignore[assignment]
     effect.called_at, effect.due_at = called_at, due_at  # type: ignore[assignment]
     return effect
