@@ -61,6 +61,13 @@ async def bill(runtime, invoice: Any = "I-7", **data: Any) -> dict[str, Any]:
     return await the_run(runtime, receipt)
 
 
+async def again(runtime, run: dict[str, Any]) -> dict[str, Any]:
+    """The same run, as it is now."""
+    found = await runtime.reader.run(run["id"])
+    assert found is not None
+    return found
+
+
 async def story_of(runtime, identifier: str) -> str:
     told = await why(runtime.reader, identifier)
     assert told is not None
@@ -140,7 +147,10 @@ async def test_a_run_that_waits_for_long_is_put_away_and_woken(new_app: NewApp, 
             second = await one.emit("bill", {"invoice": "I-7"}, id="two")
             while (waiting := await the_run(runtime, second))["state"] != "waiting":
                 await asyncio.sleep(0.01)
-            assert waiting["reason"] == f'waits for run {first.runs[0]}, which does it for key "I-7" (its effect is intent)'
+            assert (
+                waiting["reason"]
+                == f'waits for run {first.runs[0]}, which does it for key "I-7" (its effect is intent)'
+            )
             assert f"waits for run {first.runs[0]}" in await story_of(runtime, second.runs[0])
             release.set()
             assert await two.result(second, timeout="60s") == "receipt 1"
@@ -208,9 +218,8 @@ async def test_what_was_certainly_not_done_is_done_by_the_next(app: App, error: 
         # The first is replayed: the second has done it.
         await runtime.store.redo(RedoRun(first["id"], "ada"))
         await runtime.drain()
-        again = await runtime.reader.run(first["id"])
-        assert again is not None
-        assert (again["state"], again["output"]) == ("done", "receipt 1")
+        replayed = await again(runtime, first)
+        assert (replayed["state"], replayed["output"]) == ("done", "receipt 1")
         assert len(bank.paid) == 1
 
 
@@ -260,7 +269,7 @@ async def test_a_person_says_that_it_was_not_done(app: App):
         await runtime.store.settle_effect(SettleEffect(first["effects"][0]["id"], "retrying", "ada", "not there"))
         await runtime.drain()
         await pass_time(runtime, "10m")
-        outputs = [(await the_run(runtime, second))["output"], (await runtime.reader.run(first["id"]))["output"]]
+        outputs = [(await the_run(runtime, second))["output"], (await again(runtime, first))["output"]]
         assert outputs == ["receipt 1", "receipt 1"]
         assert len(bank.paid) == 1
 
@@ -283,12 +292,12 @@ async def test_a_run_that_dies_before_the_call_lets_the_next_do_it(app: App):
         assert first["state"] == "waiting"
         bank.answers.clear()
         await pass_time(runtime, "11m")
-        assert (await runtime.reader.run(first["id"]))["state"] == "dead"
+        assert (await again(runtime, first))["state"] == "dead"
         second = await bill(runtime)
         assert second["output"] == "receipt 1"
         await runtime.store.redo(RedoRun(first["id"], "ada"))
         await pass_time(runtime, "2h")
-        assert (await runtime.reader.run(first["id"]))["output"] == "receipt 1"
+        assert (await again(runtime, first))["output"] == "receipt 1"
     assert len(bank.paid) == 1
 
 
@@ -340,7 +349,7 @@ async def test_a_run_that_waits_can_be_cancelled(app: App):
         second = await bill(runtime)
         await runtime.store.cancel(CancelRun(second["id"], "ada"))
         await runtime.drain()
-        assert (await runtime.reader.run(second["id"]))["state"] == "cancelled"
+        assert (await again(runtime, second))["state"] == "cancelled"
 
 
 async def test_resume_finds_the_result_again(app: App):
@@ -420,9 +429,12 @@ async def test_an_action_without_once_costs_no_statement_more(app: App, monkeypa
 
     async with working(app) as runtime:
         submit = runtime.store.journal.submit
-        monkeypatch.setattr(
-            runtime.store.journal, "submit", lambda request: seen.append(type(request).__name__) or submit(request)
-        )
+
+        def noted(request: Any) -> Any:
+            seen.append(type(request).__name__)
+            return submit(request)
+
+        monkeypatch.setattr(runtime.store.journal, "submit", noted)
         await bill(runtime)
     assert "OpenEffect" in seen
     assert not [name for name in seen if "Once" in name]

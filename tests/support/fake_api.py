@@ -79,6 +79,9 @@ EFFECT = {
     "agent": "review",
     "settled_by": None,
     "note": None,
+    "once": None,
+    "operation": None,
+    "follows": None,
 }
 LETTER = {
     "id": "abc",
