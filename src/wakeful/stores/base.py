@@ -788,6 +788,7 @@ class RegisterProcess:
     agents: Sequence[str] = ()
     limits: Mapping[str, Limit] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)  # of the code of these agents
+    again: bool = False  # it was declared dead, and comes back under this identity: nothing new was put to work
 
 
 @dataclass(slots=True)
@@ -803,6 +804,16 @@ class BuryProcess:
 
     id: str
     certain: bool
+
+
+@dataclass(slots=True)
+class TakeOver:
+    """A process is not connected any more, by the lock that it had: declare it dead before its lease is over, and put back those of its
+    runs that have no call under way.
+    """
+
+    id: str
+    guard: int
 
 
 class LeftBehind(int):
