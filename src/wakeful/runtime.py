@@ -49,6 +49,7 @@ from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
 from wakeful.settings import ping_url, store_url
+from wakeful.stores.agents import DeclaredAgent, KeepAgents
 from wakeful.stores.alarms import ResolveAlarms
 from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready
 from wakeful.stores.journal import Probe
@@ -236,7 +237,9 @@ class Runtime:
         self.surroundings.schedules = self.schedules
         self._reading = reading
         endpoints = {} if watching else read_endpoints(agents.values())
-        self.webhooks = Webhooks(app.name, endpoints, self.door, self.store, clock)
+        self.webhooks = Webhooks(
+            app.name, endpoints, self.door, self.store, clock, process=lambda: self.membership.process
+        )
         self.sources = Sources(
             app.name,
             {}
@@ -251,6 +254,7 @@ class Runtime:
             backlog=app.backlog,
             on_conflict=self._note_conflict,
             pushed=[] if watching else [(path, KIND) for path in endpoints],
+            owners=self.surroundings.owners,
         )
         self.releasing = Releasing(app.name, self.door.arrive, self.sources.reader, lambda: self.webhooks)
         self.teller = Teller(
@@ -315,6 +319,7 @@ class Runtime:
         self._working = True
         if not self.watching:
             await self.schedules.enter(self.agents)
+            await self._enter_agents()
             await self._enter_expectations()
             await self.heartbeats.run_once()
             await self.sources.enter()
@@ -431,6 +436,16 @@ class Runtime:
             # What was held back by our own backlog may come in now that some of that is done.
             if not made and not await self.sources.may_go_on():
                 return
+
+    async def _enter_agents(self) -> None:
+        """Store what a watcher must know of the app's agents, where that is not what is stored."""
+        declared = [
+            DeclaredAgent(one.name, one.options.owner, one.options.starts_within or 0) for one in self.agents.values()
+        ]
+        known = {tuple(row) for row in await self.database.fetch("agents_of_app", self.app.name)}
+        fresh = [one for one in declared if (one.name, one.owner, one.starts_within) not in known]
+        if fresh:
+            await self.store.keep_agents(KeepAgents(self.app.name, fresh))
 
     async def _enter_expectations(self) -> None:
         """Store what the app expects, where that is not what is stored."""

@@ -18,6 +18,7 @@ from pydantic_core import from_json, to_json
 from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ConfigError, EncryptionKeyMissing, StoreUnavailable
 from wakeful.model import Claim, Decision, Effect, Receipt, Step
+from wakeful.stores.agents import KeepAgents
 from wakeful.stores.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
 from wakeful.stores.backfill import FillInstants, LedgerRow
 from wakeful.stores.base import (
@@ -89,6 +90,7 @@ from wakeful.stores.sources import (
     Item,
     LetSourceGo,
     ReportSource,
+    ServeSources,
     SettleQuarantine,
     StoredSource,
     TakeIn,
@@ -581,6 +583,9 @@ class DatabaseStore:
 
     # expectations
 
+    async def keep_agents(self, request: KeepAgents) -> None:
+        await self.journal.submit(request)
+
     async def keep_expectations(self, request: KeepExpectations) -> None:
         await self.journal.submit(request)
 
@@ -588,6 +593,9 @@ class DatabaseStore:
         await self.journal.submit(request)
 
     # sources
+
+    async def serve_sources(self, request: ServeSources) -> None:
+        await self.journal.submit(request)
 
     async def enter_sources(self, request: EnterSources) -> None:
         await self.journal.submit(request)
