@@ -33,6 +33,7 @@ from wakeful.execution.circuits import Circuits
 from wakeful.execution.executor import Executor
 from wakeful.execution.housekeeping import PAUSE, Housekeeper, Retention
 from wakeful.execution.lease import LEASE, Membership
+from wakeful.execution.lookout import Lookout, is_soon
 from wakeful.execution.reaper import Reaper
 from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.watchdog import Watchdog
@@ -50,6 +51,7 @@ from wakeful.policy.decide import decide
 from wakeful.settings import ping_url, store_url
 from wakeful.stores.alarms import ResolveAlarms
 from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready
+from wakeful.stores.glance import Glance
 from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.opening import open_database
@@ -59,6 +61,7 @@ from wakeful.stores.store import DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
 from wakeful.triggers.endpoint import read_endpoints
 from wakeful.triggers.heartbeats import Heartbeats
+from wakeful.triggers.reading import HOLD_AGAIN_AFTER
 from wakeful.triggers.releasing import Releasing
 from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedule import Schedule
@@ -79,6 +82,9 @@ if TYPE_CHECKING:
 
 FULL_AGAIN_AFTER = 60.0
 LAST_ALARMS_TAKE_AT_MOST = 2.0
+
+# On PostgreSQL a process that lets a source go, or is found dead, says so, and the lookout looks every few seconds.
+ASK_FOR_SOURCES_EVERY = {"sqlite": HOLD_AGAIN_AFTER, "postgres": 60.0}
 
 # Whoever has just started fires what is due first, and need not raise an alarm about it.
 FIRST_LOOK_AFTER = 5.0
@@ -247,6 +253,7 @@ class Runtime:
             backlog=app.backlog,
             on_conflict=self._note_conflict,
             pushed=[] if watching else [(path, KIND) for path in endpoints],
+            hold_again_after=ASK_FOR_SOURCES_EVERY[self.database.dialect],
         )
         self.releasing = Releasing(app.name, self.door.arrive, self.sources.reader, lambda: self.webhooks)
         self.teller = Teller(
@@ -284,6 +291,11 @@ class Runtime:
             first_after=0.0 if watching else FIRST_LOOK_AFTER,
             ping=ping,
             time_passes=clock.for_database() is None,
+        )
+        self.lookout = Lookout(
+            partial(self.store.glance, app.name, list(here), list(app.channels if channels is None else channels)),
+            [self.worker.glanced, self._glanced] if clock.for_database() is None else [self.worker.glanced],
+            then=self.sources.say_that_they_live,
         )
         self._background: set[asyncio.Task[None]] = set()
         self._pending_alarms: dict[str, Alarm] = {}
@@ -338,6 +350,7 @@ class Runtime:
         await self._note_channels_not_declared()
         await self.teller.start()
         await self.resolver.start()
+        await self.lookout.start()
         self.store.hear_alarms(self.teller.wake)
         self._hear_others()
         if hasattr(self.database, "listen"):
@@ -352,6 +365,7 @@ class Runtime:
         if self._working:
             self._working = False
             self.worker.claim_nothing_more()
+            await self.lookout.stop()
             await self.sources.stop()
             await self.watcher.stop()
             await self.heartbeats.stop()
@@ -386,6 +400,7 @@ class Runtime:
         """
         self._working = False
         self.store.journal.die()
+        await self.lookout.stop()
         await self.sources.die()
         await self.webhooks.die()
         await self.watcher.stop()
@@ -441,6 +456,7 @@ class Runtime:
         """Which parts of this process have not looked for long, and for how many seconds."""
         parts = {
             "worker": self.worker.silent_for,
+            "lookout": self.lookout.silent_for,
             "scheduler": self.scheduler.silent_for,
             "teller": self.teller.silent_for,
             "reaper": self.reaper.silent_for,
@@ -475,8 +491,23 @@ class Runtime:
             self.scheduler.wake()
             self.teller.wake()
             self.worker.look_who_is_to_stop()
+            if self.database.dialect == "postgres":  # on SQLite this comes with every write of another process
+                self.sources.hold_again()
         if ready.app == self.app.name and not ready.agents:
             self.reaper.wake()
+
+    def _glanced(self, seen: Glance) -> None:
+        """Wake those for which the lookout saw something, before its next look is due."""
+        self.courier.wake([channel for channel, wait in seen.deliveries.items() if is_soon(wait)])
+        if is_soon(seen.alarms):
+            self.teller.wake()
+        if is_soon(seen.schedules):
+            self.scheduler.wake()
+        if seen.circuits or self.circuits.knows_of_trouble:
+            self.circuits.wake()
+        if seen.waits and self.settler is not None:
+            self.settler.wake()
+        self.sources.hold_again(seen.held)
 
     def _note_peers(self, peers: Mapping[str, int]) -> None:
         """How many other processes have each agent."""

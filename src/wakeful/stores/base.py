@@ -801,13 +801,17 @@ class BuryProcess:
 
 
 class LeftBehind(int):
-    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now."""
+    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now; `gone`: it
+    went just now, and what it held, such as sources, is free.
+    """
 
     lanes: int
+    gone: bool
 
-    def __new__(cls, runs: int = 0, lanes: int = 0) -> Self:
+    def __new__(cls, runs: int = 0, lanes: int = 0, *, gone: bool = False) -> Self:
         made = super().__new__(cls, runs)
         made.lanes = lanes
+        made.gone = gone
         return made
 
 

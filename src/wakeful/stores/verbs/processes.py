@@ -44,7 +44,7 @@ def retire_processes(now: int | None, requests: Sequence[RetireProcess]) -> Tran
                 "insert_attempt",
                 [(now, run, token - 1, request.id, "released", None, claimed) for run, token, claimed in runs],
             )
-        results.append(LeftBehind(len(runs), len(lanes)))
+        results.append(LeftBehind(len(runs), len(lanes), gone=True))
     return results
 
 
@@ -66,5 +66,5 @@ def bury_processes(now: int | None, requests: Sequence[BuryProcess]) -> Transact
                 "insert_attempt",
                 [(now, run, token - 1, request.id, "crashed", None, claimed) for run, token, claimed in runs],
             )
-        results[request.id] = LeftBehind(len(runs), len(lanes))
+        results[request.id] = LeftBehind(len(runs), len(lanes), gone=True)
     return [results[request.id] for request in requests]
