@@ -29,14 +29,14 @@ class Lookout(Service):
         acts: Sequence[Callable[[Glance], None]],
         *,
         then: Callable[[], Awaitable[None]] | None = None,
-        every: float = EVERY,
+        every: float | None = None,
     ) -> None:
         """`then` is what else is done at every look, such as words that several parts say in one transaction."""
         super().__init__()
         self._look = look
         self._acts = acts
         self._then = then
-        self._every = every
+        self._every = EVERY if every is None else every
         self._rested = False
 
     async def run_once(self) -> float | None:
