@@ -29,6 +29,7 @@ from bench.folder import Folder
 from bench.hooks import Hooks
 from bench.idle import Idle
 from bench.plan import FULL, SMOKE, Figure, Plan
+from bench.starts import Starts
 from bench.times import Times
 from bench.workload import Keys
 from wakeful.testing.postgres_server import PostgresServer
@@ -36,7 +37,7 @@ from wakeful.testing.postgres_server import PostgresServer
 IN_FLIGHT = 64
 
 
-class Bench(Flow, Fleet, Hooks, Folder, Changes, Times, Idle):
+class Bench(Flow, Fleet, Hooks, Folder, Changes, Times, Starts, Idle):
     """The measurements, by name."""
 
     # 3-step durable runs
@@ -217,6 +218,8 @@ NAMES = (
     "files",
     "changes",
     "idle",
+    "looks",
+    "starts",
     "soak",
 )
 

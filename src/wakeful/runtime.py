@@ -23,7 +23,6 @@ from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Seque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import structlog
 from pydantic_core import to_json
 
 from wakeful.archive import append_to_day
@@ -35,9 +34,10 @@ from wakeful.execution.housekeeping import PAUSE, Housekeeper, Retention
 from wakeful.execution.lease import LEASE, Membership
 from wakeful.execution.lookout import Lookout, is_soon
 from wakeful.execution.reaper import Reaper
+from wakeful.execution.results import Results
 from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.watchdog import Watchdog
-from wakeful.execution.worker import Worker, limits_of
+from wakeful.execution.worker import Worker, limits_of, versions_of
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
@@ -59,6 +59,7 @@ from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
+from wakeful.telemetry.logger import logger_of
 from wakeful.triggers.endpoint import read_endpoints
 from wakeful.triggers.heartbeats import Heartbeats
 from wakeful.triggers.reading import HOLD_AGAIN_AFTER
@@ -132,7 +133,7 @@ class Runtime:
         self.database = open_database(self.url, clock, encryption=app.encryption)
         self.store = DatabaseStore(self.database, probe=probe)
         self.reader = Reader(self.database)
-        self.log = structlog.get_logger("wakeful").bind(app=app.name)
+        self.log = logger_of(app=app.name)
         agents = self.agents = app.everything
         # Whoever only watches does what Wakeful itself needs done, like telling people of alarms, and nothing of the app's own.
         here = {name: one for name, one in app.inner.items() if name.startswith(OWN_AGENTS)} if watching else agents
@@ -158,6 +159,7 @@ class Runtime:
             on_lost=self._lost,
             app=None if watching else app.name,
             limits=limits_of(here),
+            versions=partial(versions_of, here),
         )
         self.circuits = Circuits(app.name, app.circuits, self.store, time_passes=clock.for_database() is None)
         self.reminders = Reminders(
@@ -182,6 +184,9 @@ class Runtime:
             sent=self._sent,
             circuits=self.circuits,
             reminders=self.reminders,
+        )
+        self.results = Results(
+            self.database, self.store.journal, listen=self._listen_for_results, later=lambda: self.surroundings.later
         )
         self.settler: WaitSettler | None = None
         if self.database.dialect == "postgres":
@@ -264,6 +269,7 @@ class Runtime:
             channels=app.channels,
             default=app.alarms,
             repeat=app.alarm_repeat,
+            now=clock.now,
             time_passes=clock.for_database() is None,
         )
         self.resolver = Resolver(
@@ -388,6 +394,7 @@ class Runtime:
                     await self.membership.leave()
         if self._storing_alarms is not None:
             await asyncio.wait([self._storing_alarms], timeout=LAST_ALARMS_TAKE_AT_MOST)
+        await self.results.stop()
         for task in list(self._background):
             task.cancel()
         await self.store.close()
@@ -416,6 +423,7 @@ class Runtime:
             await self.settler.stop()
         await self.worker.die()
         await self.courier.die()
+        await self.results.stop()
         for task in list(self._background):
             task.cancel()
         await self.membership.die()
@@ -477,6 +485,21 @@ class Runtime:
             database.on_ready = self._look
         if hasattr(database, "on_change"):
             database.on_change = lambda: self._look(Ready())
+        if hasattr(database, "on_results"):
+            database.on_results = self.results.hear
+
+    async def _listen_for_results(self) -> None:
+        """Hear of runs that end in other processes: also in a process that only connected to the store."""
+        database: Any = self.database
+        if hasattr(database, "on_results"):
+            database.on_results = self.results.hear
+        if self._working:
+            return  # it listens already
+        if hasattr(database, "on_change"):
+            database.on_change = self.results.wake
+        if hasattr(database, "listen"):
+            database.on_ready = lambda ready: None if ready.agents else self.results.wake()
+            await database.listen()
 
     def _sent(self, channels: Collection[str] | None = None) -> None:
         """Deliveries were committed: to these channels, or to any."""
@@ -490,6 +513,7 @@ class Runtime:
             self.circuits.wake()
             self.scheduler.wake()
             self.teller.wake()
+            self.results.wake()
             self.worker.look_who_is_to_stop()
             if self.database.dialect == "postgres":  # on SQLite this comes with every write of another process
                 self.sources.hold_again()

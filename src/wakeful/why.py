@@ -19,6 +19,7 @@ from wakeful.why_beats import tell_beat
 from wakeful.why_chain import tell_chain
 from wakeful.why_schedule import tell_occurrence, why_schedule
 from wakeful.why_source import tell_quarantined, tell_released_from, why_source
+from wakeful.why_version import tell_version
 
 Shown = dict[str, Any]
 
@@ -275,6 +276,7 @@ async def tell_limits(reader: Source, run: Shown, present: Microseconds) -> list
         for one in await reader.pauses()
         if one["app"] == app and one["agent"] in {None, agent}
     ]
+    told += tell_version(agent, run.get("awaits_code"))
     limits = await reader.limits(app, agent)
     most = limits["concurrency"]
     if most is not None and limits["running"] >= most:
@@ -496,8 +498,11 @@ def tell_change(run: Shown) -> list[str]:
     change = run.get("change")
     if change is None:
         return []
-    went = "started from the top" if change["restarted"] else "went on"
-    told = [f"Its code changed while it was under way, version {change['was']} to {change['now']}, and it {went}."]
+    told = [
+        f"Its code changed while it was under way, at {at(one['at'])}, version {one['was']} to {one['now']}, and it "
+        f"{'started from the top' if one['restarted'] else 'went on'}."
+        for one in change.get("changes", ())
+    ] or [f"Its code changed while it was under way, version {change['was']} to {change['now']}, and it went on."]
     left = change["not_asked_for"]
     if left:
         told.append(

@@ -58,7 +58,7 @@ def short(moment: int) -> str:
 
 
 async def test_each_instant_fires_once_and_the_next_one_stands_there_before(app: App):
-    runs = noting(app, every("10m"))
+    runs = noting(app, every("10m", grace="1h"))
     async with working(app) as runtime:
         stored = await runtime.schedules.find("note")
         assert stored is not None
@@ -145,7 +145,7 @@ def new_app_with(new_app: NewApp, runs: list[Run], *triggers: Schedule) -> App:
     app = new_app()
     runs.clear()
 
-    @app.agent(*(triggers or (every("10m"),)), name="note")
+    @app.agent(*(triggers or (every("10m", grace="1h"),)), name="note")
     async def note(run: Run) -> None:
         runs.append(run)
 
@@ -167,6 +167,29 @@ async def test_three_days_of_downtime_of_a_ten_second_schedule_are_one_row(new_a
         await pass_time(runtime, "4s")
         assert len(runs) == 1
         assert "missed/app/note" not in {one["key"] for one in (await runtime.reader.alarms(state="open"))["alarms"]}
+
+
+@pytest.mark.parametrize(
+    ("back_after", "expected"),
+    [
+        ("9h", [("fired", "08:00", "08:00", 1)]),
+        ("19h59m", [("fired", "08:00", "08:00", 1)]),
+        ("21h", [("missed", "08:00", "08:00", 1)]),
+    ],
+)
+async def test_a_daily_one_is_done_up_to_half_a_day_late(
+    new_app: NewApp, clock: VirtualClock, back_after: str, expected: Any
+):
+    app = new_app()
+    noting(app, cron("0 8 * * *", tz="UTC"))
+    async with working(app):
+        pass
+    clock.move(back_after)
+    app = new_app()
+    noting(app, cron("0 8 * * *", tz="UTC"))
+    async with working(app) as runtime:
+        await pass_time(runtime, "0s")
+        assert await ledger(runtime) == expected
 
 
 @pytest.mark.parametrize(

@@ -12,17 +12,9 @@ from hypothesis import strategies as st
 
 import wakeful
 from wakeful import ConfigError, at, cron, every
-from wakeful.clock import SECOND, duration, to_datetime, written
+from wakeful.clock import SECOND, duration, from_datetime, to_datetime, written
 from wakeful.model import Event
-from wakeful.triggers.schedule import (
-    GRACE,
-    GRACE_WITHOUT_CATCH_UP,
-    MAX_AGE,
-    MAX_COUNT,
-    Schedule,
-    Timing,
-    read_definition,
-)
+from wakeful.triggers.schedule import GRACE_WITHOUT_CATCH_UP, MAX_AGE, MAX_COUNT, Schedule, Timing, read_definition
 from wakeful.triggers.zones import zone_named
 
 HOUR = 3600 * SECOND
@@ -33,7 +25,7 @@ def made(**options: Any) -> Schedule:
 
 
 def test_what_is_usual():
-    assert made().timing == Timing("queue_one", "latest", GRACE, MAX_AGE, MAX_COUNT, 0, None)
+    assert made().timing == Timing("queue_one", "latest", None, MAX_AGE, MAX_COUNT, 0, None)
     assert made(catch_up="none").timing.grace == GRACE_WITHOUT_CATCH_UP
     assert made(catch_up="all").timing.overlap == "queue_all"
     assert made().name is None
@@ -70,7 +62,8 @@ def test_nothing_is_enough_for_grace_and_jitter():
     ("options", "words"),
     [
         ({"overlapp": "skip"}, 'unknown option "overlapp". Did you mean "overlap"?'),
-        ({"timezone": "UTC"}, 'unknown option "timezone"'),
+        ({"timezone": "UTC"}, 'unknown option "timezone". Did you mean "tz"'),
+        ({"colour": "UTC"}, 'unknown option "colour". Known: .*, overlap, .*, tz'),
         ({"overlap": "queue-one"}, 'overlap is one of "queue_one", "skip", .* not \'queue-one\'. Did you mean "queue_one"?'),
         ({"overlap": ["skip"]}, "overlap is one of"),
         ({"catch_up": "last"}, 'catch_up is one of "latest", "none", "all", not \'last\'. Did you mean "latest"?'),
@@ -197,3 +190,35 @@ def test_a_kind_of_a_newer_version_is_refused_in_words():
 def test_a_jitter_that_outlasts_its_events_is_refused():
     with pytest.raises(ConfigError, match="it would never start"):
         every("1h", jitter="10m", expires="5m")
+
+
+BERLIN = "Europe/Berlin"
+
+
+def moment(text: str) -> int:
+    return from_datetime(datetime.fromisoformat(text))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "instant", "grace"),
+    [
+        pytest.param(every("1s"), "2026-01-05T08:00Z", "1m", id="a minute at least"),
+        pytest.param(every("10m"), "2026-01-05T08:00Z", "5m", id="half the distance"),
+        pytest.param(cron("0 8 * * *", tz="UTC"), "2026-01-05T08:00Z", "12h", id="half a day"),
+        pytest.param(cron("0 8 * * 1", tz="UTC"), "2026-01-05T08:00Z", "12h", id="twelve hours at most"),
+        pytest.param(cron("0 9,17 * * 1-5", tz="UTC"), "2026-01-05T09:00Z", "4h", id="irregular: until the next one"),
+        pytest.param(cron("0 9,17 * * 1-5", tz="UTC"), "2026-01-09T17:00Z", "12h", id="irregular: over a weekend"),
+        pytest.param(every("1h", active="08:00-09:00", tz="UTC"), "2026-01-05T08:00Z", "12h", id="outside its hours"),
+        pytest.param(cron("0 8 * * *", tz=BERLIN), "2026-03-28T08:00+01:00", "690m", id="a day of 23 hours"),
+        pytest.param(cron("0 8 * * *", tz=BERLIN), "2026-10-24T08:00+02:00", "12h", id="a day of 25 hours"),
+        pytest.param(cron("0 2,3 * * *", tz=BERLIN), "2026-10-25T02:00+02:00", "1h", id="the hour that comes twice"),
+        pytest.param(at("2026-01-05T08:00", tz="UTC"), "2026-01-05T08:00Z", "12h", id="only one"),
+        pytest.param(cron("0 8 * * *", grace="5m"), "2026-01-05T08:00Z", "5m", id="as declared"),
+        pytest.param(cron("0 8 * * *", grace="0s"), "2026-01-05T08:00Z", "0s", id="none, as declared"),
+        pytest.param(cron("0 8 * * *", catch_up="none"), "2026-01-05T08:00Z", "1m", id="no catching up"),
+    ],
+)
+def test_how_late_an_instant_may_be_follows_from_the_distance_to_the_next(schedule: Schedule, instant: str, grace: str):
+    assert schedule.grace_at(moment(instant)) == duration(grace)
+    stored = read_definition(schedule.definition())
+    assert stored.grace_at(moment(instant)) == duration(grace)

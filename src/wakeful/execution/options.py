@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, ParamSpec, TypeVar, cast, get_args, overload
 
-from pydantic import TypeAdapter
-
 from wakeful.clock import SECOND, Duration, Microseconds, duration
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.model import Overlap
@@ -103,6 +101,7 @@ class AgentOptions:
     on_stuck: Literal["alarm", "cancel", "retry"] = "alarm"
     version: str | None = None
     on_change: Literal["continue", "restart", "hold"] = "continue"
+    drain: Microseconds = 600 * SECOND
     retention: Microseconds | None = None
     # what becomes of an agent whose runs end dead one after the other
     alarm_after: int | None = 3
@@ -175,7 +174,10 @@ def read_options(kind: type[T], given: dict[str, Any], *, where: str) -> T:
 def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> Any:
     if name == "backoff":
         return as_backoff(value, where=where)
-    if name in {"timeout", "deadline", "expires", "stuck_after", "retention"}:
+    if name in {"timeout", "deadline", "expires", "stuck_after", "retention", "drain"}:
+        if value is None and name == "drain":
+            message = f'{where}: drain must be how long runs are left to the code that they belong to, like "10m"'
+            raise ConfigError(message)
         return read_duration(name, value, where)
     if name in {"rate", "debounce", "batch", "priority"} or name in CHOICES:
         return _read_flow(name, value, where)
@@ -265,6 +267,8 @@ def _refuse_state(model: Any, where: str) -> None:
         message = f"{where}: state must be a class, a pydantic model or a dataclass, not {model!r}"
         raise ConfigError(message)
     try:
+        from pydantic import TypeAdapter
+
         TypeAdapter(model).dump_json(model())
     except Exception as error:
         message = (

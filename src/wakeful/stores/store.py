@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-import structlog
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
@@ -77,7 +76,7 @@ from wakeful.stores.glance import Glance, glance_of
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.journal import Died, Journal, Probe, whole
-from wakeful.stores.migrations import Migration, missing
+from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
@@ -102,6 +101,7 @@ from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.schedules import schedule_of
 from wakeful.stores.verbs.sources import source_of
 from wakeful.stores.watching import KeepExpectations, SettleLook
+from wakeful.telemetry.logger import logger_of
 
 R = TypeVar("R")
 
@@ -133,7 +133,8 @@ class Database(Protocol):
     async def close(self) -> None: ...
     async def transact(self, transaction: Callable[[int | None], Transaction[R]], *, plain: bool = False) -> R: ...
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
-    async def migrate(self) -> list[Migration]: ...
+    async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]: ...
+    async def ledger(self) -> list[Applied]: ...
     async def applied_migrations(self) -> list[Row]: ...
     def read_clock(self) -> Microseconds | None: ...
     def renewer(self) -> Renewer: ...
@@ -169,7 +170,7 @@ class DatabaseStore:
         self._deliveries_wait: Callable[[], None] = lambda: None
         self._waits_registered: Callable[[int], None] = lambda _: None
         self._to_stop: Callable[[CancelAsked | None], None] = lambda _: None
-        self.log = structlog.get_logger("wakeful").bind(part="store")
+        self.log = logger_of(part="store")
 
     @property
     def dialect(self) -> Dialect:
@@ -185,8 +186,7 @@ class DatabaseStore:
 
     async def _check_keys(self) -> None:
         """Is every key here that payloads are encrypted with? The first one is entered before it is used."""
-        applied = {row[0] for row in await self.database.applied_migrations()}
-        if missing(self.dialect, applied):
+        if standing(self.dialect, await self.database.ledger()).missing:
             return  # whoever works with it is told that first
         ring = self.database.codec.ring
         used = {row[0] for row in await self.database.fetch("list_ciphers")}

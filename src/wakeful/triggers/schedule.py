@@ -26,8 +26,9 @@ ScheduleOverlap = Literal["queue_one", "skip", "queue_all", "replace", "allow"]
 CatchUp = Literal["latest", "none", "all"]
 
 TYPE = "wakeful.schedule"
-# How late the latest missed one may be and still be worth doing.
-GRACE: Microseconds = 3600 * SECOND
+# How late the latest missed occurrence may be and still be done: half the distance to the next one, within these bounds.
+SHORTEST_GRACE: Microseconds = 60 * SECOND
+LONGEST_GRACE: Microseconds = 12 * 3600 * SECOND
 # With catch_up="none" only what is on time is done. Nobody is on time to the microsecond.
 GRACE_WITHOUT_CATCH_UP: Microseconds = 60 * SECOND
 MAX_AGE: Microseconds = 7 * 86400 * SECOND
@@ -90,7 +91,7 @@ class Timing:
 
     overlap: ScheduleOverlap = "queue_one"
     catch_up: CatchUp = "latest"
-    grace: Microseconds = GRACE
+    grace: Microseconds | None = None  # None: by the distance between occurrences
     max_age: Microseconds = MAX_AGE
     max_count: int = MAX_COUNT
     jitter: Microseconds = 0
@@ -143,18 +144,39 @@ class Schedule:
         """Whether each instant has a run of its own, however late."""
         return self.timing.catch_up == "all"
 
+    def grace_at(self, instant: Microseconds) -> Microseconds:
+        """How late this instant may be and still be done: as declared, else half the distance to the next one.
+
+        The last instant of a rule takes the distance to the one before it, and a single one (`at`) has the longest grace.
+        The distance is real time, so a day on which the clocks change counts 23 or 25 hours.
+        """
+        if self.timing.grace is not None:
+            return self.timing.grace
+        following = self.rule.next(instant)
+        if following is None:
+            before = self.rule.previous(instant)
+            following = instant + LONGEST if before is None else instant + instant - before
+        return min(LONGEST_GRACE, max(SHORTEST_GRACE, (following - instant) // 2))
+
     def offset(self, app: str, name: str) -> Microseconds:
         """How much later than its instants it fires: the same for each of them, and other than that of other schedules."""
         jitter = self.timing.jitter
         return int(digest(app, name), 16) % (jitter // 1000 + 1) * 1000 if jitter else 0
 
 
-def read_timing(options: dict[str, Any], *, where: str) -> tuple[Timing, str | None]:
-    """The options that every schedule takes, and its name. ConfigError for what cannot be meant."""
-    known = (*TIMING_FIELDS, "name")
+# What other schedulers call the options of this one.
+OTHER_NAMES = {"timezone": "tz", "time_zone": "tz", "zone": "tz"}
+
+
+def read_timing(options: dict[str, Any], *, where: str, also: tuple[str, ...] = ("tz",)) -> tuple[Timing, str | None]:
+    """The options that every schedule takes, and its name. ConfigError for what cannot be meant. `also`: the options of this
+    kind of schedule, which are read elsewhere and named here where an unknown one is refused.
+    """
+    known = (*TIMING_FIELDS, "name", *also)
     for option in options:
         if option not in known:
-            raise ConfigError(f'{where}: unknown option "{option}".{did_you_mean(option, known)}')
+            hint = did_you_mean(OTHER_NAMES.get(option, option), known)
+            raise ConfigError(f'{where}: unknown option "{option}".{hint}')
     given = {option: value for option, value in options.items() if value is not None}
     catch_up = _choice("catch_up", given.get("catch_up", "latest"), get_args(CatchUp), where)
     usual = "queue_all" if catch_up == "all" else "queue_one"
@@ -173,7 +195,7 @@ def read_timing(options: dict[str, Any], *, where: str) -> tuple[Timing, str | N
     timing = Timing(
         overlap,
         catch_up,
-        _duration("grace", given, GRACE_WITHOUT_CATCH_UP if catch_up == "none" else GRACE, where),
+        _grace(given, catch_up, where),
         _duration("max_age", given, MAX_AGE, where),
         max_count,
         _duration("jitter", given, 0, where),
@@ -206,6 +228,12 @@ def _choice(option: str, value: Any, choices: tuple[Any, ...], where: str) -> An
         return value
     listed = ", ".join(f'"{one}"' for one in choices)
     raise ConfigError(f"{where}: {option} is one of {listed}, not {value!r}.{did_you_mean(str(value), choices)}")
+
+
+def _grace(given: dict[str, Any], catch_up: CatchUp, where: str) -> Microseconds | None:
+    if "grace" in given:
+        return _duration("grace", given, 0, where)
+    return GRACE_WITHOUT_CATCH_UP if catch_up == "none" else None
 
 
 def _duration(option: str, given: dict[str, Any], usual: Microseconds, where: str) -> Microseconds:

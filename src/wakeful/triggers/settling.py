@@ -55,14 +55,15 @@ def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset:
             _all_of_them(schedule, verdict, first, last_of_all, until)
             return verdict
         if timing.catch_up == "none" and not joins:
-            first = _missed_before(rule, verdict, first, until - timing.grace)
-            if first is None or first > until or first < until - timing.grace:
+            boundary = until - schedule.grace_at(last_of_all)
+            first = _missed_before(rule, verdict, first, boundary)
+            if first is None or first > until or first < boundary:
                 verdict.next_at = first
                 return _go(schedule, stored, verdict, None)
         count, last = rule.count(first, last_of_all, MOST_INSTANTS)
         due = Span(first, last, max(1, count))
         verdict.next_at = rule.next(last)
-    if due is not None and until - last_of_all > timing.grace and not joins:
+    if due is not None and until - last_of_all > schedule.grace_at(last_of_all) and not joins:
         _miss(verdict, due)
         due = None
     elif due is not None and due.last < last_of_all:

@@ -35,6 +35,7 @@ WORDS: dict[Kind, str] = {
 }
 
 SHORTEST_START: Microseconds = 60 * SECOND
+LATE_START: Microseconds = 3600 * SECOND
 SHORTEST_RUN: Microseconds = 600 * SECOND
 LONGEST_RUN: Microseconds = 86400 * SECOND
 # Whoever reads a source says so every half a minute; and what a dead one had is taken over within a second of its lease.
@@ -182,10 +183,13 @@ def _because(reason: str | None) -> str:
 
 
 def starts_within(schedule: Schedule, instant: Microseconds) -> Microseconds:
-    """How late a schedule's run may start: as declared, else its grace, but no longer than until the next instant."""
+    """How late a schedule's run may start before an alarm: as declared, else its declared grace, else an hour; but no longer
+    than until the next instant. A default grace may be longer: the late run is still worth doing, and told all the same.
+    """
     if schedule.timing.starts_within is not None:
         return schedule.timing.starts_within
-    return max(SHORTEST_START, min(schedule.timing.grace, _period(schedule.rule, instant)))
+    grace = LATE_START if schedule.timing.grace is None else schedule.timing.grace
+    return max(SHORTEST_START, min(grace, _period(schedule.rule, instant)))
 
 
 def ends_within(schedule: Schedule, instant: Microseconds) -> Microseconds:
@@ -235,13 +239,15 @@ def _last_of(facts: ScheduleFacts, now: Microseconds) -> Verdict:
     if run is None or facts.last_at is None:
         return pending("no instant of it was due yet", None)
     began = run.started_at if run.started_at is not None else run.created_at
-    return judge_run(
+    verdict = judge_run(
         run,
         now,
         # One that was fired late gets a moment to begin: what was late about it was told before.
         starts_by=max(facts.last_at + starts_within(facts.schedule, facts.last_at), run.created_at + SHORTEST_START),
         ends_by=began + ends_within(facts.schedule, facts.last_at),
     )
+    # One cause, one alarm: a dead letter and a held run have alarms of their own.
+    return replace(verdict, told=run.state in {"dead", "held"}) if verdict.state == "absent" else verdict
 
 
 # declared expectations
