@@ -247,7 +247,7 @@ class App:
 
         Options: owner, attempts, backoff, deadline, concurrency, max_crashes, deliver (the channel that gets the
         output), checks (of the output), state (a model, kept from run to run); order and limits: key, on_dead,
-        concurrency_per_key, overlap, debounce, batch, priority, expires. The function takes the run and, if it
+        concurrency_per_key, overlap, debounce, batch, priority, expires, once, once_for. The function takes the run and, if it
         wants it checked, the event's data: `async def review(run: Run, pull_request: PullRequest) -> Review`.
         """
         return self._declare(self.agents, triggers, name, {**self.usual, **options})

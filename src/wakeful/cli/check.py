@@ -327,6 +327,7 @@ def order_of(agent: dict[str, Any]) -> str:
     told += [f"{agent['concurrency']} at once"] if agent["concurrency"] is not None else []
     told += [f"rate {agent['rate']}"] if agent["rate"] is not None else []
     told += [f"overlap {agent['overlap']}"] if agent["overlap"] != "queue" else []
+    told += [f"once per {agent['once']} within {agent['once_for']}"] if agent["once"] is not None else []
     told += [
         f"{name} {agent[name]}" for name in ("debounce", "batch", "priority", "expires") if agent[name] is not None
     ]

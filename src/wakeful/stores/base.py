@@ -889,6 +889,7 @@ class RemoveTraces:
     occurrences: list[tuple[str, Microseconds]] = field(default_factory=list)  # (agent, before)
     most: int = 100  # of occurrences and chains
     chains_before: Microseconds | None = None
+    once: bool = False  # keys of `once=` whose time is over
 
 
 @dataclass(slots=True)
