@@ -23,7 +23,6 @@ from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Seque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import structlog
 from pydantic_core import to_json
 
 from wakeful.archive import append_to_day
@@ -33,11 +32,12 @@ from wakeful.execution.circuits import Circuits
 from wakeful.execution.executor import Executor
 from wakeful.execution.housekeeping import PAUSE, Housekeeper, Retention
 from wakeful.execution.lease import LEASE, Membership
+from wakeful.execution.lookout import Lookout, is_soon
 from wakeful.execution.reaper import Reaper
 from wakeful.execution.results import Results
 from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.watchdog import Watchdog
-from wakeful.execution.worker import Worker, limits_of
+from wakeful.execution.worker import Worker, limits_of, versions_of
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
@@ -52,6 +52,7 @@ from wakeful.settings import ping_url, store_url
 from wakeful.stores.agents import DeclaredAgent, KeepAgents
 from wakeful.stores.alarms import ResolveAlarms
 from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready
+from wakeful.stores.glance import Glance
 from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.opening import open_database
@@ -59,8 +60,10 @@ from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
+from wakeful.telemetry.logger import logger_of
 from wakeful.triggers.endpoint import read_endpoints
 from wakeful.triggers.heartbeats import Heartbeats
+from wakeful.triggers.reading import HOLD_AGAIN_AFTER
 from wakeful.triggers.releasing import Releasing
 from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedule import Schedule
@@ -81,6 +84,9 @@ if TYPE_CHECKING:
 
 FULL_AGAIN_AFTER = 60.0
 LAST_ALARMS_TAKE_AT_MOST = 2.0
+
+# On PostgreSQL a process that lets a source go, or is found dead, says so, and the lookout looks every few seconds.
+ASK_FOR_SOURCES_EVERY = {"sqlite": HOLD_AGAIN_AFTER, "postgres": 60.0}
 
 # Whoever has just started fires what is due first, and need not raise an alarm about it.
 FIRST_LOOK_AFTER = 5.0
@@ -128,7 +134,7 @@ class Runtime:
         self.database = open_database(self.url, clock, encryption=app.encryption)
         self.store = DatabaseStore(self.database, probe=probe)
         self.reader = Reader(self.database)
-        self.log = structlog.get_logger("wakeful").bind(app=app.name)
+        self.log = logger_of(app=app.name)
         agents = self.agents = app.everything
         # Whoever only watches does what Wakeful itself needs done, like telling people of alarms, and nothing of the app's own.
         here = {name: one for name, one in app.inner.items() if name.startswith(OWN_AGENTS)} if watching else agents
@@ -154,6 +160,7 @@ class Runtime:
             on_lost=self._lost,
             app=None if watching else app.name,
             limits=limits_of(here),
+            versions=partial(versions_of, here),
         )
         self.circuits = Circuits(app.name, app.circuits, self.store, time_passes=clock.for_database() is None)
         self.reminders = Reminders(
@@ -255,6 +262,7 @@ class Runtime:
             on_conflict=self._note_conflict,
             pushed=[] if watching else [(path, KIND) for path in endpoints],
             owners=self.surroundings.owners,
+            hold_again_after=ASK_FOR_SOURCES_EVERY[self.database.dialect],
         )
         self.releasing = Releasing(app.name, self.door.arrive, self.sources.reader, lambda: self.webhooks)
         self.teller = Teller(
@@ -293,6 +301,11 @@ class Runtime:
             first_after=0.0 if watching else FIRST_LOOK_AFTER,
             ping=ping,
             time_passes=clock.for_database() is None,
+        )
+        self.lookout = Lookout(
+            partial(self.store.glance, app.name, list(here), list(app.channels if channels is None else channels)),
+            [self.worker.glanced, self._glanced] if clock.for_database() is None else [self.worker.glanced],
+            then=self.sources.say_that_they_live,
         )
         self._background: set[asyncio.Task[None]] = set()
         self._pending_alarms: dict[str, Alarm] = {}
@@ -348,6 +361,7 @@ class Runtime:
         await self._note_channels_not_declared()
         await self.teller.start()
         await self.resolver.start()
+        await self.lookout.start()
         self.store.hear_alarms(self.teller.wake)
         self._hear_others()
         if hasattr(self.database, "listen"):
@@ -362,6 +376,7 @@ class Runtime:
         if self._working:
             self._working = False
             self.worker.claim_nothing_more()
+            await self.lookout.stop()
             await self.sources.stop()
             await self.watcher.stop()
             await self.heartbeats.stop()
@@ -397,6 +412,7 @@ class Runtime:
         """
         self._working = False
         self.store.journal.die()
+        await self.lookout.stop()
         await self.sources.die()
         await self.webhooks.die()
         await self.watcher.stop()
@@ -463,6 +479,7 @@ class Runtime:
         """Which parts of this process have not looked for long, and for how many seconds."""
         parts = {
             "worker": self.worker.silent_for,
+            "lookout": self.lookout.silent_for,
             "scheduler": self.scheduler.silent_for,
             "teller": self.teller.silent_for,
             "reaper": self.reaper.silent_for,
@@ -513,8 +530,23 @@ class Runtime:
             self.teller.wake()
             self.results.wake()
             self.worker.look_who_is_to_stop()
+            if self.database.dialect == "postgres":  # on SQLite this comes with every write of another process
+                self.sources.hold_again()
         if ready.app == self.app.name and not ready.agents:
             self.reaper.wake()
+
+    def _glanced(self, seen: Glance) -> None:
+        """Wake those for which the lookout saw something, before its next look is due."""
+        self.courier.wake([channel for channel, wait in seen.deliveries.items() if is_soon(wait)])
+        if is_soon(seen.alarms):
+            self.teller.wake()
+        if is_soon(seen.schedules):
+            self.scheduler.wake()
+        if seen.circuits or self.circuits.knows_of_trouble:
+            self.circuits.wake()
+        if seen.waits and self.settler is not None:
+            self.settler.wake()
+        self.sources.hold_again(seen.held)
 
     def _note_peers(self, peers: Mapping[str, int]) -> None:
         """How many other processes have each agent."""

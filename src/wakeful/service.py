@@ -13,9 +13,8 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-import structlog
-
 from wakeful.errors import StoreUnavailable
+from wakeful.telemetry.logger import logger_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -29,7 +28,7 @@ class Service(ABC):
     name: str = "service"
 
     def __init__(self) -> None:
-        self.log: FilteringBoundLogger = structlog.get_logger("wakeful").bind(part=self.name)
+        self.log: FilteringBoundLogger = logger_of(part=self.name)
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
         self._due: float | None = None  # when it should have looked, or looked to the end; None: it rests until woken

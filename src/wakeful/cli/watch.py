@@ -14,19 +14,19 @@ import socket
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-import structlog
-
 from wakeful.api.health import Silent, health_routes
 from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.cli.arguments import Command, Parser, UsageError, add_app, add_logs, add_store, seconds
+from wakeful.cli.http_server import HttpServer
 from wakeful.cli.life import Stopping, live
+from wakeful.cli.listening import add_address, bind, url_of
 from wakeful.cli.opening import chosen_store, refuse_missing
-from wakeful.cli.serve import HttpServer, add_address, bind, url_of
 from wakeful.cli.terminal import say
 from wakeful.cli.working import WILL_NOT_PASS, close, first_of, is_open, prepare, start_patiently
 from wakeful.clock import SECOND, Microseconds, SystemClock, readable
 from wakeful.errors import ConfigError, StoreUnavailable
 from wakeful.settings import ping_url, shown_store, token
+from wakeful.telemetry.logger import logger_of
 from wakeful.watch.ping import Ping
 from wakeful.watch.watcher import EVERY, Watcher
 
@@ -142,9 +142,7 @@ async def _opened(store: DatabaseStore, url: str, ping: Ping | None, stopping: S
         except StoreUnavailable as error:
             if store.dialect == "sqlite" or type(error.__cause__).__name__ in WILL_NOT_PASS:
                 raise
-            structlog.get_logger("wakeful").warning(
-                "the store is away; waiting for it", store=shown_store(url), error=str(error)
-            )
+            logger_of().warning("the store is away; waiting for it", store=shown_store(url), error=str(error))
             if ping is not None:
                 ping.signal("fail", "the store is away")
             with contextlib.suppress(TimeoutError):

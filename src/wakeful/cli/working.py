@@ -8,14 +8,13 @@ import gc
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
-from wakeful.cli.arguments import Parser, add_app, add_logs, add_store, seconds, whole_number
+from wakeful.cli.arguments import Parser, add_app, add_logs, add_store, operator_of, seconds, whole_number
 from wakeful.cli.carrying import number
 from wakeful.cli.life import Stopping
 from wakeful.cli.terminal import SHOWN_OF_AN_ID, say
 from wakeful.errors import StoreUnavailable
 from wakeful.settings import shown_store
+from wakeful.telemetry.logger import logger_of
 from wakeful.triggers.schedules import code_schedules
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ FIRST_WAIT = 0.25
 LONGEST_WAIT = 5.0
 STOPPING_TAKES_AT_MOST = 20.0
 SHOWN_RUNS = 4
+USUAL_PACE = (700, 10, 10)  # of Python's garbage collector
 # Why a database refuses us that no waiting will change: better said at once than every five seconds.
 WILL_NOT_PASS = {"InvalidPasswordError", "InvalidAuthorizationSpecificationError", "InvalidCatalogNameError"}
 
@@ -46,6 +46,10 @@ def add_working(parser: Parser) -> None:
         help="how long what runs may go on after Ctrl-C, like 30s (default: 10s, and 2s for `dev`)",
     )
     add_logs(parser)
+
+
+def add_paused(parser: Parser) -> None:
+    parser.add_argument("--paused", action="store_true", help="pause all of the app first, until `wakeful resume all`")
 
 
 def prepare(arguments: argparse.Namespace) -> App:
@@ -83,9 +87,7 @@ async def is_open(runtime: Runtime) -> bool:
     except StoreUnavailable as error:
         if runtime.database.dialect == "sqlite" or type(error.__cause__).__name__ in WILL_NOT_PASS:
             raise
-        structlog.get_logger("wakeful").warning(
-            "the store is away; waiting for it", store=shown_store(runtime.url), error=str(error)
-        )
+        logger_of().warning("the store is away; waiting for it", store=shown_store(runtime.url), error=str(error))
         return False
     return True
 
@@ -96,6 +98,12 @@ def spare_the_collector() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*USUAL_PACE)  # the command line had slowed it for the start
+
+
+def pauses(arguments: argparse.Namespace) -> str | None:
+    """Who pauses the app before it begins, if somebody does."""
+    return operator_of(arguments) if arguments.paused else None
 
 
 async def pause_first(runtime: Runtime, operator: str) -> None:
@@ -123,7 +131,7 @@ async def paused_before_anything(runtime: Runtime, operator: str | None, *, open
 
 async def start_patiently(runtime: Runtime, stopping: Stopping, *, opened: bool, paused_by: str | None = None) -> bool:
     """Open and start, again and again until the store is there. False when we were asked to stop before."""
-    log = structlog.get_logger("wakeful")
+    log = logger_of()
     wait = FIRST_WAIT
     while not stopping.asked.is_set():
         if opened:

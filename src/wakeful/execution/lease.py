@@ -17,11 +17,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-import structlog
-
 from wakeful.clock import SECOND, Microseconds, seconds
 from wakeful.errors import StoreUnavailable
 from wakeful.stores.base import Limit, RegisterProcess, RetireProcess
+from wakeful.telemetry.logger import logger_of
 
 LEASE: Microseconds = 15 * SECOND
 BEFORE_THE_LEASE = 1.0
@@ -56,17 +55,19 @@ class Membership:
         on_lost: Callable[[str], None] = lambda _: None,
         app: str | None = None,
         limits: Mapping[str, Limit | None] | None = None,
+        versions: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._registry = registry
         self._app = app
         self._limits = limits or {}  # of each agent that is loaded here
+        self._versions = versions  # of their code; asked when it joins, not when it is declared
         self._make_renewer = make_renewer
         self._lease = lease
         self._on_lost = on_lost
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._deadline = 0.0
-        self._log = structlog.get_logger("wakeful").bind(part="lease")
+        self._log = logger_of(part="lease")
         self.process = ""
 
     @property
@@ -90,7 +91,7 @@ class Membership:
         limits = {agent: limit for agent, limit in self._limits.items() if limit is not None}
         host, number, agents = socket.gethostname(), os.getpid(), list(self._limits)
         await self._registry.register(
-            RegisterProcess(self.process, host, number, self._lease, self._app, agents, limits)
+            RegisterProcess(self.process, host, number, self._lease, self._app, agents, limits, self._versions())
         )
         self._deadline = before + seconds(self._lease)
         self._stopping = threading.Event()

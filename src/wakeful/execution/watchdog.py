@@ -15,14 +15,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-import structlog
-
 from wakeful.clock import Clock, Microseconds, readable, seconds
 from wakeful.clock import to_text as time_text
 from wakeful.errors import StoreUnavailable
 from wakeful.execution.executor import Handler
 from wakeful.execution.run import Run
 from wakeful.stores.base import stuck_alarm
+from wakeful.telemetry.logger import logger_of
 
 LONGEST_REST = 30.0
 SHORTEST_REST = 0.05
@@ -88,7 +87,7 @@ class Watchdog:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread = 0
-        self._log = structlog.get_logger("wakeful").bind(part="watchdog")
+        self._log = logger_of(part="watchdog")
 
     # life
 

@@ -170,6 +170,8 @@ class ClaimRuns:
     serial: frozenset[str] = frozenset()  # agents with a state: one run at a time, wherever it runs
     keeps_by_key: frozenset[str] = frozenset()  # agents with a state for each key: the key has one run at a time
     versions: Mapping[str, str] = field(default_factory=dict)  # of the agents' code, noted with a run's first start
+    # How long runs are left to the code that they belong to, and whether they may go back to older code.
+    drains: Mapping[str, tuple[Microseconds, bool]] = field(default_factory=dict)
     limits: Mapping[str, Limit] = field(default_factory=dict)  # for all processes together
     shares: Mapping[str, Share] = field(default_factory=dict)  # where other processes want to have some too
     room: int | None = None  # for all wanted together, where that is less; then the longest due of all agents go first
@@ -785,6 +787,7 @@ class RegisterProcess:
     app: str | None = None
     agents: Sequence[str] = ()
     limits: Mapping[str, Limit] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)  # of the code of these agents
 
 
 @dataclass(slots=True)
@@ -803,13 +806,19 @@ class BuryProcess:
 
 
 class LeftBehind(int):
-    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now."""
+    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now; `versions`:
+    others may take runs of the code that it alone served; `gone`: it went just now, and what it held, such as sources, is free.
+    """
 
     lanes: int
+    versions: bool
+    gone: bool
 
-    def __new__(cls, runs: int = 0, lanes: int = 0) -> Self:
+    def __new__(cls, runs: int = 0, lanes: int = 0, *, versions: bool = False, gone: bool = False) -> Self:
         made = super().__new__(cls, runs)
         made.lanes = lanes
+        made.versions = versions
+        made.gone = gone
         return made
 
 
@@ -880,6 +889,7 @@ class RemoveTraces:
     occurrences: list[tuple[str, Microseconds]] = field(default_factory=list)  # (agent, before)
     most: int = 100  # of occurrences and chains
     chains_before: Microseconds | None = None
+    once: bool = False  # keys of `once=` whose time is over
 
 
 @dataclass(slots=True)

@@ -14,8 +14,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import structlog
-
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
 from wakeful.stores.base import Call, Count, Ready, Row, Transaction
@@ -23,7 +21,8 @@ from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
 from wakeful.stores.postgres_migrating import Migrator, migration_settings, read_ledger
-from wakeful.stores.queries import Dialect, codec, load_queries
+from wakeful.stores.queries import Dialect, codec, statements, written_queries
+from wakeful.telemetry.logger import logger_of
 
 if TYPE_CHECKING:
     import asyncpg
@@ -150,17 +149,16 @@ class PostgresBackend:
         self._dsn = dsn
         self._clock = clock
         self._asyncpg = driver()
-        queries = load_queries("postgres")
-        self._queries = {name: query.sql for name, query in queries.items()}
+        self._queries = statements("postgres")
         self.codec = codec("postgres", ring)
-        self._bulk = {name: "now" in query.parameters for name, query in queries.items() if query.bulk}
+        written = written_queries("postgres").items()
+        self._bulk = {name: "now" in query.parameters for name, query in written if query.bulk}
         self._idle: list[asyncpg.Connection[Any]] = []
         self._lost: set[int] = set()
         self._pools: dict[bool, asyncpg.Pool[Any]] = {}
         self._pool_lock = asyncio.Lock()
         self._listener: asyncio.Task[None] | None = None
         self._name = "wakeful"
-        self._log = structlog.get_logger("wakeful").bind(part="postgres")
         self.on_ready: Callable[[Ready], None] = lambda _: None
         self.on_results: Callable[[str], None] = lambda _: None
         errors = self._asyncpg.exceptions
@@ -446,7 +444,7 @@ class PostgresBackend:
                     self._queries,
                     self._clock,
                     patience=patience or Patience(),
-                    told=told or self._log.info,
+                    told=told or logger_of(part="postgres").info,
                 )
                 return await migrator.migrate()
             finally:
@@ -504,7 +502,9 @@ class PostgresBackend:
         try:
             return len(await self.fetch("end_sessions", session_name(process)))
         except self._asyncpg.exceptions.InsufficientPrivilegeError as error:
-            self._log.warning("cannot end the sessions of a dead process; the server will", error=str(error))
+            logger_of(part="postgres").warning(
+                "cannot end the sessions of a dead process; the server will", error=str(error)
+            )
             return 0
 
     # listening
@@ -529,7 +529,9 @@ class PostgresBackend:
                     if not lost.is_set():  # a connection that only listens would never notice that the network is gone
                         await connection.fetchval("select 1", timeout=CONNECT_TIMEOUT)
             except self._silenced as error:
-                self._log.warning("not listening; trying again", error=str(error), again_in=LISTEN_AGAIN_AFTER)
+                logger_of(part="postgres").warning(
+                    "not listening; trying again", error=str(error), again_in=LISTEN_AGAIN_AFTER
+                )
             finally:
                 await self._drop(connection)
             await asyncio.sleep(LISTEN_AGAIN_AFTER)

@@ -83,12 +83,15 @@ class HeldSource:
 
 @dataclass(slots=True)
 class LetSourceGo:
-    """Read it no more. Somebody else may at once."""
+    """Read it no more. Somebody else may at once. With `leaves` the others are told: this one does not come back to it, as it
+    does after a failure.
+    """
 
     app: str
     name: str
     process: str
     token: int
+    leaves: bool = False
 
 
 @dataclass(slots=True)

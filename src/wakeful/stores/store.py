@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-import structlog
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
@@ -74,6 +73,7 @@ from wakeful.stores.base import (
     TransactStep,
     WorkLane,
 )
+from wakeful.stores.glance import Glance, glance_of
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.journal import Died, Journal, Probe, whole
@@ -82,6 +82,7 @@ from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.settling import LEFT_BEHIND_AFTER
 from wakeful.stores.sources import (
     EnterSources,
     ForgetSource,
@@ -102,6 +103,7 @@ from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.schedules import schedule_of
 from wakeful.stores.verbs.sources import source_of
 from wakeful.stores.watching import KeepExpectations, SettleLook
+from wakeful.telemetry.logger import logger_of
 
 R = TypeVar("R")
 
@@ -170,7 +172,7 @@ class DatabaseStore:
         self._deliveries_wait: Callable[[], None] = lambda: None
         self._waits_registered: Callable[[int], None] = lambda _: None
         self._to_stop: Callable[[CancelAsked | None], None] = lambda _: None
-        self.log = structlog.get_logger("wakeful").bind(part="store")
+        self.log = logger_of(part="store")
 
     @property
     def dialect(self) -> Dialect:
@@ -642,15 +644,18 @@ class DatabaseStore:
 
     async def backlog(self, app: str, agents: Sequence[str], most: int) -> int:
         """How many runs of these agents could start now; it stops counting at `most`."""
-        counted = 0
-        for agent in agents:
-            rows = await self.database.fetch("backlog_of", self.database.read_clock(), app, agent, most - counted)
-            counted += rows[0][0]
-            if counted >= most:
-                break
-        return counted
+        listed = to_json(list(agents)).decode()
+        rows = await self.database.fetch("backlog_of", self.database.read_clock(), app, listed, most)
+        return int(rows[0][0])
 
     # waking
+
+    async def glance(self, app: str, agents: Sequence[str], channels: Sequence[str]) -> Glance:
+        """What there is to do for a process that has these agents and channels, in one query."""
+        listed = [to_json(list(names)).decode() for names in (agents, channels)]
+        return glance_of(
+            await self.database.fetch("glance", self.database.read_clock(), app, *listed, LEFT_BEHIND_AFTER)
+        )
 
     def poke(self) -> None:
         self.journal.poke()

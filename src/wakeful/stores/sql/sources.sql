@@ -129,8 +129,9 @@ set state = :state, became = :became, made = :made, operator = :operator, note =
 where event_seq = (select seq from wakeful_event where key = :key) and app = :app and state = 'kept'
 returning event_seq
 
--- backlog_of(now, app, agent, most) --
--- How many runs of an agent could start now; it stops counting at `most`.
+-- backlog_of(now, app, agents, most) --
+-- How many runs of these agents, a JSON list, could start now; it stops counting at `most`.
 select count(*) from (
   select 1 from wakeful_run
-  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} limit :most) waiting
+  where app = :app and agent in (select value from json_each(:agents)) and state in ('ready', 'waiting') and due_at <= {now}
+  limit :most) waiting
