@@ -247,7 +247,7 @@ class App:
 
         Options: owner, attempts, backoff, deadline, concurrency, max_crashes, deliver (the channel that gets the
         output), checks (of the output), state (a model, kept from run to run); order and limits: key, on_dead,
-        concurrency_per_key, overlap, debounce, batch, priority, expires. The function takes the run and, if it
+        concurrency_per_key, overlap, debounce, batch, priority, expires, once, once_for. The function takes the run and, if it
         wants it checked, the event's data: `async def review(run: Run, pull_request: PullRequest) -> Review`.
         """
         return self._declare(self.agents, triggers, name, {**self.usual, **options})
@@ -346,14 +346,16 @@ class App:
     ) -> None:
         """Look after what stands in a Markdown file: each `##` section is a check with its own schedule and memory.
 
+        `path` is relative to the file that calls this, wherever the app is started from.
         `checklist(run, check)` does a check and returns what is to be told, or None; probes say first whether there is anything
         to do. `every`, `active`, `days` and `timeout` hold for sections that say nothing else; with commands=False a section
         cannot name a command as its probe.
         """
-        from wakeful.execution.heartbeat import Memories, agent_of, read_declaration
+        from wakeful.execution.heartbeat import Memories, agent_of, folder_of, read_declaration
 
         declared = read_declaration(
             path,
+            folder=folder_of(sys._getframe(1).f_code.co_filename),  # noqa: SLF001 there is no other way to the caller
             name=name,
             every=every,
             active=active,

@@ -98,7 +98,9 @@ async def why(reader: Source, identifier: str) -> Shown | None:
     of_agent = {one["agent"]: one for one in runs}
     for admission in event["admissions"]:
         told = of_agent.get(admission["agent"])
-        if told is not None:
+        if told is not None and run is None and joined_by_key(admission):
+            story += [*tell_admission(admission), *tell_state(told, present, alive)]
+        elif told is not None:
             turn = await whose_turn(reader, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
             story += tell_telling(told)
@@ -391,10 +393,22 @@ def tell_admission(admission: Shown) -> list[str]:
             return [f"Agent {agent} did nothing, because policy denied it: {reason}."]
         case "superseded":
             return [f"Agent {agent} did nothing, because a newer event took this one's place: {reason}."]
+        case "joined" if joined_by_key(admission):
+            return [
+                (
+                    f"Agent {agent} started no run for it, because an earlier event has the same key ({reason}). "
+                    f"`wakeful why {admission['run']}` tells the story of that run."
+                )
+            ]
         case "joined":
             return [f"Agent {agent} takes it together with others: {reason}."]
         case other:
             return [f"Agent {agent}: {other}, {reason}."]
+
+
+def joined_by_key(admission: Shown) -> bool:
+    """Did it join the run of an earlier event of the same key (`once=`)?"""
+    return admission["state"] == "joined" and (admission["reason"] or "").startswith("once:")
 
 
 # a run

@@ -25,6 +25,7 @@ LISTENING = "select count(*) from pg_stat_activity where datname = current_datab
 def no_safety_net(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the look that a worker takes anyway every few seconds: what is tested is that it is woken."""
     monkeypatch.setattr("wakeful.execution.worker.LOOK_ANYWAY_EVERY", 3600.0)
+    monkeypatch.setattr("wakeful.execution.lookout.EVERY", 3600.0)
 
 
 @pytest.fixture
