@@ -8,8 +8,10 @@ import apsw
 import pytest
 
 from wakeful.cli.arguments import Parser
+from wakeful.cli.http_server import HttpServer
 from wakeful.cli.life import Stopping
-from wakeful.cli.serve import HttpServer, _serve, bind, declare_serve
+from wakeful.cli.listening import bind
+from wakeful.cli.serve import _serve, declare_serve
 from wakeful.loading import load_app
 
 APP = """
@@ -124,7 +126,7 @@ def test_resuming_all_when_only_one_is_paused(wakeful, desk):
 
 def test_doctor_sees_a_pause(wakeful, desk):
     wakeful("pause", "all")
-    assert "! paused        all of app desk" in wakeful("doctor").out
+    assert "! paused        all of app desk" in wakeful("doctor", code=1).out
 
 
 def test_a_rate_that_is_none(wakeful, desk):

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from wakeful.cli.arguments import Command, Parser, add_json
 from wakeful.cli.carrying import number
 from wakeful.cli.life import Stopping, live
-from wakeful.cli.terminal import print_json
+from wakeful.cli.terminal import announce, print_json
 from wakeful.cli.working import add_working, close, first_of, make_runtime, prepare, stop_politely
 from wakeful.model import FINAL_RUN_STATES
 
 if TYPE_CHECKING:
     from wakeful.app import App
+    from wakeful.runtime import Runtime
 
 
 def declare(parser: Parser) -> None:
@@ -34,12 +35,12 @@ async def _once(app: App, arguments: argparse.Namespace, stopping: Stopping) -> 
     runtime = make_runtime(app, arguments, reading="drained")
     try:
         await runtime.open()
-        before, sent_before = await runtime.reader.counts(), await runtime.reader.delivery_counts()
+        before, sent_before = await _counted(runtime)
         await runtime.start(watch=False)
         await first_of(runtime.drain(), stopping.asked.wait())
         await runtime.watcher.once()
         await stop_politely(runtime, stopping, arguments.grace)
-        after, sent_after = await runtime.reader.counts(), await runtime.reader.delivery_counts()
+        after, sent_after = await _counted(runtime)
     finally:
         await close(runtime)
     ended = {state: after.get(state, 0) - before.get(state, 0) for state in sorted(FINAL_RUN_STATES)}
@@ -51,8 +52,14 @@ async def _once(app: App, arguments: argparse.Namespace, stopping: Stopping) -> 
         told = {state: count for state, count in messages.items() if count > 0}
         print_json({"finished": finished, "left": left, "messages": told})
     else:
-        print(f"wakeful: {sentence(ended, left, messages)}")
+        announce(sentence(ended, left, messages))
     return stopping.exit_code or (130 if stopping.asked.is_set() else 0)
+
+
+async def _counted(runtime: Runtime) -> tuple[dict[str, int], dict[str, int]]:
+    """Runs and deliveries by state, of this app alone: other apps may work on the same store meanwhile."""
+    reader, app = runtime.reader, runtime.app.name
+    return await reader.counts(app), await reader.delivery_counts(app)
 
 
 def sentence(ended: Mapping[Any, int], left: Mapping[Any, int], messages: Mapping[str, int]) -> str:

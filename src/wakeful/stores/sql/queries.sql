@@ -3,6 +3,7 @@
 --   {for_key_share}  PostgreSQL: lock what a fenced write checks until its commit. Many may hold it at once, and the
 --                    renewal of the lease neither waits for them nor they for it. SQLite has one writer: nothing to lock
 --   {for_update}     PostgreSQL: the same lock for one alone, which waits until nobody else holds it
+--   {apart}          what a claim leaves to other code, see queries.py
 --   {claimed}        what a claim tells of a run, see queries.py
 --   {skip_locked}    PostgreSQL: claimants pass over each other's candidates. SQLite has one writer: nobody to pass over
 -- A heading names the query and its parameters, in the order in which they are handed over. What must differ in more
@@ -75,7 +76,7 @@ update wakeful_idempotency set response = :response where app = :app and key = :
 -- The oldest due runs of one agent, now owned by this process under a new token.
 with candidate as materialized (
   select seq from wakeful_run
-  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
+  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2 {apart}
   order by due_at
   limit :most
 )
@@ -90,7 +91,7 @@ returning {claimed}
 -- SQLite from the index of all due runs: these came last into it.
 with candidate as materialized (
   select seq from wakeful_run
-  where app = :app and +agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
+  where app = :app and +agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2 {apart}
   order by due_at, seq
   limit 1
 )
@@ -105,7 +106,7 @@ returning {claimed}
 update wakeful_run
 set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
-where seq = :seq and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
+where seq = :seq and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2 {apart}
 returning {claimed}
 
 -- next_due(now, app, agent) --
@@ -500,9 +501,9 @@ where agent = (select agent from wakeful_run where seq = :run_seq)
     select event_seq from wakeful_batch where run_seq = :run_seq
   )
 
--- register_process(now, id, host, pid, lease, app, agents) --
-insert into wakeful_process (id, host, pid, state, started_at, lease_until, app, agents)
-values (:id, :host, :pid, 'alive', {now}, {now} + :lease, :app, :agents)
+-- register_process(now, id, host, pid, lease, app, agents, knows, versions) --
+insert into wakeful_process (id, host, pid, state, started_at, lease_until, app, agents, knows, versions)
+values (:id, :host, :pid, 'alive', {now}, {now} + :lease, :app, :agents, :knows, :versions)
 on conflict (id) do nothing
 
 -- renew_lease(now, id, lease) --
@@ -555,3 +556,22 @@ select number, name from wakeful_migration order by number
 
 -- record_migration(now, number, name) --
 insert into wakeful_migration (number, name, applied_at) values (:number, :name, {now})
+
+-- migration_ledger() --
+-- Each migration with what is known of it; at the end those that are half done.
+select migration.number, migration.name, detail.digest, detail.needs, 1 from wakeful_migration migration
+left join wakeful_migration_detail detail on detail.number = migration.number
+union all
+select number, name, digest, needs, 0 from wakeful_migration_detail where finished_at is null
+order by 1
+
+-- begin_migration(number, name, digest, needs) --
+insert into wakeful_migration_detail (number, name, digest, needs) values (:number, :name, :digest, :needs)
+
+-- finish_migration(now, number) --
+update wakeful_migration_detail set finished_at = {now} where number = :number
+
+-- older_processes(now, needs) --
+-- Processes at work whose code does not know a migration. Those that do not say what they know are older than the saying.
+select id, host, pid, coalesce(knows, 7) from wakeful_process
+where state = 'alive' and lease_until > {now} and coalesce(knows, 7) < :needs order by id

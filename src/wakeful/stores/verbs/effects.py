@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from wakeful.errors import CancelAsked, ClaimLost, LockLost
 from wakeful.model import Decision, Effect
-from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction, held_alarm
+from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction
+from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.locks import lost_locks
-from wakeful.stores.verbs.people import resolve_alarms
 from wakeful.stores.verbs.refusal import lost, refusal_of
 from wakeful.stores.verbs.settling import correct, note_stored, unfit
 
@@ -118,7 +118,8 @@ def _settle(now: int | None, one: SettleEffect) -> Transaction[Settled | None]:
         elif effect.given:
             yield "note_stored_before", [(one.id, None)]
         released = yield "release_held_runs", [(now, root)]
-        yield from resolve_alarms(now, [held_alarm(*row[:3]) for row in released])
+        ended = f"{one.state} by {one.operator}" + (f": {one.note}" if one.note else "")
+        yield from resolve_held(now, [HeldRun(row[3], *row[:3]) for row in released], ended)
     found = yield "find_effect", [(one.id,)]
     return Settled(effect_of(found[0]), run, first=bool(settled))
 
