@@ -201,7 +201,10 @@ class TestHeldEffects:
             path = f"/v1/effects/{run['effects'][0]['id']}/confirm"
             problem = await answer_of(await http.post(path), 422)
             assert (problem["type"], problem["field"]) == ("urn:wakeful:problem:result-does-not-fit", "result")
-            assert 'its action returns text, and the run needs that to go on: give it with "result": "…"' in problem["detail"]
+            assert (
+                'its action returns text, and the run needs that to go on: give it with "result": "…"'
+                in problem["detail"]
+            )
             problem = await answer_of(await http.post(path, json={"result": 7}), 422)
             assert "the result: text is expected, not 7" in problem["detail"]
             async with paused(runtime, "pay"):

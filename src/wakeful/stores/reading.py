@@ -216,7 +216,10 @@ class Reader:
     async def held_effects(self, *, agent: str | None = None, action: str | None = None) -> list[HeldEffect]:
         """All effects that wait for a person, the oldest first."""
         rows = await self._database.fetch("held_effects", agent, action)
-        return [HeldEffect(*row[:4], bool(row[4]), row[5], row[6], bool(row[7]), row[8]) for row in rows]
+        return [
+            HeldEffect(identifier, of, name, run, bool(called), opened, reason, bool(staged), returns)
+            for identifier, of, name, run, called, opened, reason, staged, returns in rows
+        ]
 
     async def result_wanted(self, effect: str) -> dict[str, Any] | None:
         """The JSON schema of what an effect's action returns; None if that is not known, or if no code reads it."""
