@@ -807,16 +807,18 @@ class BuryProcess:
 
 class LeftBehind(int):
     """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now; `versions`:
-    others may take runs of the code that it alone served.
+    others may take runs of the code that it alone served; `gone`: it went just now, and what it held, such as sources, is free.
     """
 
     lanes: int
     versions: bool
+    gone: bool
 
-    def __new__(cls, runs: int = 0, lanes: int = 0, *, versions: bool = False) -> Self:
+    def __new__(cls, runs: int = 0, lanes: int = 0, *, versions: bool = False, gone: bool = False) -> Self:
         made = super().__new__(cls, runs)
         made.lanes = lanes
         made.versions = versions
+        made.gone = gone
         return made
 
 

@@ -51,7 +51,7 @@ def retire_processes(now: int | None, requests: Sequence[RetireProcess]) -> Tran
                 [(now, run, token - 1, request.id, "released", None, claimed) for run, token, claimed in runs],
             )
         moved = yield from look_at_versions(now, request.id)
-        results.append(LeftBehind(len(runs), len(lanes), versions=moved))
+        results.append(LeftBehind(len(runs), len(lanes), versions=moved, gone=True))
     return results
 
 
@@ -74,5 +74,5 @@ def bury_processes(now: int | None, requests: Sequence[BuryProcess]) -> Transact
                 [(now, run, token - 1, request.id, "crashed", None, claimed) for run, token, claimed in runs],
             )
         moved = yield from look_at_versions(now, request.id)
-        results[request.id] = LeftBehind(len(runs), len(lanes), versions=moved)
+        results[request.id] = LeftBehind(len(runs), len(lanes), versions=moved, gone=True)
     return [results[request.id] for request in requests]
