@@ -41,6 +41,8 @@ Overlap = Literal["queue", "skip", "replace"]
 ScheduleState = Literal["live", "paused", "done", "removed"]
 ReminderState = Literal["pending", "paused", "telling", "told", "unneeded", "failed", "cancelled", "over"]
 SourceState = Literal["idle", "reading", "paused", "failing"]
+# As people see it: that the server of a webhook is dead is known by its lease, and stored nowhere.
+ShownSourceState = Literal["idle", "reading", "paused", "failing", "unserved"]
 OccurrenceState = Literal["expected", "fired", "missed", "coalesced", "skipped", "superseded"]
 AttemptOutcome = Literal[
     "retried", "released", "crashed", "waited", "held", "parked", "dead", "denied", "cancelled", "done"

@@ -48,7 +48,8 @@ from wakeful.output.channels.base import Channel
 from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
-from wakeful.settings import ping_url, store_url
+from wakeful.settings import ping_url, shown_store, store_url
+from wakeful.stores.agents import DeclaredAgent, KeepAgents
 from wakeful.stores.alarms import ResolveAlarms
 from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready
 from wakeful.stores.glance import Glance
@@ -60,6 +61,7 @@ from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
 from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import CURRENT, Outage
 from wakeful.triggers.endpoint import read_endpoints
 from wakeful.triggers.heartbeats import Heartbeats
 from wakeful.triggers.reading import HOLD_AGAIN_AFTER
@@ -136,6 +138,7 @@ class Runtime:
         self.store = DatabaseStore(self.database, probe=probe)
         self.reader = Reader(self.database)
         self.log = logger_of(app=app.name)
+        self.outage = Outage(app=app.name, store=shown_store(self.url))
         agents = self.agents = app.everything
         # Whoever only watches does what Wakeful itself needs done, like telling people of alarms, and nothing of the app's own.
         here = {name: one for name, one in app.inner.items() if name.startswith(OWN_AGENTS)} if watching else agents
@@ -245,7 +248,9 @@ class Runtime:
         self.surroundings.schedules = self.schedules
         self._reading = reading
         endpoints = {} if watching else read_endpoints(agents.values())
-        self.webhooks = Webhooks(app.name, endpoints, self.door, self.store, clock)
+        self.webhooks = Webhooks(
+            app.name, endpoints, self.door, self.store, clock, process=lambda: self.membership.process
+        )
         self.sources = Sources(
             app.name,
             {}
@@ -260,6 +265,7 @@ class Runtime:
             backlog=app.backlog,
             on_conflict=self._note_conflict,
             pushed=[] if watching else [(path, KIND) for path in endpoints],
+            owners=self.surroundings.owners,
             hold_again_after=ASK_FOR_SOURCES_EVERY[self.database.dialect],
         )
         self.releasing = Releasing(app.name, self.door.arrive, self.sources.reader, lambda: self.webhooks)
@@ -318,7 +324,9 @@ class Runtime:
 
     async def open(self, *, migrate: bool | None = None) -> None:
         """Connect to the store and no more: enough to emit and to read."""
+        CURRENT.set(self.outage)  # of everything that is started from here
         await self.store.open(migrate=self.database.dialect == "sqlite" if migrate is None else migrate)
+        self.outage.over()
 
     async def start(self, *, watch: bool = True) -> None:
         """Join the others, put back what dead processes left, and begin to work; with `watch`, look after what is expected."""
@@ -330,6 +338,7 @@ class Runtime:
         self._working = True
         if not self.watching:
             await self.schedules.enter(self.agents)
+            await self._enter_agents()
             await self._enter_expectations()
             await self.heartbeats.run_once()
             await self.sources.enter()
@@ -449,6 +458,16 @@ class Runtime:
             # What was held back by our own backlog may come in now that some of that is done.
             if not made and not await self.sources.may_go_on():
                 return
+
+    async def _enter_agents(self) -> None:
+        """Store what a watcher must know of the app's agents, where that is not what is stored."""
+        declared = [
+            DeclaredAgent(one.name, one.options.owner, one.options.starts_within or 0) for one in self.agents.values()
+        ]
+        known = {tuple(row) for row in await self.database.fetch("agents_of_app", self.app.name)}
+        fresh = [one for one in declared if (one.name, one.owner, one.starts_within) not in known]
+        if fresh:
+            await self.store.keep_agents(KeepAgents(self.app.name, fresh))
 
     async def _enter_expectations(self) -> None:
         """Store what the app expects, where that is not what is stored."""

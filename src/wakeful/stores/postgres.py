@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from wakeful.clock import Clock, Microseconds
@@ -25,9 +26,11 @@ from wakeful.stores.migrations import Applied, Migration, Patience, Told, standi
 from wakeful.stores.postgres_migrating import Migrator, migration_settings, read_ledger
 from wakeful.stores.queries import Dialect, codec, statements, written_queries
 from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage
 
 if TYPE_CHECKING:
     import asyncpg
+    from structlog.typing import FilteringBoundLogger
 
 R = TypeVar("R")
 
@@ -189,6 +192,10 @@ class PostgresBackend:
         )
         self._silenced: tuple[type[BaseException], ...] = (StoreUnavailable, *self._gone)
         self._again = (errors.DeadlockDetectedError, errors.SerializationError)
+
+    @cached_property
+    def _log(self) -> FilteringBoundLogger:
+        return logger_of(part="postgres")
 
     # life
 
@@ -484,7 +491,7 @@ class PostgresBackend:
                     self._queries,
                     self._clock,
                     patience=patience or Patience(),
-                    told=told or logger_of(part="postgres").info,
+                    told=told or self._log.info,
                 )
                 return await migrator.migrate()
             finally:
@@ -542,9 +549,7 @@ class PostgresBackend:
         try:
             return len(await self.fetch("end_sessions", session_name(process)))
         except self._asyncpg.exceptions.InsufficientPrivilegeError as error:
-            logger_of(part="postgres").warning(
-                "cannot end the sessions of a dead process; the server will", error=str(error)
-            )
+            self._log.warning("cannot end the sessions of a dead process; the server will", error=str(error))
             return 0
 
     # listening
@@ -569,9 +574,7 @@ class PostgresBackend:
                     if not lost.is_set():  # a connection that only listens would never notice that the network is gone
                         await connection.fetchval("select 1", timeout=CONNECT_TIMEOUT)
             except self._silenced as error:
-                logger_of(part="postgres").warning(
-                    "not listening; trying again", error=str(error), again_in=LISTEN_AGAIN_AFTER
-                )
+                note_outage(self._log, "not listening; trying again", error, again_in=LISTEN_AGAIN_AFTER)
             finally:
                 await self._drop(connection)
             await asyncio.sleep(LISTEN_AGAIN_AFTER)

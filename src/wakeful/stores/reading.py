@@ -677,7 +677,12 @@ class Reader:
         used = [row[0] for row in await self._database.fetch("list_ciphers")]
         refuse_missing_keys(used, self._database.codec.ring)
         noted = {"note": schema.note} if schema.note else {}
-        return {"store": self._database.dialect, "schema": schema.schema, **noted}
+        parts: dict[str, Any] = {"store": self._database.dialect, "schema": schema.schema, **noted}
+        unserved = (await self._database.fetch("count_unserved", self._database.read_clock()))[0][0]
+        if unserved:  # nobody is unready for that: the servers that live do their work
+            words = f"no living server answers the requests to {unserved} of the webhooks: `wakeful sources` lists them"
+            parts["webhooks"] = {"ok": False, "detail": words}
+        return parts
 
     async def _find_run(self, identifier: str) -> Row | None:
         """By its id, or the beginning of one: `3f2a91` is the first run of its family, `3f2a91.2` what came of the second

@@ -17,6 +17,7 @@ from pydantic_core import from_json, to_json
 from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ConfigError, EncryptionKeyMissing, StoreUnavailable
 from wakeful.model import Claim, Decision, Effect, Receipt, Step
+from wakeful.stores.agents import KeepAgents
 from wakeful.stores.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
 from wakeful.stores.backfill import FillInstants, LedgerRow
 from wakeful.stores.base import (
@@ -90,6 +91,7 @@ from wakeful.stores.sources import (
     Item,
     LetSourceGo,
     ReportSource,
+    ServeSources,
     SettleQuarantine,
     StoredSource,
     TakeIn,
@@ -102,6 +104,7 @@ from wakeful.stores.verbs.schedules import schedule_of
 from wakeful.stores.verbs.sources import source_of
 from wakeful.stores.watching import KeepExpectations, SettleLook
 from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage
 
 R = TypeVar("R")
 
@@ -280,7 +283,7 @@ class DatabaseStore:
                 if self.journal.closed:
                     raise
                 in_doubt = True
-                self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
+                note_outage(self.log, "the store is unavailable; a run waits for it", error, again_in=wait)
             except Exception:
                 # After a lost COMMIT the function may have failed on its own rows of that earlier try.
                 if not in_doubt or (done := await self._find_step(claim, key)) is None:
@@ -583,6 +586,9 @@ class DatabaseStore:
 
     # expectations
 
+    async def keep_agents(self, request: KeepAgents) -> None:
+        await self.journal.submit(request)
+
     async def keep_expectations(self, request: KeepExpectations) -> None:
         await self.journal.submit(request)
 
@@ -590,6 +596,9 @@ class DatabaseStore:
         await self.journal.submit(request)
 
     # sources
+
+    async def serve_sources(self, request: ServeSources) -> None:
+        await self.journal.submit(request)
 
     async def enter_sources(self, request: EnterSources) -> None:
         await self.journal.submit(request)
@@ -661,6 +670,6 @@ class DatabaseStore:
             except StoreUnavailable as error:
                 if self.journal.closed:
                     raise
-                self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
+                note_outage(self.log, "the store is unavailable; a run waits for it", error, again_in=wait)
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)

@@ -49,6 +49,7 @@ class Sources:
         backlog: int | None,
         on_conflict: Callable[[Receipt], None] = lambda _: None,
         pushed: Sequence[tuple[str, str]] = (),
+        owners: Mapping[str, str | None] | None = None,
         hold_again_after: float = HOLD_AGAIN_AFTER,
     ) -> None:
         """`triggers` are those of each agent. `pushed` are (name, kind) of sources that nobody reads: others call here."""
@@ -58,6 +59,7 @@ class Sources:
         self._backlog = backlog
         self._asked_at: float | None = None  # when the backlog was last asked for, and was small enough
         self._pushed = list(pushed)
+        self._owners = owners or {}
         context = Context(app, socket.gethostname(), clock, store)
         self.readings: dict[str, Reading] = {}
         self._wakes = {name: _agents_of(name, triggers) for name, _ in pushed}
@@ -87,7 +89,14 @@ class Sources:
         """Make them known. Done before any of them is read, so that one which never could be read is there to be seen."""
         known = [(name, one.reader.kind) for name, one in self.readings.items()] + self._pushed
         if known:
-            await self._store.enter_sources(EnterSources(self._app, known, self._wakes))
+            await self._store.enter_sources(EnterSources(self._app, known, self._wakes, self._owners_of_sources()))
+
+    def _owners_of_sources(self) -> dict[str, str | None]:
+        """Who hears of each: the first owner among the agents that it wakes."""
+        return {
+            name: next((owner for agent in agents if (owner := self._owners.get(agent)) is not None), None)
+            for name, agents in self._wakes.items()
+        }
 
     async def start(self) -> None:
         for one in self.readings.values():
