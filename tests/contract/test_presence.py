@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from support.pooler import Pooler
+from support.session_pooler import SessionPooler
 from support.stores import APP, Member, OpenStore, a_step, accept, an_arrival, join, query, reader
 from wakeful.clock import SECOND, SystemClock, VirtualClock
 from wakeful.errors import ClaimLost
@@ -19,7 +19,8 @@ from wakeful.execution.reaper import Reaper
 from wakeful.model import Claim, Effect
 from wakeful.policy.decide import ALLOWED
 from wakeful.stores.base import OpenEffect, SaveEffect, TakeOver
-from wakeful.stores.presence import PostgresPresence
+from wakeful.stores.opening import open_database
+from wakeful.stores.postgres_presence import PostgresPresence
 from wakeful.testing.postgres_server import PostgresServer
 from wakeful.testing.waiting import until
 
@@ -204,22 +205,21 @@ class TestPresence:
         assert not presence.looks
 
     async def test_behind_a_pooler_it_lives_by_its_lease(
-        self, stores: OpenStore, postgres_url: str, postgres_server: PostgresServer
+        self, present: Member, postgres_url: str, postgres_server: PostgresServer
     ):
-        async with Pooler("127.0.0.1", postgres_server.port) as pooler:
-            url = postgres_server.dsn(postgres_url.rpartition("/")[2], port=pooler.port)
-            member = await join(await stores(url, clock=SystemClock()), "pooled", lease="1h")
+        async with SessionPooler("127.0.0.1", postgres_server.port) as pooler:
+            through = postgres_server.dsn(postgres_url.rpartition("/")[2], port=pooler.port)
+            database = open_database(postgres_url, SystemClock(), listen=through)
 
             def renew() -> None:
-                presence = member.store.database.presence()
-                assert presence.renew(member.process, 3600 * SECOND)
-                assert presence.renew(member.process, 3600 * SECOND)
+                presence = database.presence()
+                assert presence.renew(present.process, 3600 * SECOND)
+                assert presence.renew(present.process, 3600 * SECOND)
                 presence.close()
 
             await asyncio.to_thread(renew)
             assert await query(postgres_url, "select guard from wakeful_process") == [(None,)]
             assert await query(postgres_url, "select 1 from pg_locks where locktype = 'advisory'") == []
-            await member.store.close()
 
     async def test_it_ends_at_once_however_long_its_lease_is(self, postgres_url: str, present: Member):
         membership = Membership(present.store, present.store.database.presence, lease=3600 * SECOND)

@@ -125,6 +125,7 @@ class Executor:
         """The whole attempt. Never raises for what the handler did; ClaimLost ends it without a trace. Somebody may want the
         run to stop at any time, or may have wanted that before: then what it did is undone.
         """
+        claim.once = agent.flow.once is not None
         try:
             if claim.cancelled is not None and claim.crashes < agent.options.max_crashes:
                 raise CancelAsked(claim.id, *claim.cancelled)

@@ -96,6 +96,8 @@ class AgentOptions:
     priority: int | str | Callable[..., Any] | None = None
     expires: Microseconds | None = None
     overlap: Overlap = "queue"
+    once: str | Callable[..., Any] | None = None
+    once_for: Microseconds | None = None
     # what becomes of runs in flight
     stuck_after: Microseconds | None = 3600 * SECOND
     on_stuck: Literal["alarm", "cancel", "retry"] = "alarm"
@@ -106,6 +108,8 @@ class AgentOptions:
     # what becomes of an agent whose runs end dead one after the other
     alarm_after: int | None = 3
     pause_after: int | None = 10
+    # how long a run may be ready before that is an alarm
+    starts_within: Microseconds | None = 300 * SECOND
 
 
 DEFAULT_STEP = StepOptions()
@@ -174,7 +178,7 @@ def read_options(kind: type[T], given: dict[str, Any], *, where: str) -> T:
 def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> Any:
     if name == "backoff":
         return as_backoff(value, where=where)
-    if name in {"timeout", "deadline", "expires", "stuck_after", "retention", "drain"}:
+    if name in {"timeout", "deadline", "expires", "stuck_after", "retention", "starts_within", "drain", "once_for"}:
         if value is None and name == "drain":
             message = f'{where}: drain must be how long runs are left to the code that they belong to, like "10m"'
             raise ConfigError(message)
@@ -200,9 +204,9 @@ def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> A
     ):
         message = f"{where}: {name} must be a text that is not empty, not {value!r}"
         raise ConfigError(message)
-    if name == "key" and kind is AgentOptions:
+    if name in {"key", "once"} and kind is AgentOptions:
         if not (value is None or callable(value) or (isinstance(value, str) and value.strip())):
-            message = f"{where}: key must be a CEL expression or a function of the event, not {value!r}"
+            message = f"{where}: {name} must be a CEL expression or a function of the event, not {value!r}"
             raise ConfigError(message)
     elif name == "key" and not (value is None or callable(value)):
         message = f"{where}: key must be a function of the step's arguments, not {value!r}"

@@ -17,6 +17,7 @@ from pydantic_core import from_json, to_json
 from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ConfigError, EncryptionKeyMissing, StoreUnavailable
 from wakeful.model import Claim, Decision, Effect, Receipt, Step
+from wakeful.stores.agents import KeepAgents
 from wakeful.stores.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
 from wakeful.stores.backfill import FillInstants, LedgerRow
 from wakeful.stores.base import (
@@ -73,6 +74,7 @@ from wakeful.stores.base import (
     TransactStep,
     WorkLane,
 )
+from wakeful.stores.glance import Glance, glance_of
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.journal import Died, Journal, Probe, whole
@@ -81,6 +83,7 @@ from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.settling import LEFT_BEHIND_AFTER
 from wakeful.stores.sources import (
     EnterSources,
     ForgetSource,
@@ -89,6 +92,7 @@ from wakeful.stores.sources import (
     Item,
     LetSourceGo,
     ReportSource,
+    ServeSources,
     SettleQuarantine,
     StoredSource,
     TakeIn,
@@ -101,6 +105,7 @@ from wakeful.stores.verbs.schedules import schedule_of
 from wakeful.stores.verbs.sources import source_of
 from wakeful.stores.watching import KeepExpectations, SettleLook
 from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage
 
 R = TypeVar("R")
 
@@ -280,7 +285,7 @@ class DatabaseStore:
                 if self.journal.closed:
                     raise
                 in_doubt = True
-                self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
+                note_outage(self.log, "the store is unavailable; a run waits for it", error, again_in=wait)
             except Exception:
                 # After a lost COMMIT the function may have failed on its own rows of that earlier try.
                 if not in_doubt or (done := await self._find_step(claim, key)) is None:
@@ -374,6 +379,9 @@ class DatabaseStore:
 
     async def settle_effect(self, request: SettleEffect) -> Settled | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def settle_all(self, requests: Sequence[SettleEffect]) -> list[Settled | None]:
+        return list(await asyncio.gather(*map(self.journal.submit, requests)))
 
     async def commit(self, request: CommitRun) -> None:
         await self._persist(request)
@@ -587,6 +595,9 @@ class DatabaseStore:
 
     # expectations
 
+    async def keep_agents(self, request: KeepAgents) -> None:
+        await self.journal.submit(request)
+
     async def keep_expectations(self, request: KeepExpectations) -> None:
         await self.journal.submit(request)
 
@@ -594,6 +605,9 @@ class DatabaseStore:
         await self.journal.submit(request)
 
     # sources
+
+    async def serve_sources(self, request: ServeSources) -> None:
+        await self.journal.submit(request)
 
     async def enter_sources(self, request: EnterSources) -> None:
         await self.journal.submit(request)
@@ -640,15 +654,18 @@ class DatabaseStore:
 
     async def backlog(self, app: str, agents: Sequence[str], most: int) -> int:
         """How many runs of these agents could start now; it stops counting at `most`."""
-        counted = 0
-        for agent in agents:
-            rows = await self.database.fetch("backlog_of", self.database.read_clock(), app, agent, most - counted)
-            counted += rows[0][0]
-            if counted >= most:
-                break
-        return counted
+        listed = to_json(list(agents)).decode()
+        rows = await self.database.fetch("backlog_of", self.database.read_clock(), app, listed, most)
+        return int(rows[0][0])
 
     # waking
+
+    async def glance(self, app: str, agents: Sequence[str], channels: Sequence[str]) -> Glance:
+        """What there is to do for a process that has these agents and channels, in one query."""
+        listed = [to_json(list(names)).decode() for names in (agents, channels)]
+        return glance_of(
+            await self.database.fetch("glance", self.database.read_clock(), app, *listed, LEFT_BEHIND_AFTER)
+        )
 
     def poke(self) -> None:
         self.journal.poke()
@@ -662,6 +679,6 @@ class DatabaseStore:
             except StoreUnavailable as error:
                 if self.journal.closed:
                     raise
-                self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
+                note_outage(self.log, "the store is unavailable; a run waits for it", error, again_in=wait)
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)

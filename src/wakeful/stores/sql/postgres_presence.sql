@@ -1,5 +1,5 @@
 -- How a process is seen to be gone before its lease ends: the lock that its lease connection holds. Only on PostgreSQL; on SQLite a
--- file lock tells. See presence.py.
+-- file lock tells. See postgres_presence.py.
 
 -- renew_present(now, id, lease, guard) --
 -- differs: exists only here. As renew_lease, with the lock by which others see that the process is connected, and the server that gave it:

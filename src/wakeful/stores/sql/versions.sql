@@ -11,12 +11,6 @@ select agent, version, first, place from wakeful_version where app = :app
 -- What the living processes of an app serve: a JSON object for each.
 select versions from wakeful_process where app = :app and state = 'alive' and versions is not null
 
--- served_otherwise(id) --
--- Does a living process of the same app have other code than this one?
-select 1 from wakeful_process other join wakeful_process own on own.id = :id
-where other.app = own.app and other.state = 'alive' and other.versions <> own.versions
-limit 1
-
 -- save_version(now, app, agent, version, first, place) --
 insert into wakeful_version (app, agent, version, first, place, since)
 values (:app, :agent, :version, :first, :place, {now})

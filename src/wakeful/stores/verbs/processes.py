@@ -9,7 +9,7 @@ from pydantic_core import to_json
 from wakeful.stores.base import BuryProcess, LeftBehind, RegisterProcess, RetireProcess, TakeOver, Transaction
 from wakeful.stores.migrations import newest
 from wakeful.stores.verbs.limits import show_limits
-from wakeful.stores.verbs.versions import enter_versions, leaves_others
+from wakeful.stores.verbs.versions import enter_versions
 
 
 def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> Transaction[list[None]]:
@@ -50,8 +50,7 @@ def retire_processes(now: int | None, requests: Sequence[RetireProcess]) -> Tran
                 "insert_attempt",
                 [(now, run, token - 1, request.id, "released", None, claimed) for run, token, claimed in runs],
             )
-        moved = yield from leaves_others(request.id)
-        results.append(LeftBehind(len(runs), len(lanes), versions=moved))
+        results.append(LeftBehind(len(runs), len(lanes), gone=True))
     return results
 
 
@@ -73,8 +72,7 @@ def bury_processes(now: int | None, requests: Sequence[BuryProcess]) -> Transact
                 "insert_attempt",
                 [(now, run, token - 1, request.id, "crashed", None, claimed) for run, token, claimed in runs],
             )
-        moved = yield from leaves_others(request.id)
-        results[request.id] = LeftBehind(len(runs), len(lanes), versions=moved)
+        results[request.id] = LeftBehind(len(runs), len(lanes), gone=True)
     return [results[request.id] for request in requests]
 
 
@@ -93,6 +91,5 @@ def take_over_processes(now: int | None, requests: Sequence[TakeOver]) -> Transa
                 "insert_attempt",
                 [(now, run, token - 1, request.id, "crashed", None, claimed) for run, token, claimed in runs],
             )
-        moved = yield from leaves_others(request.id)
-        results[request.id] = LeftBehind(len(runs), versions=moved)
+        results[request.id] = LeftBehind(len(runs), gone=True)
     return [results[request.id] for request in requests]

@@ -109,11 +109,6 @@ def enter_versions(now: int | None, process: RegisterProcess) -> Transaction[Non
         yield "forget_version", forgotten
 
 
-def leaves_others(process: str) -> Transaction[bool]:
-    """A process has left, or died. True: processes with other code may take its runs now."""
-    return bool((yield "served_otherwise", [(process,)]))
-
-
 def read_aparts(request: ClaimRuns, agents: Collection[str]) -> Transaction[dict[str, Apart]]:
     """What a claim leaves alone, of these agents."""
     known = yield from _read(request.app)

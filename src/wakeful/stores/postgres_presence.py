@@ -113,7 +113,7 @@ class PostgresPresence(PostgresRenewer):
 
     async def _connect(self) -> Any:
         """The server is to notice soon that nobody is there any more, and we that it is gone."""
-        connection = await self._backend._connect(**limits())  # noqa: SLF001 the two belong together
+        connection = await self._backend._connect_directly(**limits())  # noqa: SLF001 the two belong together
         connection.add_termination_listener(lambda _: self._woken.set() if self._woken is not None else None)
         return connection
 
