@@ -41,6 +41,8 @@ Overlap = Literal["queue", "skip", "replace"]
 ScheduleState = Literal["live", "paused", "done", "removed"]
 ReminderState = Literal["pending", "paused", "telling", "told", "unneeded", "failed", "cancelled", "over"]
 SourceState = Literal["idle", "reading", "paused", "failing"]
+# As people see it: that the server of a webhook is dead is known by its lease, and stored nowhere.
+ShownSourceState = Literal["idle", "reading", "paused", "failing", "unserved"]
 OccurrenceState = Literal["expected", "fired", "missed", "coalesced", "skipped", "superseded"]
 AttemptOutcome = Literal[
     "retried", "released", "crashed", "waited", "held", "parked", "dead", "denied", "cancelled", "done"
@@ -207,6 +209,9 @@ class Flow:
     batch: tuple[int, Microseconds] | None = None  # how many events at most, and how long to wait for them
     priority: int | None = None  # None: nothing in its app has one
     expires: Microseconds | None = None  # it must start within this time
+    once: str | None = None  # a later event of this key joins the run of the first
+    once_for: Microseconds = 0  # for so long
+    note: str | None = None  # what people should know of this, on the admission
 
     @property
     def ordered(self) -> bool:
@@ -398,13 +403,15 @@ class Claim:
     sent: frozenset[str] = frozenset()  # deliveries that an earlier run of its family committed
     key: str | None = None  # runs of one key go in order
     gathered: int = 1  # events that it is over; more than one: `events` has their envelopes
-    version: str | None = None  # of its agent's code, when it began
+    version: str | None = None  # of its agent's code, that ran it last
     parent: tuple[int, str] | None = None  # the run that called it, and the step of that run
     cancelled: tuple[str, str | None] | None = None  # who wants it to stop, and why
     app: str = ""
     limited: bool = False  # its agent has a limit: others may wait for the place that it takes
     events: list[str] = field(default_factory=list)
     output: str | None = None  # of one that is committed, and was called by another run
+    once: bool = False  # its agent handles a key once: runs that called it by a later event of its key wait for its end
+    went_back: bool = False  # to older code: that which ran it last was put to work later than ours
     steps: list[Step] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 

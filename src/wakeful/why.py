@@ -19,6 +19,7 @@ from wakeful.why_beats import tell_beat
 from wakeful.why_chain import tell_chain
 from wakeful.why_schedule import tell_occurrence, why_schedule
 from wakeful.why_source import tell_quarantined, tell_released_from, why_source
+from wakeful.why_version import tell_version
 
 Shown = dict[str, Any]
 
@@ -97,7 +98,9 @@ async def why(reader: Source, identifier: str) -> Shown | None:
     of_agent = {one["agent"]: one for one in runs}
     for admission in event["admissions"]:
         told = of_agent.get(admission["agent"])
-        if told is not None:
+        if told is not None and run is None and joined_by_key(admission):
+            story += [*tell_admission(admission), *tell_state(told, present, alive)]
+        elif told is not None:
             turn = await whose_turn(reader, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
             story += tell_telling(told)
@@ -275,6 +278,7 @@ async def tell_limits(reader: Source, run: Shown, present: Microseconds) -> list
         for one in await reader.pauses()
         if one["app"] == app and one["agent"] in {None, agent}
     ]
+    told += tell_version(agent, run.get("awaits_code"))
     limits = await reader.limits(app, agent)
     most = limits["concurrency"]
     if most is not None and limits["running"] >= most:
@@ -389,10 +393,22 @@ def tell_admission(admission: Shown) -> list[str]:
             return [f"Agent {agent} did nothing, because policy denied it: {reason}."]
         case "superseded":
             return [f"Agent {agent} did nothing, because a newer event took this one's place: {reason}."]
+        case "joined" if joined_by_key(admission):
+            return [
+                (
+                    f"Agent {agent} started no run for it, because an earlier event has the same key ({reason}). "
+                    f"`wakeful why {admission['run']}` tells the story of that run."
+                )
+            ]
         case "joined":
             return [f"Agent {agent} takes it together with others: {reason}."]
         case other:
             return [f"Agent {agent}: {other}, {reason}."]
+
+
+def joined_by_key(admission: Shown) -> bool:
+    """Did it join the run of an earlier event of the same key (`once=`)?"""
+    return admission["state"] == "joined" and (admission["reason"] or "").startswith("once:")
 
 
 # a run
@@ -496,8 +512,11 @@ def tell_change(run: Shown) -> list[str]:
     change = run.get("change")
     if change is None:
         return []
-    went = "started from the top" if change["restarted"] else "went on"
-    told = [f"Its code changed while it was under way, version {change['was']} to {change['now']}, and it {went}."]
+    told = [
+        f"Its code changed while it was under way, at {at(one['at'])}, version {one['was']} to {one['now']}, and it "
+        f"{'started from the top' if one['restarted'] else 'went on'}."
+        for one in change.get("changes", ())
+    ] or [f"Its code changed while it was under way, version {change['was']} to {change['now']}, and it went on."]
     left = change["not_asked_for"]
     if left:
         told.append(

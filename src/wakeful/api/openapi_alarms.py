@@ -73,6 +73,17 @@ def alarm_schemas() -> Json:
         "muted_until": nullable,
         "resolved_at": nullable,
     }
+    # A server of an older version, behind the same address, does not know these.
+    added: Json = {
+        "subject": {**text, "description": "The alarm in one short sentence"},
+        "do": {**nullable, "description": "What a person can do about it"},
+        "to": {**nullable, "description": "The channel that it names, which goes before the owner's"},
+        "remind_at": {**nullable, "description": "When it is told once more, where it is not told at a rate"},
+        "ending": {**nullable, "description": "How it ended, where that is known"},
+    }
     done: Json = {"verb": text, "by": text, "note": nullable, "at": text}
     changes: Json = {"changes": {"type": "array", "items": object_of(done, *done)}}
-    return {"Alarm": object_of(alarm, *alarm), "AlarmWithChanges": object_of(alarm | changes, *alarm, "changes")}
+    return {
+        "Alarm": object_of(alarm | added, *alarm),
+        "AlarmWithChanges": object_of(alarm | added | changes, *alarm, "changes"),
+    }

@@ -352,7 +352,9 @@ async def sources(reader: Reader) -> list[Finding]:
     for one in listed:
         name = f"{one['kind']} {one['name']} of app {one['app']}"
         unread = "" if one["unread"] is None else f"; {one['unread']}"
-        if one["state"] == "failing":
+        if one["state"] == "unserved":
+            found.append(Finding("sources", "broken", f"{name}: {one['unread']}", "wakeful serve APP"))
+        elif one["state"] == "failing":
             words = f"{name} fails: {one['reason']}{unread}"
             found.append(Finding("sources", "look", words, f"wakeful why {one['name']}"))
         elif one["unread"] is not None:

@@ -17,12 +17,10 @@ from rich.text import Text
 from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store, operator_of, read_data
 from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.deliveries import find_delivery, redo_one_delivery
-from wakeful.cli.feeding import feed
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
 from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.operations.declared import Declared
 from wakeful.operations.pace import read_rate, shown_rate
 from wakeful.operations.quarantine import dead_inputs
 from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery
@@ -86,6 +84,8 @@ def declare_replay(parser: Parser) -> None:
 def replay(arguments: argparse.Namespace) -> int:
     prepare(arguments)
     if arguments.events is not None:
+        from wakeful.cli.feeding import feed
+
         return feed(arguments)
     if arguments.since is not None or arguments.until is not None:
         message = "--from and --to are for --events TYPE"
@@ -264,6 +264,8 @@ def edited_data(arguments: argparse.Namespace, run: dict[str, Any]) -> str | Non
         return None
     value = read_data(arguments.data)
     if (app := arguments.app) is not None:
+        from wakeful.operations.declared import Declared
+
         declared = Declared(app)
         declared.refuse_unknown(run["agent"])
         declared.refuse_misfit(run["agent"], value)

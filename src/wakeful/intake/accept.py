@@ -131,7 +131,8 @@ class Door:
                     run = run_id(self._app, name, event.source, event.id)
                     plan = self._flows.get(name)
                     flow = None if plan is None else plan.flow(event)
-                    admissions.append(Admission(name, "started", run_id=run, flow=flow, loop=loop))
+                    note = None if flow is None else flow.note
+                    admissions.append(Admission(name, "started", run_id=run, reason=note, flow=flow, loop=loop))
                 else:
                     if decision.broken:
                         self._on_broken_rule(decision)

@@ -74,6 +74,8 @@ class Alarm:
     agent: str | None = None  # which it is about
     owner: str | None = None  # who hears of it
     loud: bool = False  # it cannot be muted
+    addressee: str | None = None  # the channel that it goes to, before the owner's
+    remind_at: Microseconds | None = None  # it is told once more then, and not again and again
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,9 @@ class Streak:
     owner: str | None = None
 
 
-def held_alarm(app: str, agent: str, run: str) -> str:
-    """The key of the alarm about a run that waits for a person; it is resolved by that name."""
-    return f"held/{app}/{agent}/{run}"
+def held_alarm(app: str, agent: str, what: str) -> str:
+    """The key of the alarm about runs of an agent that wait for a person because of one thing: an action, an output."""
+    return f"held/{app}/{agent}/{what}"
 
 
 def circuit_alarm(app: str, name: str) -> str:
@@ -168,6 +170,8 @@ class ClaimRuns:
     serial: frozenset[str] = frozenset()  # agents with a state: one run at a time, wherever it runs
     keeps_by_key: frozenset[str] = frozenset()  # agents with a state for each key: the key has one run at a time
     versions: Mapping[str, str] = field(default_factory=dict)  # of the agents' code, noted with a run's first start
+    # How long runs are left to the code that they belong to, and whether they may go back to older code.
+    drains: Mapping[str, tuple[Microseconds, bool]] = field(default_factory=dict)
     limits: Mapping[str, Limit] = field(default_factory=dict)  # for all processes together
     shares: Mapping[str, Share] = field(default_factory=dict)  # where other processes want to have some too
     room: int | None = None  # for all wanted together, where that is less; then the longest due of all agents go first
@@ -783,6 +787,7 @@ class RegisterProcess:
     app: str | None = None
     agents: Sequence[str] = ()
     limits: Mapping[str, Limit] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)  # of the code of these agents
 
 
 @dataclass(slots=True)
@@ -801,13 +806,19 @@ class BuryProcess:
 
 
 class LeftBehind(int):
-    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now."""
+    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now; `versions`:
+    others may take runs of the code that it alone served; `gone`: it went just now, and what it held, such as sources, is free.
+    """
 
     lanes: int
+    versions: bool
+    gone: bool
 
-    def __new__(cls, runs: int = 0, lanes: int = 0) -> Self:
+    def __new__(cls, runs: int = 0, lanes: int = 0, *, versions: bool = False, gone: bool = False) -> Self:
         made = super().__new__(cls, runs)
         made.lanes = lanes
+        made.versions = versions
+        made.gone = gone
         return made
 
 
@@ -878,6 +889,7 @@ class RemoveTraces:
     occurrences: list[tuple[str, Microseconds]] = field(default_factory=list)  # (agent, before)
     most: int = 100  # of occurrences and chains
     chains_before: Microseconds | None = None
+    once: bool = False  # keys of `once=` whose time is over
 
 
 @dataclass(slots=True)

@@ -12,9 +12,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-import structlog
 
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
@@ -24,10 +23,13 @@ from wakeful.stores.keyring import KeyRing
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
 from wakeful.stores.origins import cluster, settle_origin
 from wakeful.stores.postgres_migrating import Migrator, migration_settings, read_ledger
-from wakeful.stores.queries import Dialect, codec, load_queries
+from wakeful.stores.queries import Dialect, codec, statements, written_queries
+from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage
 
 if TYPE_CHECKING:
     import asyncpg
+    from structlog.typing import FilteringBoundLogger
 
 R = TypeVar("R")
 
@@ -151,17 +153,16 @@ class PostgresBackend:
         self._dsn = dsn
         self._clock = clock
         self._asyncpg = driver()
-        queries = load_queries("postgres")
-        self._queries = {name: query.sql for name, query in queries.items()}
+        self._queries = statements("postgres")
         self.codec = codec("postgres", ring)
-        self._bulk = {name: "now" in query.parameters for name, query in queries.items() if query.bulk}
+        written = written_queries("postgres").items()
+        self._bulk = {name: "now" in query.parameters for name, query in written if query.bulk}
         self._idle: list[asyncpg.Connection[Any]] = []
         self._lost: set[int] = set()
         self._pools: dict[bool, asyncpg.Pool[Any]] = {}
         self._pool_lock = asyncio.Lock()
         self._listener: asyncio.Task[None] | None = None
         self._name = "wakeful"
-        self._log = structlog.get_logger("wakeful").bind(part="postgres")
         self.on_ready: Callable[[Ready], None] = lambda _: None
         self.on_results: Callable[[str], None] = lambda _: None
         errors = self._asyncpg.exceptions
@@ -180,6 +181,10 @@ class PostgresBackend:
         )
         self._silenced: tuple[type[BaseException], ...] = (StoreUnavailable, *self._gone)
         self._again = (errors.DeadlockDetectedError, errors.SerializationError)
+
+    @cached_property
+    def _log(self) -> FilteringBoundLogger:
+        return logger_of(part="postgres")
 
     # life
 
@@ -536,7 +541,7 @@ class PostgresBackend:
                     if not lost.is_set():  # a connection that only listens would never notice that the network is gone
                         await connection.fetchval("select 1", timeout=CONNECT_TIMEOUT)
             except self._silenced as error:
-                self._log.warning("not listening; trying again", error=str(error), again_in=LISTEN_AGAIN_AFTER)
+                note_outage(self._log, "not listening; trying again", error, again_in=LISTEN_AGAIN_AFTER)
             finally:
                 await self._drop(connection)
             await asyncio.sleep(LISTEN_AGAIN_AFTER)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic_core import from_json
 
+from wakeful.alarm_words import title_of, todo_of
 from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound
 from wakeful.model import ReminderState
@@ -20,6 +21,7 @@ from wakeful.stores.migrations import Applied, standing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reading_chains import chain_summary
+from wakeful.stores.reading_versions import awaited_version
 from wakeful.stores.reminded import page_of_reminders, reminder_change, reminder_summary
 from wakeful.stores.sources import source_alarm
 from wakeful.stores.watching import NOT_READ, absence_alarm
@@ -119,11 +121,16 @@ class Reader:
             "parked_for": parked_for,
             "token": token,
             "expires_at": to_text(expires_at),
-            "version": None if version is None else version.lstrip("~"),
+            "version": began_with(version, steps),
             "cancel": None
             if cancel_at is None
             else {"by": cancel_by, "note": cancel_note, "asked_at": to_text(cancel_at)},
             "change": change_summary(steps),
+            "awaits_code": awaited_version(
+                version, await self._database.fetch("versions_of_agent", summary["app"], summary["agent"])
+            )
+            if summary["state"] in {"ready", "waiting"} and version is not None
+            else None,
             "steps": [step_summary(step, misfits.get(step[9])) for step in steps if step[1] != "fact"],
             "history": [attempt_summary(attempt) for attempt in attempts],
             "remedies": [remedy_summary(one) for one in remedies],
@@ -670,7 +677,12 @@ class Reader:
         used = [row[0] for row in await self._database.fetch("list_ciphers")]
         refuse_missing_keys(used, self._database.codec.ring)
         noted = {"note": schema.note} if schema.note else {}
-        return {"store": self._database.dialect, "schema": schema.schema, **noted}
+        parts: dict[str, Any] = {"store": self._database.dialect, "schema": schema.schema, **noted}
+        unserved = (await self._database.fetch("count_unserved", self._database.read_clock()))[0][0]
+        if unserved:  # nobody is unready for that: the servers that live do their work
+            words = f"no living server answers the requests to {unserved} of the webhooks: `wakeful sources` lists them"
+            parts["webhooks"] = {"ok": False, "detail": words}
+        return parts
 
     async def _find_run(self, identifier: str) -> Row | None:
         """By its id, or the beginning of one: `3f2a91` is the first run of its family, `3f2a91.2` what came of the second
@@ -753,19 +765,50 @@ def flow_summary(row: Row) -> dict[str, Any]:
 
 
 def change_summary(steps: list[Row]) -> dict[str, Any] | None:
-    """What is noted of a run that met other code than it began with."""
-    notes = {
-        step[9]: from_json(step[5]) for step in steps if step[1] == "fact" and step[9] in {"version", "not asked for"}
-    }
-    if not notes:
+    """What is noted of a run that met other code than it began with: the last change, and all of them."""
+    notes = {step[9]: from_json(step[5]) for step in steps if step[1] == "fact" and step[9] == "not asked for"}
+    changes = changes_of(steps)
+    if not notes and not changes:
         return None
-    either = {**notes.get("version", {}), **notes.get("not asked for", {})}
+    either = {**(changes[-1] if changes else {}), **notes.get("not asked for", {})}
     return {
         "was": either["was"],
         "now": either["now"],
         "restarted": either.get("restarted", False),
         "not_asked_for": either.get("steps", []),
+        "changes": changes,
     }
+
+
+def changes_of(steps: list[Row]) -> list[dict[str, Any]]:
+    """Each time that a run went over to other code, in order."""
+    found = [
+        (int(step[9].removeprefix("version") or 1), from_json(step[5]), step[7])
+        for step in steps
+        if step[1] == "fact" and (step[9] == "version" or step[9].startswith("version "))
+    ]
+    return [
+        {
+            "was": told["was"],
+            "now": told["now"],
+            "restarted": told["restarted"],
+            "agreed": told.get("agreed", True),
+            "at": to_text(moment),
+        }
+        for _, told, moment in sorted(found, key=lambda one: one[0])
+    ]
+
+
+def began_with(version: str | None, steps: list[Row]) -> str | None:
+    """The version whose records a run goes by: that of its first start, unless it started anew or a person let it go on since."""
+    changes = changes_of(steps)
+    if version is None or not changes:
+        return None if version is None else version.lstrip("~")
+    began: str = changes[0]["was"]
+    for change in changes:
+        if change["restarted"] or change["agreed"]:
+            began = change["now"]
+    return began
 
 
 def step_summary(row: Row, misfit: Row | None = None) -> dict[str, Any]:
@@ -850,9 +893,10 @@ def delivery_summary(row: Row) -> dict[str, Any]:
 
 def alarm_summary(row: Row) -> dict[str, Any]:
     key, app, state, text, count, opened, last, agent, owner, incident, loud, told, told_at = row[:13]
-    acknowledged_at, acknowledged_by, note, muted_until, resolved_at, tell_at = row[13:]
+    acknowledged_at, acknowledged_by, note, muted_until, resolved_at, tell_at, addressee, remind_at, ending = row[13:]
     return {
         "key": key,
+        "subject": title_of(key, text, agent=agent, count=count),
         "app": app,
         "state": state,
         "text": text,
@@ -871,6 +915,10 @@ def alarm_summary(row: Row) -> dict[str, Any]:
         "note": note,
         "muted_until": to_text(muted_until),
         "resolved_at": to_text(resolved_at),
+        "do": todo_of(key, agent=agent),
+        "to": addressee,
+        "remind_at": to_text(remind_at),
+        "ending": ending,
     }
 
 

@@ -39,7 +39,7 @@ from wakeful.stores.migrations import (
     standing,
 )
 from wakeful.stores.origins import file_identity
-from wakeful.stores.queries import Dialect, codec, load_queries
+from wakeful.stores.queries import Dialect, codec, statements
 
 R = TypeVar("R")
 
@@ -98,7 +98,7 @@ class SqliteBackend:
         self.path = path.absolute()  # a handler may change the current folder
         self._clock = clock
         self._busy_timeout = busy_timeout
-        self._queries = {name: query.sql for name, query in load_queries("sqlite").items()}
+        self._queries = statements("sqlite")
         self.codec = codec("sqlite", ring)
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="wakeful-reader")

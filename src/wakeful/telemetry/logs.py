@@ -15,6 +15,7 @@ import logging
 import os
 import re
 import sys
+import threading
 from collections.abc import Mapping
 from typing import Any, TextIO, cast
 
@@ -58,6 +59,19 @@ def configure_logs(json: bool | None = None, *, level: str | None = None, stream
     root.handlers[:] = [handler]
     # Libraries talk a lot at info: what they say below a warning is shown only to those who ask for debug.
     root.setLevel(threshold if threshold <= logging.DEBUG else max(threshold, logging.WARNING))
+
+
+def log_everything() -> None:
+    """Warnings, and exceptions that end a thread, become lines of the log instead of text on standard error."""
+    logging.captureWarnings(capture=True)
+    log = logging.getLogger("wakeful")
+
+    def thread_ended(hook: threading.ExceptHookArgs) -> None:
+        name = "" if hook.thread is None else hook.thread.name
+        problem = (hook.exc_type, hook.exc_value or hook.exc_type(), hook.exc_traceback)
+        log.error("a thread ended with an exception: %s", name, exc_info=problem)
+
+    threading.excepthook = thread_ended
 
 
 class ForgivingStream:

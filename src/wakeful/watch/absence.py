@@ -239,13 +239,15 @@ def _last_of(facts: ScheduleFacts, now: Microseconds) -> Verdict:
     if run is None or facts.last_at is None:
         return pending("no instant of it was due yet", None)
     began = run.started_at if run.started_at is not None else run.created_at
-    return judge_run(
+    verdict = judge_run(
         run,
         now,
         # One that was fired late gets a moment to begin: what was late about it was told before.
         starts_by=max(facts.last_at + starts_within(facts.schedule, facts.last_at), run.created_at + SHORTEST_START),
         ends_by=began + ends_within(facts.schedule, facts.last_at),
     )
+    # One cause, one alarm: a dead letter and a held run have alarms of their own.
+    return replace(verdict, told=run.state in {"dead", "held"}) if verdict.state == "absent" else verdict
 
 
 # declared expectations
@@ -382,5 +384,22 @@ def judge_source(facts: SourceFacts, now: Microseconds, *, workers: int) -> Verd
     reason = (
         f"{who} had it and is dead, and no other process took it over: start a worker that has its trigger, or, if that "
         f"was removed from the code, `wakeful sources forget {facts.name}`"
+    )
+    return Verdict("absent", reason, "not-read", told=not workers)
+
+
+def judge_served(
+    last: SourceFacts | None, read_at: Microseconds | None, now: Microseconds, *, name: str, workers: int
+) -> Verdict:
+    """Does a process answer the requests to a webhook? `last` is the one whose lease ended last; None while one lives."""
+    if last is None:
+        return Verdict("met", "a server answers its requests", met_at=read_at)
+    who = "its server" if last.pid is None else f"pid {last.pid} on {last.host}"
+    ended = now + last.left if last.left is not None else read_at or 0
+    if now < ended + TAKEN_OVER_WITHIN:
+        return pending(f"{who}, which answered its requests, is dead; another may start", ended + TAKEN_OVER_WITHIN)
+    reason = (
+        f"no server answers its requests since {to_text(ended)}, when {who} died: start `wakeful serve APP` again, or, if it was "
+        f"removed from the code, `wakeful sources forget {name}`"
     )
     return Verdict("absent", reason, "not-read", told=not workers)

@@ -55,6 +55,8 @@ select app, agent, key from wakeful_run where seq = :seq and key is not null and
 select parent_seq, parent_key from wakeful_run where seq = :seq and parent_seq is not null
 union
 select parent_seq, parent_key from wakeful_batch where run_seq = :seq and parent_seq is not null
+union
+select parent_seq, parent_key from wakeful_caller where run_seq = :seq
 
 -- let_go_of_place(seq) --
 update wakeful_run set place = null where seq = :seq and place is not null

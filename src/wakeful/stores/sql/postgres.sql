@@ -8,7 +8,7 @@ set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
 where seq = any(array(
   select seq from wakeful_run
-  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
+  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2 {apart}
   order by due_at
   limit :most
   {skip_locked}
@@ -22,7 +22,7 @@ set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
 where seq = any(array(
   select seq from wakeful_run
-  where app = :app and agent = :agent and state || '' in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
+  where app = :app and agent = :agent and state || '' in ('ready', 'waiting') and due_at <= {now} and crashes >= 2 {apart}
   order by due_at, seq
   limit 1
   {skip_locked}

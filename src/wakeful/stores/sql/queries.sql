@@ -3,6 +3,7 @@
 --   {for_key_share}  PostgreSQL: lock what a fenced write checks until its commit. Many may hold it at once, and the
 --                    renewal of the lease neither waits for them nor they for it. SQLite has one writer: nothing to lock
 --   {for_update}     PostgreSQL: the same lock for one alone, which waits until nobody else holds it
+--   {apart}          what a claim leaves to other code, see queries.py
 --   {claimed}        what a claim tells of a run, see queries.py
 --   {skip_locked}    PostgreSQL: claimants pass over each other's candidates. SQLite has one writer: nobody to pass over
 -- A heading names the query and its parameters, in the order in which they are handed over. What must differ in more
@@ -75,7 +76,7 @@ update wakeful_idempotency set response = :response where app = :app and key = :
 -- The oldest due runs of one agent, now owned by this process under a new token.
 with candidate as materialized (
   select seq from wakeful_run
-  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
+  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2 {apart}
   order by due_at
   limit :most
 )
@@ -90,7 +91,7 @@ returning {claimed}
 -- SQLite from the index of all due runs: these came last into it.
 with candidate as materialized (
   select seq from wakeful_run
-  where app = :app and +agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
+  where app = :app and +agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2 {apart}
   order by due_at, seq
   limit 1
 )
@@ -105,7 +106,7 @@ returning {claimed}
 update wakeful_run
 set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
-where seq = :seq and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
+where seq = :seq and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2 {apart}
 returning {claimed}
 
 -- next_due(now, app, agent) --
@@ -499,9 +500,9 @@ where agent = (select agent from wakeful_run where seq = :run_seq)
     select event_seq from wakeful_batch where run_seq = :run_seq
   )
 
--- register_process(now, id, host, pid, lease, app, agents, knows) --
-insert into wakeful_process (id, host, pid, state, started_at, lease_until, app, agents, knows)
-values (:id, :host, :pid, 'alive', {now}, {now} + :lease, :app, :agents, :knows)
+-- register_process(now, id, host, pid, lease, app, agents, knows, versions) --
+insert into wakeful_process (id, host, pid, state, started_at, lease_until, app, agents, knows, versions)
+values (:id, :host, :pid, 'alive', {now}, {now} + :lease, :app, :agents, :knows, :versions)
 on conflict (id) do nothing
 
 -- renew_lease(now, id, lease) --
