@@ -132,7 +132,9 @@ class Runtime:
         self.clock = clock
         self.grace = grace
         self.url = store_url(store or app.store)
-        self.database = open_database(self.url, clock, encryption=app.encryption)
+        self.database = open_database(
+            self.url, clock, encryption=app.encryption, connections=app.connections, listen=app.listen_store
+        )
         self.store = DatabaseStore(self.database, probe=probe)
         self.reader = Reader(self.database)
         self.log = logger_of(app=app.name)

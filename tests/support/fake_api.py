@@ -329,8 +329,8 @@ class FakeReader:
             message = "not a cursor"
             raise ValueError(message)
 
-    async def runs(self, *, agent=None, state=None, event=None, limit=50, after=None) -> dict[str, Any]:
-        self._ask(agent=agent, state=state, event=event, limit=limit, after=after)
+    async def runs(self, *, state=None, limit=50, after=None, **which) -> dict[str, Any]:
+        self._ask(state=state, limit=limit, after=after, **which)
         return {"runs": [RUN], "next": CURSOR}
 
     async def run(self, identifier: str) -> dict[str, Any] | None:

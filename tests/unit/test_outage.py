@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -34,7 +35,7 @@ def outage(watch: Watch) -> Iterator[Outage]:
     CURRENT.reset(token)
 
 
-def seen(logs: list[dict[str, object]]) -> list[object]:
+def seen(logs: Sequence[Mapping[str, Any]]) -> list[Any]:
     return [line["event"] for line in logs if line["log_level"] == "warning"]
 
 

@@ -83,6 +83,11 @@ class Reader(
         agent: str | None = None,
         state: str | None = None,
         event: str | None = None,
+        subject: str | None = None,
+        action: str | None = None,
+        trace: str | None = None,
+        since: Microseconds | None = None,
+        until: Microseconds | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> Shown:

@@ -126,8 +126,25 @@ def versions() -> Iterator[Finding]:
         "good",
         f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
     )
+    yield from bytecode()
     yield Finding("sqlite", "good", f"{apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})")
     yield from installed_triggers()
+
+
+def bytecode() -> Iterator[Finding]:
+    """Python compiles at every start what it finds no bytecode of and may not write any of: that takes longer than the rest."""
+    import sys
+    from importlib.util import cache_from_source, find_spec
+
+    found = find_spec("wakeful.runtime")
+    source = found.origin if found is not None else None
+    if source is not None and sys.dont_write_bytecode and not Path(cache_from_source(source)).exists():
+        yield Finding(
+            "bytecode",
+            "look",
+            "Wakeful is compiled anew at each start of a process: there is no bytecode, and none may be written",
+            f"python -m compileall -q {Path(source).parent}, or UV_COMPILE_BYTECODE=1 when it is installed",
+        )
 
 
 def installed_triggers() -> Iterator[Finding]:

@@ -30,6 +30,15 @@ def declare_runs(parser: Parser) -> None:
     )
     parser.add_argument("--held", action="store_true", help="only runs that wait for a person, with what they wait for")
     parser.add_argument("--event", metavar="ID", help="only runs of this event, by its id or key")
+    parser.add_argument(
+        "--subject", metavar="TEXT", help="only runs of events with this subject, like an order's number"
+    )
+    parser.add_argument("--action", metavar="NAME", help="only runs with an effect of this action")
+    parser.add_argument(
+        "--trace", metavar="ID", help="only runs of this trace: its id, 6 characters of it or more, or a traceparent"
+    )
+    parser.add_argument("--since", metavar="TIME", help="only runs that were made since then, like 2h or yesterday")
+    parser.add_argument("--until", metavar="TIME", help="only runs that were made before then")
     add_listing(parser)
 
 
@@ -46,6 +55,11 @@ def show_runs(arguments: argparse.Namespace) -> int:
                 agent=arguments.agent,
                 state=arguments.state,
                 event=arguments.event,
+                subject=arguments.subject,
+                action=arguments.action,
+                trace=arguments.trace,
+                since=await moment_given(reader, arguments.since, "--since"),
+                until=await moment_given(reader, arguments.until, "--until"),
                 limit=arguments.limit,
                 after=arguments.after,
             )
@@ -88,6 +102,18 @@ def show_runs(arguments: argparse.Namespace) -> int:
         show_held(arguments, page["runs"])
     say_more(page, "runs")
     return 0
+
+
+async def moment_given(reader: Reader, text: str | None, option: str) -> int | None:
+    """A time of the command line, by the store's clock."""
+    if text is None:
+        return None
+    from wakeful.triggers.past import read_past
+
+    try:
+        return read_past(text, now=await reader.time())
+    except ValueError as error:
+        raise UsageError(f"runs: {option}: {error}") from None
 
 
 def note_of(run: dict[str, Any]) -> str:

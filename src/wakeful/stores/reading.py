@@ -23,6 +23,7 @@ from wakeful.stores.queries import Dialect
 from wakeful.stores.reading_chains import chain_summary
 from wakeful.stores.reading_versions import awaited_version
 from wakeful.stores.reminded import page_of_reminders, reminder_change, reminder_summary
+from wakeful.stores.run_filters import RunFilter, runs_between
 from wakeful.stores.sources import source_alarm
 from wakeful.stores.watching import NOT_READ, absence_alarm
 
@@ -79,12 +80,20 @@ class Reader:
         agent: str | None = None,
         state: str | None = None,
         event: str | None = None,
+        subject: str | None = None,
+        action: str | None = None,
+        trace: str | None = None,
+        since: Microseconds | None = None,
+        until: Microseconds | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> dict[str, Any]:
         """A page of runs, newest first."""
-        most = min(limit, LONGEST_PAGE)
-        rows = await self._database.fetch("list_runs", agent, state, event, _cursor(after), most + 1)
+        wanted = RunFilter(agent, state, event, subject, action, trace, since, until)
+        most, cursor = min(limit, LONGEST_PAGE), _cursor(after)
+        least, before = await runs_between(self._database.fetch, wanted.since, wanted.until)
+        name, parameters = wanted.query(least, before if cursor is None else min(before, cursor), most + 1)
+        rows = await self._database.fetch(name, *parameters)
         return {"runs": [run_summary(row) for row in rows[:most]], "next": _next(rows, most)}
 
     async def run(self, identifier: str) -> dict[str, Any] | None:

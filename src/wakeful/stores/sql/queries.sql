@@ -24,6 +24,9 @@ values (:key, :app, :source, :id, :type, :subject, :state, :reason, :content, :e
 on conflict (key) do nothing
 returning key, seq
 
+-- insert_trace(trace, event_seq) --
+insert into wakeful_trace (trace, event_seq) values (:trace, :event_seq) on conflict (trace, event_seq) do nothing
+
 -- insert_admission(event_seq, agent, state, run_id, reason) --
 insert into wakeful_admission (event_seq, agent, state, run_id, reason)
 values (:event_seq, :agent, :state, :run_id, :reason)
