@@ -361,6 +361,7 @@ class Effect:
     due_at: Microseconds = 0  # one that waits: not before this time
     doubtful: bool = False  # a call of it may have been done, whatever later calls said
     undoes: str | None = None  # the effect that this one undoes
+    given: bool = False  # a person gave its result
 
 
 @dataclass(slots=True)

@@ -140,6 +140,9 @@ def show_held(arguments: argparse.Namespace, runs: list[dict[str, Any]]) -> None
         tell_held(out, "output of run", short(run["id"], out), plain(run["agent"]), f"{run['reason'] or ''}{late}")
     if effects:
         print("Settle an effect with `wakeful effects confirm|repeat|abandon ID --note TEXT`.")
+        print("With confirm, `--result JSON` gives what the call would have returned.")
+    if len(effects) > 1:
+        print("Many at once: `wakeful effects confirm|repeat|abandon --agent NAME --plan`.")
     if outputs:
         release = " `wakeful release RUN` lets it out," if len(outdated) < len(outputs) else ""
         print(f"Look at an output with `wakeful trace RUN`.{release}")

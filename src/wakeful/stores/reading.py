@@ -16,7 +16,7 @@ from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound
 from wakeful.model import ReminderState
 from wakeful.rate import Rate
-from wakeful.stores.base import Row, StoredEvent
+from wakeful.stores.base import HeldEffect, Row, StoredEvent
 from wakeful.stores.migrations import Applied, standing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
@@ -197,10 +197,18 @@ class Reader:
         """The agents whose runs go in order of a key."""
         return sorted(row[0] for row in await self._database.fetch("keyed_agents"))
 
-    async def effects(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> dict[str, Any]:
+    async def effects(
+        self,
+        *,
+        state: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+        agent: str | None = None,
+        action: str | None = None,
+    ) -> dict[str, Any]:
         """A page of effects, newest first."""
         most = min(limit, LONGEST_PAGE)
-        rows = await self._database.fetch("page_of_effects", state, _cursor(after), most + 1)
+        rows = await self._database.fetch("page_of_effects", state, _cursor(after), most + 1, agent, action)
         return {"effects": [effect_summary(row[1:]) for row in rows[:most]], "next": _next(rows, most)}
 
     async def effect(self, identifier: str) -> dict[str, Any] | None:
@@ -213,6 +221,19 @@ class Reader:
             raise NotFound(message)
         found = exact or rows
         return effect_summary(found[0]) if found else None
+
+    async def held_effects(self, *, agent: str | None = None, action: str | None = None) -> list[HeldEffect]:
+        """All effects that wait for a person, the oldest first."""
+        rows = await self._database.fetch("held_effects", agent, action)
+        return [
+            HeldEffect(identifier, of, name, run, bool(called), opened, reason, bool(staged), returns)
+            for identifier, of, name, run, called, opened, reason, staged, returns in rows
+        ]
+
+    async def result_wanted(self, effect: str) -> dict[str, Any] | None:
+        """The JSON schema of what an effect's action returns; None if that is not known, or if no code reads it."""
+        rows = await self._database.fetch("result_wanted", effect)
+        return None if not rows or rows[0][1] else _json(rows[0][0])
 
     async def deliveries(
         self, *, channel: str | None = None, state: str | None = None, limit: int = 50, after: str | None = None

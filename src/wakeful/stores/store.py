@@ -379,6 +379,9 @@ class DatabaseStore:
     async def settle_effect(self, request: SettleEffect) -> Settled | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
 
+    async def settle_all(self, requests: Sequence[SettleEffect]) -> list[Settled | None]:
+        return list(await asyncio.gather(*map(self.journal.submit, requests)))
+
     async def commit(self, request: CommitRun) -> None:
         await self._persist(request)
 

@@ -62,12 +62,13 @@ select effect.id, effect.action, effect.safety, effect.state, effect.reason, eff
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where effect.root = :root order by effect.position, effect.seq
 
--- page_of_effects(state, after, most) --
+-- page_of_effects(state, after, most, agent, action) --
 -- Newest first; `after` is the seq of the last one seen.
 select effect.seq, effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
   effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where (cast(:state as text) is null or effect.state = :state) and (cast(:after as bigint) is null or effect.seq < :after)
+  and (cast(:agent as text) is null or effect.agent = :agent) and (cast(:action as text) is null or effect.action = :action)
 order by effect.seq desc limit :most
 
 -- find_effects(id, upper) --
