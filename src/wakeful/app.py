@@ -28,6 +28,7 @@ from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
 from wakeful.policy.loops import read_limits
 from wakeful.secrets import Env, Secret
+from wakeful.stores.connections import budget_of
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.lags import read_lags
 from wakeful.triggers.reminders import Reminder
@@ -64,6 +65,8 @@ APP_OPTIONS = (
     "drain",
     "backlog",
     "lag_within",
+    "connections",
+    "listen_store",
     "chain_depth",
     "chain_rate",
 )
@@ -121,6 +124,8 @@ class App:
         name: str,
         *,
         store: str | None = None,
+        listen_store: str | None = None,
+        connections: int | None = None,
         in_flight: int = 64,
         clock: Clock | None = None,
         rules: tuple[Rule, ...] = DEFAULT_RULES,
@@ -154,6 +159,12 @@ class App:
             raise ConfigError(message)
         self.name = str.__str__(name)  # the member of an Enum is welcome, and is plain text from here on
         self.store = store
+        self.listen_store = listen_store
+        try:
+            budget_of(connections)
+        except ConfigError as error:
+            raise ConfigError(f"App({name!r}): {error}") from None
+        self.connections = connections
         self.in_flight = in_flight
         self.clock = clock
         self.rules = rules

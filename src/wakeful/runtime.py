@@ -48,7 +48,7 @@ from wakeful.output.channels.base import Channel
 from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
-from wakeful.settings import ping_url, store_url
+from wakeful.settings import ping_url, shown_store, store_url
 from wakeful.stores.agents import DeclaredAgent, KeepAgents
 from wakeful.stores.alarms import ResolveAlarms
 from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready
@@ -61,6 +61,7 @@ from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
 from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import CURRENT, Outage
 from wakeful.triggers.endpoint import read_endpoints
 from wakeful.triggers.heartbeats import Heartbeats
 from wakeful.triggers.reading import HOLD_AGAIN_AFTER
@@ -131,10 +132,13 @@ class Runtime:
         self.clock = clock
         self.grace = grace
         self.url = store_url(store or app.store)
-        self.database = open_database(self.url, clock, encryption=app.encryption)
+        self.database = open_database(
+            self.url, clock, encryption=app.encryption, connections=app.connections, listen=app.listen_store
+        )
         self.store = DatabaseStore(self.database, probe=probe)
         self.reader = Reader(self.database)
         self.log = logger_of(app=app.name)
+        self.outage = Outage(app=app.name, store=shown_store(self.url))
         agents = self.agents = app.everything
         # Whoever only watches does what Wakeful itself needs done, like telling people of alarms, and nothing of the app's own.
         here = {name: one for name, one in app.inner.items() if name.startswith(OWN_AGENTS)} if watching else agents
@@ -321,7 +325,9 @@ class Runtime:
 
     async def open(self, *, migrate: bool | None = None) -> None:
         """Connect to the store and no more: enough to emit and to read."""
+        CURRENT.set(self.outage)  # of everything that is started from here
         await self.store.open(migrate=self.database.dialect == "sqlite" if migrate is None else migrate)
+        self.outage.over()
 
     async def start(self, *, watch: bool = True) -> None:
         """Join the others, put back what dead processes left, and begin to work; with `watch`, look after what is expected."""

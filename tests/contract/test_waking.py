@@ -196,7 +196,7 @@ class TestListening:
             try:
                 async with working(worker) as runtime, working(sender, worker=False):
                     await until(connection, LISTENING, 1)
-                    refused = warned(runtime, "not listening")
+                    refused = said_by_database(runtime, "not listening")
                     proxy.refuse()
                     proxy.reset()
                     await refused.wait()
@@ -208,7 +208,7 @@ class TestListening:
                 await connection.close()
 
 
-def warned(runtime: Runtime, words: str) -> asyncio.Event:
+def said_by_database(runtime: Runtime, words: str) -> asyncio.Event:
     """Set when the database's log says this for the second time: the first try to connect again has failed."""
     said = asyncio.Event()
     database = runtime.database
@@ -218,10 +218,10 @@ def warned(runtime: Runtime, words: str) -> asyncio.Event:
         def __getattr__(self, name: str) -> object:
             return getattr(inner, name)
 
-        def warning(self, message: str, **fields: object) -> None:
+        def debug(self, message: str, **fields: object) -> None:
             if words in message:
                 said.set()
-            inner.warning(message, **fields)
+            inner.debug(message, **fields)
 
     database._log = Log()  # type: ignore[attr-defined]
     return said

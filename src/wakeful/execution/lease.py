@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import os
 import secrets
 import socket
@@ -21,6 +22,7 @@ from wakeful.clock import SECOND, Microseconds, seconds
 from wakeful.errors import StoreUnavailable
 from wakeful.stores.base import Limit, RegisterProcess, RetireProcess
 from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage, outage_is_over
 
 LEASE: Microseconds = 15 * SECOND
 BEFORE_THE_LEASE = 1.0
@@ -96,8 +98,8 @@ class Membership:
         self._deadline = before + seconds(self._lease)
         self._stopping = threading.Event()
         self._thread = threading.Thread(
-            target=self._keep,
-            args=(self.process, self._stopping, asyncio.get_running_loop()),
+            target=contextvars.copy_context().run,
+            args=(self._keep, self.process, self._stopping, asyncio.get_running_loop()),
             name="wakeful-lease",
             daemon=True,
         )
@@ -131,11 +133,7 @@ class Membership:
                     alive = renewer.renew(process, self._lease)
                 except Exception as error:  # whatever it is: without this thread the process would die unnoticed
                     wait = rest / 5
-                    self._log.warning(
-                        "lease not renewed; trying again",
-                        error=str(error) or type(error).__name__,
-                        left=round(self.left(), 1),
-                    )
+                    note_outage(self._log, "lease not renewed; trying again", error, left=round(self.left(), 1))
                     continue
                 if not alive:
                     if not stopping.is_set():
@@ -147,5 +145,6 @@ class Membership:
                     return
                 self._deadline = before + seconds(self._lease)
                 wait = rest
+                outage_is_over()
         finally:
             renewer.close()

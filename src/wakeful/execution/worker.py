@@ -24,6 +24,7 @@ from wakeful.model import OWN_AGENTS, Claim
 from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Ready, Share
 from wakeful.stores.glance import Glance
 from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage
 
 AFTER_AN_ERROR = 0.25
 LOOK_ANYWAY_EVERY = 300.0  # beside the lookout, which looks every few seconds
@@ -324,7 +325,9 @@ class Worker:
                     await self._forget_orphans()
                 claimed = await self._store.claim(self._request(), now=bool(self._wants()))
             except Exception as error:
-                if isinstance(error, StoreUnavailable | ClaimLost):
+                if isinstance(error, StoreUnavailable):
+                    note_outage(self._log, "cannot claim; trying again", error, again_in=AFTER_AN_ERROR)
+                elif isinstance(error, ClaimLost):
                     self._log.warning("cannot claim; trying again", error=str(error), again_in=AFTER_AN_ERROR)
                 else:
                     self._log.exception("cannot claim; trying again", again_in=AFTER_AN_ERROR)

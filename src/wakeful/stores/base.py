@@ -289,6 +289,10 @@ class ReleaseRun:
     note: str | None = None
 
 
+# An action: its app, its reference, its name, and the JSON schema of its result, if that is declared.
+ActionResult = tuple[str, str, str, str | None]
+
+
 @dataclass(slots=True)
 class OpenEffect:
     """Write down what is about to happen, before it does. `decide` is policy, asked in the same transaction.
@@ -303,6 +307,7 @@ class OpenEffect:
     effect: Effect
     decide: Callable[[], Decision]
     locks: tuple[HeldLock, ...] = ()
+    declares: ActionResult | None = None  # at its first use by a process: what its action returns
 
     @property
     def process(self) -> str:
@@ -323,22 +328,45 @@ class SaveEffect:
 
 @dataclass(slots=True)
 class SettleEffect:
-    """A person says what became of a held effect: the first answer stands. Its run goes on once none is held any more."""
+    """A person says what became of a held effect: the first answer stands. Its run goes on once none is held any more. The result
+    of a confirmed one can be corrected until its run has stored anything more.
+
+    `refuse` is asked in the same transaction whether a result fits the JSON schema of what the action returns: why not, or None.
+    """
 
     id: str
     state: Literal["confirmed", "retrying", "abandoned"]
     operator: str
     note: str | None = None
     result: str | None = None
+    refuse: Callable[[str, str | None], str | None] | None = None
 
 
 @dataclass(slots=True)
 class Settled:
-    """What a settlement found: `first` says whether this answer is the one that stands."""
+    """What a settlement found: `first` says whether this answer is the one that stands, `refused` why a result was not taken."""
 
     effect: Effect
     run: str
     first: bool
+    refused: str | None = None
+    unfit: bool = False  # it was refused because it is not what the action returns
+    corrected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HeldEffect:
+    """As much of a held effect as it takes to settle many of them."""
+
+    id: str
+    agent: str
+    action: str
+    run: str
+    called: bool
+    opened_at: Microseconds
+    reason: str | None
+    staged: bool
+    returns: str | None  # the JSON schema of what its action returns, if that is known and is read
 
 
 @dataclass(slots=True)

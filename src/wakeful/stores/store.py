@@ -104,6 +104,7 @@ from wakeful.stores.verbs.schedules import schedule_of
 from wakeful.stores.verbs.sources import source_of
 from wakeful.stores.watching import KeepExpectations, SettleLook
 from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage
 
 R = TypeVar("R")
 
@@ -138,6 +139,7 @@ class Database(Protocol):
     async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]: ...
     async def ledger(self) -> list[Applied]: ...
     async def applied_migrations(self) -> list[Row]: ...
+    async def identity(self) -> str: ...
     def read_clock(self) -> Microseconds | None: ...
     def renewer(self) -> Renewer: ...
     def lock(self, process: str) -> None: ...
@@ -282,7 +284,7 @@ class DatabaseStore:
                 if self.journal.closed:
                     raise
                 in_doubt = True
-                self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
+                note_outage(self.log, "the store is unavailable; a run waits for it", error, again_in=wait)
             except Exception:
                 # After a lost COMMIT the function may have failed on its own rows of that earlier try.
                 if not in_doubt or (done := await self._find_step(claim, key)) is None:
@@ -376,6 +378,9 @@ class DatabaseStore:
 
     async def settle_effect(self, request: SettleEffect) -> Settled | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def settle_all(self, requests: Sequence[SettleEffect]) -> list[Settled | None]:
+        return list(await asyncio.gather(*map(self.journal.submit, requests)))
 
     async def commit(self, request: CommitRun) -> None:
         await self._persist(request)
@@ -669,6 +674,6 @@ class DatabaseStore:
             except StoreUnavailable as error:
                 if self.journal.closed:
                     raise
-                self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
+                note_outage(self.log, "the store is unavailable; a run waits for it", error, again_in=wait)
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)

@@ -35,6 +35,7 @@ from wakeful.stores.sources import (
     concern_alarm,
     source_alarm,
 )
+from wakeful.telemetry.outage import note_outage
 from wakeful.triggers.source import Batch, Reader, SourceTrouble, Unreadable
 
 READ_WITHIN = 5.0
@@ -322,7 +323,7 @@ class Reading(Service):
             try:
                 taken = await self._store.take_in(request)
             except StoreUnavailable as error:
-                self.log.warning("the store is unavailable; what was read waits for it", error=str(error))
+                note_outage(self.log, "the store is unavailable; what was read waits for it", error)
                 await self._let_go()
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)

@@ -96,6 +96,12 @@ from unnest(
 on conflict (key) do nothing
 returning key, seq
 
+-- insert_trace(trace, event_seq) bulk --
+-- differs: as insert_event.
+insert into wakeful_trace (trace, event_seq)
+select given.* from unnest(cast(:trace as text[]), cast(:event_seq as bigint[])) as given
+on conflict (trace, event_seq) do nothing
+
 -- accept_new(now, count, payload, key, app, source, id, type, subject, state, reason, content, envelope, place, agent, admission, run_id, why, run_place, run, root, run_app, run_agent, expires_at) --
 -- differs: exists only here. Events, admissions, runs and the word to other processes as one statement, if every event is new
 -- and no run waits for one of them; else it divides by zero, and nothing of it is stored.

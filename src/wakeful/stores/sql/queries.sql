@@ -24,6 +24,9 @@ values (:key, :app, :source, :id, :type, :subject, :state, :reason, :content, :e
 on conflict (key) do nothing
 returning key, seq
 
+-- insert_trace(trace, event_seq) --
+insert into wakeful_trace (trace, event_seq) values (:trace, :event_seq) on conflict (trace, event_seq) do nothing
+
 -- insert_admission(event_seq, agent, state, run_id, reason) --
 insert into wakeful_admission (event_seq, agent, state, run_id, reason)
 values (:event_seq, :agent, :state, :run_id, :reason)
@@ -369,14 +372,15 @@ returning id
 
 -- load_effects(root) --
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
-  settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes
+  settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes,
+  stored_before is not null
 from wakeful_effect where root = :root order by position, seq
 
 -- find_effect(id) --
 select effect.root, effect.id, effect.action, effect.reference, effect.safety, effect.state, effect.arguments,
   effect.reason, effect.result, effect.error, effect.tries, effect.attempt, effect.position, effect.opened_at,
   effect.settled_by, effect.note, effect.staged, coalesce(effect.called_at, effect.opened_at), coalesce(effect.due_at, 0),
-  effect.doubtful, effect.undoes, run.id
+  effect.doubtful, effect.undoes, effect.stored_before is not null, run.id
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
 
 -- settle_effect(now, id, state, result, operator, note) --
