@@ -28,7 +28,9 @@ from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
 from wakeful.policy.loops import read_limits
 from wakeful.secrets import Env, Secret
+from wakeful.stores.connections import budget_of
 from wakeful.triggers.base import Trigger
+from wakeful.triggers.lags import read_lags
 from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedules import code_schedules
 from wakeful.watch.expectations import Expectation, read_expectation
@@ -62,10 +64,14 @@ APP_OPTIONS = (
     "pause_after",
     "drain",
     "backlog",
+    "lag_within",
+    "connections",
+    "listen_store",
     "chain_depth",
     "chain_rate",
 )
 BACKLOG = 10_000
+LAG_WITHIN = "15m"
 DEDUPLICATION = "90d"
 ALARM_REPEAT = "4h"
 DRAIN = "10m"
@@ -118,6 +124,8 @@ class App:
         name: str,
         *,
         store: str | None = None,
+        listen_store: str | None = None,
+        connections: int | None = None,
         in_flight: int = 64,
         clock: Clock | None = None,
         rules: tuple[Rule, ...] = DEFAULT_RULES,
@@ -135,6 +143,7 @@ class App:
         pause_after: int | None = 10,
         drain: Duration = DRAIN,
         backlog: int | None = BACKLOG,
+        lag_within: Duration | Mapping[str, Duration | None] | None = LAG_WITHIN,
         chain_depth: int | None = 25,
         chain_rate: str | None = "60/m",
         **unknown: Any,
@@ -150,6 +159,12 @@ class App:
             raise ConfigError(message)
         self.name = str.__str__(name)  # the member of an Enum is welcome, and is plain text from here on
         self.store = store
+        self.listen_store = listen_store
+        try:
+            budget_of(connections)
+        except ConfigError as error:
+            raise ConfigError(f"App({name!r}): {error}") from None
+        self.connections = connections
         self.in_flight = in_flight
         self.clock = clock
         self.rules = rules
@@ -195,6 +210,7 @@ class App:
             message = f"App({name!r}): backlog must be a whole number from 1 up, or None for no limit, not {backlog!r}"
             raise ConfigError(message)
         self.backlog = backlog
+        self.lag_within = read_lags(lag_within, where=f"App({name!r})")
         self.chains = read_limits(chain_depth, chain_rate, where=f"App({name!r})")
         declare_alarms(self)
         self.runtime: Runtime | None = None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from wakeful.errors import StoreUnavailable
 from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -87,7 +88,7 @@ class Service(ABC):
                 rest = await self.run_once()
                 self._due = None if rest is None else time.monotonic() + rest
             except StoreUnavailable as error:
-                self.log.warning("the store is unavailable; trying again", error=str(error), again_in=AFTER_AN_ERROR)
+                note_outage(self.log, "the store is unavailable; trying again", error, again_in=AFTER_AN_ERROR)
                 rest = AFTER_AN_ERROR
             except BaseException as error:
                 if self._must_end(error):

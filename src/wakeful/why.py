@@ -876,18 +876,20 @@ def what_to_say(run: Shown) -> list[str]:
                 f"`wakeful replay {run['id']}` runs the handler again, `wakeful dead discard {run['id']}` ends it."
             )
         ]
-    return [what_to_say_of(one["id"], called=one["tries"] > 0) for one in held]
+    return [what_to_say_of(one["id"], called=one["tries"] > 0, read=one.get("undoes") is None) for one in held]
 
 
-def what_to_say_of(effect: str, *, called: bool) -> str:
+def what_to_say_of(effect: str, *, called: bool, read: bool) -> str:
+    """`read`: the handler gets its result, so whoever confirms it must give that."""
+    result = " With confirm, `--result JSON` gives what the call would have returned." if read else ""
     if not called:
         return (
             f"It was not called yet. `wakeful effects repeat {effect}` lets it be called, `wakeful effects abandon {effect}` "
-            f"if it shall not be, `wakeful effects confirm {effect}` if somebody did it in another way."
+            f"if it shall not be, `wakeful effects confirm {effect}` if somebody did it in another way.{result}"
         )
     return (
         f"Find out what became of it, and say so: `wakeful effects confirm {effect}` if it was done, "
-        f"`wakeful effects repeat {effect}` if it was not, `wakeful effects abandon {effect}` if it shall not be."
+        f"`wakeful effects repeat {effect}` if it was not, `wakeful effects abandon {effect}` if it shall not be.{result}"
     )
 
 

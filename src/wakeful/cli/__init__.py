@@ -147,9 +147,14 @@ def explain(error: Exception) -> int:
     if not isinstance(error, WakefulError):
         kind = type(error).__name__
         text = f"unexpected {kind}: {text or kind} (WAKEFUL_DEBUG=1 shows where)"
+    from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
+
     try:
         sys.stdout.flush()
-        print(f"wakeful: {text}", file=sys.stderr, flush=True)
+        if SPEAKS_JSON.get():
+            logger_of().error(text)
+        else:
+            print(f"wakeful: {text}", file=sys.stderr, flush=True)
     except OSError:
         silence_stdout()
     return 2 if isinstance(error, UsageError) else 1

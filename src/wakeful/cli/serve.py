@@ -13,7 +13,7 @@ from wakeful.cli.arguments import Command, Parser
 from wakeful.cli.http_server import HttpServer
 from wakeful.cli.life import Stopping, live
 from wakeful.cli.listening import add_address, add_names, bind, url_of
-from wakeful.cli.terminal import say
+from wakeful.cli.terminal import announce, say
 from wakeful.cli.working import (
     add_paused,
     add_working,
@@ -82,9 +82,9 @@ async def _serve(
             if await start_patiently(runtime, stopping, opened=opened, paused_by=paused_by):
                 address = url_of(arguments.host, listener)
                 await runtime.webhooks.start()
-                print(f"wakeful: serving {app.name} on {address} {describe(runtime)}", flush=True)
+                announce(f"serving {app.name} on {address} {describe(runtime)}")
                 for path, one in runtime.webhooks.endpoints.items():
-                    print(f"wakeful: webhook {address}{path} ({one.verifier.name})", flush=True)
+                    announce(f"webhook {address}{path} ({one.verifier.name})")
                 await first_of(stopping.asked.wait(), asyncio.shield(serving))
                 server.should_exit = True
                 await stop_politely(runtime, stopping, arguments.grace)

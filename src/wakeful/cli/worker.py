@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wakeful.cli.arguments import Command, Parser
 from wakeful.cli.life import Stopping, live
 from wakeful.cli.listening import add_address, bind, url_of
-from wakeful.cli.terminal import say
+from wakeful.cli.terminal import announce, say
 from wakeful.cli.working import (
     add_paused,
     add_working,
@@ -65,7 +65,7 @@ async def _work(app: App, arguments: argparse.Namespace, listener: socket.socket
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             say(f"health on {url_of(arguments.host, listener)}/healthz and /readyz")
         if await start_patiently(runtime, stopping, opened=opened, paused_by=paused_by):
-            print(f"wakeful: working for {app.name} {describe(runtime)}", flush=True)
+            announce(f"working for {app.name} {describe(runtime)}")
             await stopping.asked.wait()
             await stop_politely(runtime, stopping, arguments.grace)
     finally:

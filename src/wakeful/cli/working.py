@@ -14,7 +14,8 @@ from wakeful.cli.life import Stopping
 from wakeful.cli.terminal import SHOWN_OF_AN_ID, say
 from wakeful.errors import StoreUnavailable
 from wakeful.settings import shown_store
-from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
+from wakeful.telemetry.outage import note_outage
 from wakeful.triggers.schedules import code_schedules
 
 if TYPE_CHECKING:
@@ -52,13 +53,24 @@ def add_paused(parser: Parser) -> None:
     parser.add_argument("--paused", action="store_true", help="pause all of the app first, until `wakeful resume all`")
 
 
-def prepare(arguments: argparse.Namespace) -> App:
-    """Logs, then the app. All commands log at info by default: the channel `log` writes its messages at that level."""
-    from wakeful.loading import load_app
-    from wakeful.telemetry.logs import configure_logs
+def start_logs(arguments: argparse.Namespace) -> None:
+    """Logs as --log-format and --log-level say. With `--log-format json` everything that this process says is JSON: its words
+    for people, warnings of libraries and errors in threads too.
+    """
+    from wakeful.telemetry.logs import configure_logs, log_everything
 
     wanted = arguments.log_format
     configure_logs(None if wanted is None else wanted == "json", level=arguments.log_level)
+    if wanted == "json":
+        SPEAKS_JSON.set(True)
+        log_everything()
+
+
+def prepare(arguments: argparse.Namespace) -> App:
+    """Logs, then the app. All commands log at info by default: the channel `log` writes its messages at that level."""
+    from wakeful.loading import load_app
+
+    start_logs(arguments)
     app = load_app(arguments.app)
     if arguments.in_flight is not None:
         app.in_flight = arguments.in_flight
@@ -87,7 +99,7 @@ async def is_open(runtime: Runtime) -> bool:
     except StoreUnavailable as error:
         if runtime.database.dialect == "sqlite" or type(error.__cause__).__name__ in WILL_NOT_PASS:
             raise
-        logger_of().warning("the store is away; waiting for it", store=shown_store(runtime.url), error=str(error))
+        note_outage(logger_of(), "the store is away; waiting for it", error)
         return False
     return True
 
@@ -141,7 +153,7 @@ async def start_patiently(runtime: Runtime, stopping: Stopping, *, opened: bool,
                     paused_by = None  # once: a person may have resumed it by the next time round
                 await runtime.start()
             except StoreUnavailable as error:
-                log.warning("the store is away; waiting for it", store=shown_store(runtime.url), error=str(error))
+                note_outage(log, "the store is away; waiting for it", error)
                 await runtime.membership.leave()
             else:
                 spare_the_collector()

@@ -108,6 +108,8 @@ class AgentOptions:
     # what becomes of an agent whose runs end dead one after the other
     alarm_after: int | None = 3
     pause_after: int | None = 10
+    # how long a run may be ready before that is an alarm
+    starts_within: Microseconds | None = 300 * SECOND
 
 
 DEFAULT_STEP = StepOptions()
@@ -176,7 +178,7 @@ def read_options(kind: type[T], given: dict[str, Any], *, where: str) -> T:
 def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> Any:
     if name == "backoff":
         return as_backoff(value, where=where)
-    if name in {"timeout", "deadline", "expires", "stuck_after", "retention", "drain", "once_for"}:
+    if name in {"timeout", "deadline", "expires", "stuck_after", "retention", "starts_within", "drain", "once_for"}:
         if value is None and name == "drain":
             message = f'{where}: drain must be how long runs are left to the code that they belong to, like "10m"'
             raise ConfigError(message)

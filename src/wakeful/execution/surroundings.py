@@ -26,7 +26,7 @@ from wakeful.stores.base import (
     SaveSteps,
     TakeLock,
 )
-from wakeful.stores.once import OpenOnce, SaveOnce
+from wakeful.stores.once import SaveOnce
 from wakeful.stores.reminders import CameSince, MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import StoredSchedule
@@ -42,8 +42,6 @@ class RunStore(Protocol):
     async def open_effect(self, request: OpenEffect) -> Effect | Decision: ...
 
     async def save_effect(self, request: SaveEffect) -> None: ...
-
-    async def open_once(self, request: OpenOnce) -> Effect | Decision: ...
 
     async def save_once(self, request: SaveOnce) -> None: ...
 
@@ -136,3 +134,4 @@ class Surroundings:
     circuits: Dependencies | None = None
     schedules: Schedules | None = None
     reminders: Reminders | None = None
+    declared: set[str] = field(default_factory=set)  # actions whose results the store knows from this process

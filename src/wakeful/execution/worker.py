@@ -22,10 +22,12 @@ from wakeful.execution.run import TURNS_BEFORE_LEAVING, Run
 from wakeful.execution.versions import version_of
 from wakeful.model import OWN_AGENTS, Claim
 from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Ready, Share
+from wakeful.stores.glance import Glance
 from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage
 
 AFTER_AN_ERROR = 0.25
-LOOK_ANYWAY_EVERY = 5.0
+LOOK_ANYWAY_EVERY = 300.0  # beside the lookout, which looks every few seconds
 # What is to come sooner than in half of that, uvloop makes no timer of, and nobody can ask it when.
 SOONEST_LOOK = 0.001
 GIVING_BACK_TAKES = 1.0
@@ -233,6 +235,16 @@ class Worker:
         if self._owned and not self._replacing.isdisjoint(ready.agents):
             self.look_who_is_to_stop()  # a newer event may have taken the place of a run
 
+    def glanced(self, seen: Glance) -> None:
+        """The lookout saw runs: look for those that are due, and when the next is."""
+        due = frozenset(agent for agent, wait in seen.runs.items() if wait <= 0 and agent in self._agents)
+        if due:
+            self.look(Ready(self._app, due))
+        later = [wait for wait in seen.runs.values() if wait > 0]
+        if later:
+            self._look_later(seconds(min(later)))
+        self.look_who_is_to_stop()
+
     def look(self, ready: Ready | None = None) -> None:
         """Take a hint and look now."""
         self.hint(ready or Ready())
@@ -313,7 +325,9 @@ class Worker:
                     await self._forget_orphans()
                 claimed = await self._store.claim(self._request(), now=bool(self._wants()))
             except Exception as error:
-                if isinstance(error, StoreUnavailable | ClaimLost):
+                if isinstance(error, StoreUnavailable):
+                    note_outage(self._log, "cannot claim; trying again", error, again_in=AFTER_AN_ERROR)
+                elif isinstance(error, ClaimLost):
                     self._log.warning("cannot claim; trying again", error=str(error), again_in=AFTER_AN_ERROR)
                 else:
                     self._log.exception("cannot claim; trying again", again_in=AFTER_AN_ERROR)

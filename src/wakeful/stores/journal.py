@@ -52,6 +52,7 @@ from wakeful.stores.base import (
     SaveEffect,
     SaveSteps,
     SettleEffect,
+    TakeOver,
     Transaction,
     WorkLane,
 )
@@ -59,7 +60,7 @@ from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.once import SaveOnce
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
-from wakeful.stores.sources import ReportSource, SettleQuarantine, TakeIn, TakenIn
+from wakeful.stores.sources import LetSourceGo, ReportSource, SettleQuarantine, TakeIn, TakenIn
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, accept_of
 from wakeful.stores.verbs.keys import ENDS, lock, pass_on
 from wakeful.stores.verbs.table import VERBS
@@ -452,7 +453,7 @@ def makes_ready(request: Any) -> Ready | None:
         return Ready(request.app, frozenset({request.agent})) if request.runs else None
     if isinstance(request, TellAlarms):
         return Ready(request.app, frozenset({request.agent}))
-    if isinstance(request, (BuryProcess, FinishCancelled, ForgetRuns, ChangeCircuit, *BY_PEOPLE)):
+    if isinstance(request, (BuryProcess, TakeOver, FinishCancelled, ForgetRuns, ChangeCircuit, *BY_PEOPLE)):
         return Ready()
     return None
 
@@ -570,7 +571,7 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
     for request, result in zip(requests, results, strict=True):
         if isinstance(result, Exception):
             continue
-        if isinstance(request, RegisterProcess):
+        if isinstance(request, RegisterProcess) or (isinstance(request, LetSourceGo) and request.leaves):
             joined = request.app
         if type(request) in MAY_WAKE and request.woken:
             apps |= {app for app, _ in request.woken}
@@ -600,11 +601,11 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
         elif isinstance(result, CircuitChanged):
             if result.changed:
                 return ""
-        elif isinstance(request, (BuryProcess, RetireProcess)):
-            if result or result.lanes or result.versions:
+        elif isinstance(request, (BuryProcess, RetireProcess, TakeOver)):
+            if result.gone:
                 return ""
         elif isinstance(request, (FeedEvents, ForgetRuns, *BY_PEOPLE)) and result:
             return ""
     if not agents:
-        return joined  # the name of an app alone: it has one process more
+        return joined  # the name of an app alone: it has one process more, or a source that nobody reads
     return " ".join([next(iter(apps)), *sorted(agents)]) if len(apps) == 1 and len(agents) <= 50 else ""

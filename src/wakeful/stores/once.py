@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from wakeful.clock import Microseconds
-from wakeful.model import Claim, Decision, Effect
-from wakeful.stores.base import HeldLock
+from wakeful.model import Claim, Effect
+from wakeful.stores.base import OpenEffect
 
 
 @dataclass(slots=True)
-class OpenOnce:
-    """As OpenEffect. If another effect has the key, this one follows it: it comes back with the result of that one, or in the
-    state `retrying` while the other is not over. Else it has the key for `span` from now on.
+class OpenOnce(OpenEffect):
+    """If another effect has the key, this one follows it: it comes back with the result of that one, or in the state `retrying`
+    while the other is not over. Else it has the key for `span` from now on.
     """
 
-    claim: Claim
-    app: str
-    effect: Effect
-    decide: Callable[[], Decision]
-    span: Microseconds
-    locks: tuple[HeldLock, ...] = ()
-
-    @property
-    def process(self) -> str:
-        return self.claim.process
+    span: Microseconds = 0
 
 
 @dataclass(slots=True)

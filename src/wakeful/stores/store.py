@@ -17,6 +17,7 @@ from pydantic_core import from_json, to_json
 from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ConfigError, EncryptionKeyMissing, StoreUnavailable
 from wakeful.model import Claim, Decision, Effect, Receipt, Step
+from wakeful.stores.agents import KeepAgents
 from wakeful.stores.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
 from wakeful.stores.backfill import FillInstants, LedgerRow
 from wakeful.stores.base import (
@@ -68,19 +69,22 @@ from wakeful.stores.base import (
     SettleEffect,
     StoredCircuit,
     TakeLock,
+    TakeOver,
     Transaction,
     TransactStep,
     WorkLane,
 )
+from wakeful.stores.glance import Glance, glance_of
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
-from wakeful.stores.once import OpenOnce, SaveOnce
+from wakeful.stores.once import SaveOnce
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.settling import LEFT_BEHIND_AFTER
 from wakeful.stores.sources import (
     EnterSources,
     ForgetSource,
@@ -89,6 +93,7 @@ from wakeful.stores.sources import (
     Item,
     LetSourceGo,
     ReportSource,
+    ServeSources,
     SettleQuarantine,
     StoredSource,
     TakeIn,
@@ -101,6 +106,7 @@ from wakeful.stores.verbs.schedules import schedule_of
 from wakeful.stores.verbs.sources import source_of
 from wakeful.stores.watching import KeepExpectations, SettleLook
 from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage
 
 R = TypeVar("R")
 
@@ -135,8 +141,10 @@ class Database(Protocol):
     async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]: ...
     async def ledger(self) -> list[Applied]: ...
     async def applied_migrations(self) -> list[Row]: ...
+    async def identity(self) -> str: ...
     def read_clock(self) -> Microseconds | None: ...
     def renewer(self) -> Renewer: ...
+    def presence(self) -> Renewer: ...
     def lock(self, process: str) -> None: ...
     def unlock(self, process: str) -> None: ...
     def is_certainly_dead(self, process: str) -> bool: ...
@@ -279,7 +287,7 @@ class DatabaseStore:
                 if self.journal.closed:
                     raise
                 in_doubt = True
-                self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
+                note_outage(self.log, "the store is unavailable; a run waits for it", error, again_in=wait)
             except Exception:
                 # After a lost COMMIT the function may have failed on its own rows of that earlier try.
                 if not in_doubt or (done := await self._find_step(claim, key)) is None:
@@ -371,14 +379,14 @@ class DatabaseStore:
     async def save_effect(self, request: SaveEffect) -> None:
         await self._persist(request)
 
-    async def open_once(self, request: OpenOnce) -> Effect | Decision:
-        return await self._persist(request)  # type: ignore[no-any-return]
-
     async def save_once(self, request: SaveOnce) -> None:
         await self._persist(request)
 
     async def settle_effect(self, request: SettleEffect) -> Settled | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def settle_all(self, requests: Sequence[SettleEffect]) -> list[Settled | None]:
+        return list(await asyncio.gather(*map(self.journal.submit, requests)))
 
     async def commit(self, request: CommitRun) -> None:
         await self._persist(request)
@@ -471,6 +479,10 @@ class DatabaseStore:
         runs: int = await self.journal.submit(request)
         self._deliveries_wait()  # it may have had a lane
         return runs
+
+    async def take_over(self, request: TakeOver) -> int:
+        """Put back what a process had that is not connected any more; how many runs."""
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
 
     async def end_sessions(self, process: str) -> int:
         return await self.database.end_sessions(process)
@@ -588,6 +600,9 @@ class DatabaseStore:
 
     # expectations
 
+    async def keep_agents(self, request: KeepAgents) -> None:
+        await self.journal.submit(request)
+
     async def keep_expectations(self, request: KeepExpectations) -> None:
         await self.journal.submit(request)
 
@@ -595,6 +610,9 @@ class DatabaseStore:
         await self.journal.submit(request)
 
     # sources
+
+    async def serve_sources(self, request: ServeSources) -> None:
+        await self.journal.submit(request)
 
     async def enter_sources(self, request: EnterSources) -> None:
         await self.journal.submit(request)
@@ -641,15 +659,18 @@ class DatabaseStore:
 
     async def backlog(self, app: str, agents: Sequence[str], most: int) -> int:
         """How many runs of these agents could start now; it stops counting at `most`."""
-        counted = 0
-        for agent in agents:
-            rows = await self.database.fetch("backlog_of", self.database.read_clock(), app, agent, most - counted)
-            counted += rows[0][0]
-            if counted >= most:
-                break
-        return counted
+        listed = to_json(list(agents)).decode()
+        rows = await self.database.fetch("backlog_of", self.database.read_clock(), app, listed, most)
+        return int(rows[0][0])
 
     # waking
+
+    async def glance(self, app: str, agents: Sequence[str], channels: Sequence[str]) -> Glance:
+        """What there is to do for a process that has these agents and channels, in one query."""
+        listed = [to_json(list(names)).decode() for names in (agents, channels)]
+        return glance_of(
+            await self.database.fetch("glance", self.database.read_clock(), app, *listed, LEFT_BEHIND_AFTER)
+        )
 
     def poke(self) -> None:
         self.journal.poke()
@@ -663,6 +684,6 @@ class DatabaseStore:
             except StoreUnavailable as error:
                 if self.journal.closed:
                     raise
-                self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
+                note_outage(self.log, "the store is unavailable; a run waits for it", error, again_in=wait)
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)

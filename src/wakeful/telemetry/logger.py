@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+
+# Set where --log-format json was asked for: a program reads what this process says, all of it.
+SPEAKS_JSON: ContextVar[bool] = ContextVar("wakeful_speaks_json", default=False)
 
 
 def logger_of(**bound: Any) -> FilteringBoundLogger:

@@ -5,7 +5,7 @@ through what is over.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pydantic_core import from_json
@@ -26,9 +26,11 @@ from wakeful.watch.absence import (
     judge_every,
     judge_output,
     judge_schedule,
+    judge_served,
     judge_source,
 )
 from wakeful.watch.expectations import CHECKIN, Expectation, read_definition
+from wakeful.watch.overdue import Overdue, look_for_overdue
 
 # How many of the last arrivals, runs and processes are looked at.
 LAST_ARRIVALS = 32
@@ -67,11 +69,14 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """Who works for an app: how many living processes have each agent, and whether the last of all of them died."""
+    """Who works for an app: how many living processes have each agent, and whether the last of all of them died; and since when
+    a living process has had each agent.
+    """
 
     workers: dict[str, int]
     alive: int
     died: bool
+    since: dict[str, Microseconds] = field(default_factory=dict)
 
 
 class Facts:
@@ -93,32 +98,57 @@ class Facts:
         return {row[0]: row[1] for row in await self._database.fetch("alarms_of_watching", app)}
 
     async def has_work_to_come(self, app: str) -> bool:
-        """Does it have schedules, or sources?"""
-        asked = ("count_live_schedules", "count_sources")
-        return any([(await self._database.fetch(query, app))[0][0] for query in asked])
+        """Does it have schedules, sources, runs that are not over, effects that are not settled, or messages on their way?"""
+        for query in ("count_live_schedules", "count_sources", "count_unfinished"):
+            if (await self._database.fetch(query, app))[0][0]:
+                return True
+        return False
 
     async def _sources(self, app: str, now: Microseconds, crew: Crew) -> list[Expected]:
         """How the sources stand that are read by one process at a time."""
         found = []
         for row in await self._database.fetch("sources_to_judge", self._database.read_clock(), app):
-            name, kind, state, read_at, host, pid, process, left = row
+            name, kind, state, read_at, host, pid, process, left, owner = row
             living = process == "alive" and left > -LATE_RENEWAL
             verdict = judge_source(SourceFacts(name, state, read_at, host, pid, living, left), now, workers=crew.alive)
-            found.append(Expected(app, name, "source", kind, verdict, met_at=verdict.met_at))
+            found.append(Expected(app, name, "source", kind, verdict, owner=owner, met_at=verdict.met_at))
+        return found
+
+    async def _webhooks(self, app: str, now: Microseconds, crew: Crew) -> list[Expected]:
+        """Whether the webhooks that were served still are."""
+        servers: dict[str, list[Row]] = {}
+        for row in await self._database.fetch("webhooks_to_judge", self._database.read_clock(), app):
+            servers.setdefault(row[0], []).append(row)
+        found = []
+        for name, rows in sorted(servers.items()):
+            _, kind, state, read_at, _, owner, *_ = rows[0]
+            last: SourceFacts | None = None
+            if not any(row[8] is not None and row[8] > -LATE_RENEWAL for row in rows):
+                host, pid, _, left = max((row[6:10] for row in rows), key=lambda one: one[3] or 0)
+                last = SourceFacts(name, state, read_at, host, pid, alive=False, left=left)
+            verdict = judge_served(last, read_at, now, name=name, workers=crew.alive)
+            found.append(Expected(app, name, "source", kind, verdict, owner=owner, met_at=verdict.met_at))
         return found
 
     async def crew(self, app: str) -> Crew:
         rows = await self._database.fetch("processes_of_app", self._database.read_clock(), app, LAST_PROCESSES)
         workers: dict[str, int] = {}
+        since: dict[str, Microseconds] = {}
         alive = 0
-        for _, agents, state, left in rows:
+        for _, agents, state, left, started_at in rows:
             living = state == "alive" and left > -LATE_RENEWAL
             alive += living
             for agent in from_json(agents or "[]"):
                 workers[agent] = workers.get(agent, 0) + living
+                if living:
+                    since[agent] = min(since.get(agent, started_at), started_at)
         # A lease ends soon after its process: the one that ended last tells whether they are gone in good order.
         last = max(rows, key=lambda row: row[3], default=None)
-        return Crew(workers, alive, died=last is not None and not alive and last[2] != "stopped")
+        return Crew(workers, alive, died=last is not None and not alive and last[2] != "stopped", since=since)
+
+    async def overdue(self, app: str, now: Microseconds, crew: Crew) -> Overdue:
+        """Work of an app that waits for too long: runs, keys behind a dead letter, channels, sources."""
+        return await look_for_overdue(self._database, app, now, crew.workers, crew.since)
 
     async def expected(self, app: str, now: Microseconds, crew: Crew, *, whole: bool = False) -> list[Expected]:
         """How expectations stand: all that are declared, and of schedules those that are not simply fine; with `whole` all."""
@@ -130,6 +160,7 @@ class Facts:
             *(_schedule(app, row, now, around) for row in rows),
             *[await self._declared(app, row, now, around) for row in declared],
             *await self._sources(app, now, crew),
+            *await self._webhooks(app, now, crew),
         ]
 
     async def _declared(self, app: str, row: Row, now: Microseconds, around: _Around) -> Expected:

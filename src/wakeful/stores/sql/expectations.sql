@@ -38,12 +38,16 @@ select app, definition from wakeful_expectation where state = 'live'
 select app from wakeful_expectation where state = 'live'
 union select app from wakeful_schedule where state <> 'removed'
 union select app from wakeful_source
+union select app from wakeful_agent
+union select app from wakeful_process where state = 'alive' and app is not null
 union select app from wakeful_alarm where state <> 'resolved' and (substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/')
 
 -- alarms_of_watching(app) --
 -- What is open about expectations of an app.
 select key, text from wakeful_alarm
-where app = :app and state <> 'resolved' and (substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/')
+where app = :app and state <> 'resolved' and (
+  substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/' or substr(key, 1, 8) in ('waiting/', 'blocked/')
+  or substr(key, 1, 4) = 'lag/' or substr(key, 1, 9) = 'delivery/' and substr(key, length(key) - 4) = '/late')
 
 -- schedules_to_judge(now, app, whole) --
 -- Schedules with an instant that is due, or that waits, and with a last run that did not go well, or not yet; `whole`: all
@@ -67,6 +71,19 @@ order by schedule.name
 
 -- count_live_schedules(app) --
 select count(*) from (select 1 from wakeful_schedule where app = :app and state = 'live' and due_at is not null limit 1) as live
+
+-- count_unfinished(app) --
+-- Is anything of an app not over? Each is looked for by its own index, and one is enough.
+select (
+    exists (select 1 from wakeful_run where app = :app and state in ('ready', 'waiting'))
+    or exists (select 1 from wakeful_run where app = :app and state = 'running')
+    or exists (select 1 from wakeful_run where app = :app and state = 'held')
+    or exists (select 1 from wakeful_run where app = :app and state = 'parked')
+    or exists (select 1 from wakeful_delivery where app = :app and state = 'pending')
+    or exists (
+      select 1 from wakeful_effect where app = :app and state in ('intent', 'retrying', 'unknown', 'held')
+    )
+  )
 
 -- checkins(app, subject, most) --
 -- The last ones of a name, newest first.
@@ -101,9 +118,9 @@ select agent, operator from wakeful_pause where app = :app and paused = 1
 -- processes_of_app(now, app, most) --
 -- Those that live, however long ago they began, and the last ones that worked for an app; and what is left of their leases.
 -- No index has `app || '/'`: those that live are few, and those of an app may be many.
-select id, agents, state, lease_until - {now} from wakeful_process where state = 'alive' and app || '/' = cast(:app as text) || '/'
+select id, agents, state, lease_until - {now}, started_at from wakeful_process where state = 'alive' and app || '/' = cast(:app as text) || '/'
 union all
-select id, agents, state, lease_until - {now} from (
-  select id, agents, state, lease_until from wakeful_process where app = :app order by started_at desc limit :most
+select id, agents, state, lease_until - {now}, started_at from (
+  select id, agents, state, lease_until, started_at from wakeful_process where app = :app order by started_at desc limit :most
 ) as latest
 where state <> 'alive'

@@ -34,6 +34,9 @@ ENDS = frozenset({"confirmed", "failed"})
 def open_once(now: int | None, requests: Sequence[OpenOnce]) -> Transaction[list[Opened]]:
     """As open_effects, one key after the other, in one order for everybody."""
     results: dict[int, Opened] = {}
+    declared = {one.declares for one in requests if one.declares is not None}
+    if declared:
+        yield "declare_action", [(now, *action) for action in sorted(declared, key=lambda action: action[:2])]
     refused = yield from lost_locks(requests)
     for number in sorted(range(len(requests)), key=lambda one: place_of(requests[one])):
         request = requests[number]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wakeful.stores.agents import KeepAgents
 from wakeful.stores.alarms import ChangeAlarm, ResolveAlarms, TellAlarms
 from wakeful.stores.backfill import FillInstants
 from wakeful.stores.base import (
@@ -52,6 +53,7 @@ from wakeful.stores.base import (
     SaveTransacted,
     SettleEffect,
     TakeLock,
+    TakeOver,
     Transaction,
     TransactStep,
     WorkLane,
@@ -67,11 +69,13 @@ from wakeful.stores.sources import (
     HoldSource,
     LetSourceGo,
     ReportSource,
+    ServeSources,
     SettleQuarantine,
     TakeIn,
 )
 from wakeful.stores.timing import ChangeSchedule, FireSchedule, SettleOccurrences
 from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.verbs.agents import keep_agents
 from wakeful.stores.verbs.alarms import change_alarms, resolve_named, tell_alarms
 from wakeful.stores.verbs.backfill import fill_instants
 from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
@@ -90,7 +94,7 @@ from wakeful.stores.verbs.operation_keys import open_once, save_once
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
 from wakeful.stores.verbs.pauses import change_pauses
 from wakeful.stores.verbs.people import raise_alarms, record_operations
-from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
+from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes, take_over_processes
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
 from wakeful.stores.verbs.redo import redo_runs
 from wakeful.stores.verbs.reminders import make_reminders
@@ -103,6 +107,7 @@ from wakeful.stores.verbs.sources import (
     hold_sources,
     let_sources_go,
     report_sources,
+    serve_sources,
     settle_quarantined,
     take_in,
 )
@@ -117,6 +122,7 @@ VERBS: dict[type, Verb] = {
     ChangePause: change_pauses,
     RegisterProcess: register_processes,
     BuryProcess: bury_processes,
+    TakeOver: take_over_processes,
     FreeLock: free_locks,
     TakeLock: take_locks,
     TransactStep: transact_steps,
@@ -151,6 +157,7 @@ VERBS: dict[type, Verb] = {
     FireSchedule: fire_schedules,
     FillInstants: fill_instants,
     EnterSources: enter_sources,
+    ServeSources: serve_sources,
     HoldSource: hold_sources,
     LetSourceGo: let_sources_go,
     ForgetSource: forget_sources,
@@ -160,6 +167,7 @@ VERBS: dict[type, Verb] = {
     ReportSource: report_sources,
     AnswerApproval: answer_approvals,
     LookAgain: look_again,
+    KeepAgents: keep_agents,
     KeepExpectations: keep_expectations,
     SettleLook: settle_looks,
     RaiseAlarm: raise_alarms,
