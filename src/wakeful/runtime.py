@@ -266,6 +266,7 @@ class Runtime:
             on_conflict=self._note_conflict,
             pushed=[] if watching else [(path, KIND) for path in endpoints],
             owners=self.surroundings.owners,
+            lags=app.lag_within,
             hold_again_after=ASK_FOR_SOURCES_EVERY[self.database.dialect],
         )
         self.releasing = Releasing(app.name, self.door.arrive, self.sources.reader, lambda: self.webhooks)

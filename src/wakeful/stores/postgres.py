@@ -23,6 +23,7 @@ from wakeful.stores.connections import POOLERS_REFUSAL, SAME_SERVER, budget_of, 
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
+from wakeful.stores.origins import cluster, settle_origin
 from wakeful.stores.postgres_migrating import Migrator, migration_settings, read_ledger
 from wakeful.stores.queries import Dialect, codec, statements, written_queries
 from wakeful.telemetry.logger import logger_of
@@ -210,6 +211,8 @@ class PostgresBackend:
         if migrate:
             await self.migrate()
         standing("postgres", await self.ledger()).refuse_behind()
+        async with self._borrowed() as connection:
+            await self._settle_origin(connection)
 
     async def _look_at_server(self) -> None:
         """Is it new enough, and is it the server itself, or a pooler of the server that we listen to?"""
@@ -477,6 +480,8 @@ class PostgresBackend:
     async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]:
         """Apply what is missing, one process at a time, on a connection without a time limit of its own."""
         if not standing("postgres", await self.ledger()).pending:
+            async with self._borrowed() as connection:
+                await self._settle_origin(connection)
             return []
         try:
             connection = await self._asyncpg.connect(
@@ -493,7 +498,9 @@ class PostgresBackend:
                     patience=patience or Patience(),
                     told=told or self._log.info,
                 )
-                return await migrator.migrate()
+                applied = await migrator.migrate()
+                await self._settle_origin(connection)
+                return applied
             finally:
                 await self._drop(connection)
         except self._gone as error:
@@ -625,7 +632,32 @@ class PostgresBackend:
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
-        return await self._connect(**ONLY_POINT_LOOKUPS, **limits(), application_name=self._name)
+        connection = await self._connect(**ONLY_POINT_LOOKUPS, **limits(), application_name=self._name)
+        try:  # behind this address may be another server than before, into which a copy was restored
+            await self._settle_origin(connection)
+        except BaseException as error:
+            await self._drop(connection)
+            if isinstance(error, self._gone):
+                raise self._unavailable(error) from error
+            raise
+        return connection
+
+    async def _settle_origin(self, connection: Any) -> None:
+        """Before the first write over a connection: see origins.py."""
+        errors = self._asyncpg.exceptions
+        moved = await settle_origin(connection, self._queries, errors, self._clock.for_database())
+        if moved is not None:
+            self._log.warning(
+                "this store was restored into another PostgreSQL cluster: events and runs are compared anew from here on. "
+                "Make sure that the original is not at work as well",
+                was_in=moved[0],
+                now_in=moved[1],
+            )
+
+    async def identity(self) -> str:
+        """Which cluster this is."""
+        async with self._borrowed() as connection:
+            return await cluster(connection, self._queries, self._asyncpg.exceptions)
 
     @contextlib.asynccontextmanager
     async def _borrowed(self, *, for_users: bool = False) -> AsyncIterator[Any]:
