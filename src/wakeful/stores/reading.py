@@ -136,11 +136,7 @@ class Reader:
             if cancel_at is None
             else {"by": cancel_by, "note": cancel_note, "asked_at": to_text(cancel_at)},
             "change": change_summary(steps),
-            "awaits_code": awaited_version(
-                version, await self._database.fetch("versions_of_agent", summary["app"], summary["agent"])
-            )
-            if summary["state"] in {"ready", "waiting"} and version is not None
-            else None,
+            "awaits_code": await self._awaited_code(summary, version),
             "steps": [step_summary(step, misfits.get(step[9])) for step in steps if step[1] != "fact"],
             "history": [attempt_summary(attempt) for attempt in attempts],
             "remedies": [remedy_summary(one) for one in remedies],
@@ -314,6 +310,14 @@ class Reader:
             }
             for app, agent, paused, rate, operator, note, changed in await self._database.fetch("list_pauses")
         ]
+
+    async def _awaited_code(self, run: dict[str, Any], version: str | None) -> dict[str, Any] | None:
+        """The code that a run belongs to, while it may have to wait for that; else None."""
+        if run["state"] not in {"ready", "waiting"} or version is None:
+            return None
+        known = await self._database.fetch("versions_of_agent", run["app"], run["agent"])
+        serving = await self._database.fetch("versions_at_work", run["app"]) if len(known) > 1 else []
+        return awaited_version(version, run["agent"], known, serving)
 
     async def limits(self, app: str, agent: str) -> dict[str, Any]:
         """What an agent is limited to in all processes together, and how much of that is used."""
