@@ -52,6 +52,7 @@ from wakeful.stores.base import (
     SaveEffect,
     SaveSteps,
     SettleEffect,
+    TakeOver,
     Transaction,
     WorkLane,
 )
@@ -455,7 +456,7 @@ def makes_ready(request: Any) -> Ready | None:
         return Ready(request.app, frozenset({request.agent})) if request.runs else None
     if isinstance(request, TellAlarms):
         return Ready(request.app, frozenset({request.agent}))
-    if isinstance(request, (BuryProcess, FinishCancelled, ForgetRuns, ChangeCircuit, *BY_PEOPLE)):
+    if isinstance(request, (BuryProcess, TakeOver, FinishCancelled, ForgetRuns, ChangeCircuit, *BY_PEOPLE)):
         return Ready()
     return None
 
@@ -603,7 +604,7 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
         elif isinstance(result, CircuitChanged):
             if result.changed:
                 return ""
-        elif isinstance(request, (BuryProcess, RetireProcess)):
+        elif isinstance(request, (BuryProcess, RetireProcess, TakeOver)):
             if result.gone:
                 return ""
         elif isinstance(request, (FeedEvents, ForgetRuns, *BY_PEOPLE)) and result:

@@ -545,6 +545,14 @@ class PostgresBackend:
     def renewer(self) -> PostgresRenewer:
         return PostgresRenewer(self)
 
+    def presence(self) -> PostgresRenewer:
+        """What keeps the lease of a process, and tells others whether it is connected. Not where time stands still unless a test moves
+        it: there a process that dies is dead once its lease is over.
+        """
+        from wakeful.stores.postgres_presence import PostgresPresence
+
+        return PostgresPresence(self) if self._clock.for_database() is None else PostgresRenewer(self)
+
     def lock(self, process: str) -> None:
         """Nothing to hold: on PostgreSQL a process lives by its lease alone. But its sessions carry its name from now on,
         so that they can be ended when it is not alive any more.
@@ -615,10 +623,10 @@ class PostgresBackend:
         except self._gone as error:
             raise self._unavailable(error) from error
 
-    async def _connect_directly(self) -> Any:
+    async def _connect_directly(self, **settings: str) -> Any:
         """A session of our own, also where everything else goes through a pooler."""
         try:
-            return await self._asyncpg.connect(self._direct_dsn, **self._options(pooled=False))
+            return await self._asyncpg.connect(self._direct_dsn, **self._options(pooled=False, **settings))
         except self._gone as error:
             raise self._unavailable(error) from error
 
@@ -743,13 +751,14 @@ class PostgresRenewer:
         """One query, which takes the time first, as a transaction of its own. StoreUnavailable as above."""
         self._runner.run(self._execute(name, *parameters))
 
-    async def _execute(self, name: str, *parameters: object) -> list[Row]:
+    async def _execute(self, name: str, *parameters: object, timed: bool = True) -> list[Row]:
+        """`timed`: the query takes the time first."""
         backend = self._backend
         try:
             if self._connection is None or self._connection.is_closed():
-                self._connection = await backend._connect_directly()  # noqa: SLF001 the two belong together
-            now = backend._clock.for_database()  # noqa: SLF001
-            rows: list[Row] = await self._connection.fetch(backend._queries[name], now, *parameters, timeout=3)  # noqa: SLF001
+                self._connection = await self._connect()
+            given = (backend._clock.for_database(), *parameters) if timed else parameters  # noqa: SLF001 the two belong together
+            rows: list[Row] = await self._connection.fetch(backend._queries[name], *given, timeout=3)  # noqa: SLF001
             return rows
         except backend._gone as error:  # noqa: SLF001
             await backend._drop(self._connection)  # noqa: SLF001
@@ -757,6 +766,9 @@ class PostgresRenewer:
             raise backend._unavailable(error) from error  # noqa: SLF001
         except backend._denied as error:  # noqa: SLF001
             raise forbidden(error, role_of(self._connection)) from error
+
+    async def _connect(self) -> Any:
+        return await self._backend._connect_directly()  # noqa: SLF001 the two belong together
 
     def close(self) -> None:
         self._runner.run(self._backend._drop(self._connection))  # noqa: SLF001
