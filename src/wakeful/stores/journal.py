@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from wakeful.errors import ClaimLost, StoreUnavailable
+from wakeful.errors import ClaimLost, StoreForbidden, StoreUnavailable
 from wakeful.stores.alarms import ChangeAlarm, ResolveAlarms, TellAlarms
 from wakeful.stores.backfill import FillInstants
 from wakeful.stores.base import (
@@ -291,18 +291,15 @@ class Journal:
             results = await self._transact([waiting.request for waiting in batch])
         except Died:
             self.die()
+        except StoreForbidden as error:
+            await self._one_by_one(batch, error)
         except StoreUnavailable as error:
             self._in_doubt = True
             self.on_unavailable(error)
             for waiting in batch:
                 settle(waiting, type(error)(str(error)))
         except Exception as error:
-            if len(batch) == 1:
-                settle(batch[0], error)
-            else:
-                # One of them is guilty: find out which, and spare the others. Claims come last here too, and see the rest.
-                for waiting in sorted(batch, key=lambda waiting: type(waiting.request) is ClaimRuns):
-                    await self._commit([waiting])
+            await self._one_by_one(batch, error)
         else:
             if self.is_dead():
                 return
@@ -312,6 +309,14 @@ class Journal:
                 else:
                     settle(waiting, result)
             self._tell_woken(batch)
+
+    async def _one_by_one(self, batch: list[Waiting], error: Exception) -> None:
+        """One of them is guilty: find out which, and spare the others. Claims come last here too, and see the rest."""
+        if len(batch) == 1:
+            settle(batch[0], error)
+            return
+        for waiting in sorted(batch, key=lambda waiting: type(waiting.request) is ClaimRuns):
+            await self._commit([waiting])
 
     def _tell_woken(self, batch: list[Waiting]) -> None:
         agents: dict[str, set[str]] = {}
