@@ -405,6 +405,8 @@ class Claim:
     limited: bool = False  # its agent has a limit: others may wait for the place that it takes
     events: list[str] = field(default_factory=list)
     output: str | None = None  # of one that is committed, and was called by another run
+    failing: str | None = None  # the note of an earlier attempt whose handler failed
+    finished: int = 0  # steps that this attempt has done
     steps: list[Step] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 

@@ -242,7 +242,7 @@ returning run_seq, name, error
 
 -- clear_failed_effects(root) bulk --
 -- differs: as save_step.
-update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed'
+update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed', error = null
 where root = any(cast(:root as text[])) and state = 'failed'
 returning root, action, error
 
@@ -451,7 +451,8 @@ returning app, agent, id, seq
 -- differs: as save_delivery.
 update wakeful_effect
 set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now},
-    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end
+    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end,
+    error = case when cast(:state as text) = 'retrying' then null else error end
 where id = :id
   and (state || '' = 'held' or (state || '' in ('intent', 'unknown') and exists (
     select 1 from wakeful_run run

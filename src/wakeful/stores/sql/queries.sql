@@ -382,7 +382,8 @@ from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq wher
 -- A person's answer. The first stands: no row comes back for a second. What a run left open that is over can be settled too.
 update wakeful_effect
 set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now},
-    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end
+    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end,
+    error = case when cast(:state as text) = 'retrying' then null else error end
 where id = :id
   and (state = 'held' or (state in ('intent', 'unknown') and exists (
     select 1 from wakeful_run run where run.seq = wakeful_effect.run_seq and run.state in ('dead', 'denied', 'cancelled'))))
@@ -450,7 +451,7 @@ delete from wakeful_step where run_seq = :run_seq and state = 'failed' returning
 
 -- clear_failed_effects(root) --
 -- Refused for good, or so it seemed: it was certainly not done, and may be tried again.
-update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed' where root = :root and state = 'failed'
+update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed', error = null where root = :root and state = 'failed'
 returning root, action, error
 
 -- count_family(root) --
