@@ -448,6 +448,25 @@ class App:
             receipts = await runtime.door.accept([event], agent=agent)
             return receipts[0]
 
+    async def result(self, run: Receipt | str, *, timeout: Duration | None = "30s") -> Any:
+        """Wait for the end of a run, by its id or by the receipt of an event that started only this one; returns its output, as
+        what the handler is declared to return.
+
+        RunFailed when the run is dead, denied or cancelled; TimedOut when it is not over within `timeout` (None: no limit),
+        the run goes on. Outside of `app.running()` the store is opened for as long as this waits. Inside a handler use
+        `run.call`: that waits durably.
+        """
+        from wakeful.execution.results import only_run
+        from wakeful.values import from_text
+
+        limit = read_duration("timeout", timeout, "app.result")
+        identifier = only_run(run)
+        async with self.reached() as runtime:
+            end = await runtime.results.result(identifier, limit)
+        agent = self.everything.get(end.agent) if end.app == self.name else None
+        of = f"agent {end.agent} (run {end.id})"
+        return from_text(end.output or "null", None if agent is None else agent.returns, of=of)
+
     async def remind(
         self,
         when: str | datetime,

@@ -37,8 +37,9 @@ WakefulError
     │   ├── TooManyCrashes      the run took its process with it too often
     │   ├── NotAnAction         run.act of something without @action
     │   ├── EffectAbandoned     a person decided that an effect shall not happen
-    │   ├── TimedOut            what a run waited for did not come in time
+    │   ├── TimedOut            what a run, or app.result, waited for did not come in time
     │   ├── ChildFailed         a run that was called with run.call did not end well
+    │   ├── RunFailed           a run that app.result waited for did not end well
     │   ├── UnknownChannel      run.send to a channel that nobody declared
     │   ├── CommandInterrupted  nobody knows whether a program of app.command finished
     │   ├── InvalidState        what is stored as an agent's state does not fit its model
@@ -246,11 +247,25 @@ class EffectAbandoned(Persistent):
 
 
 class TimedOut(Persistent):
-    """What a run waited for (an event, a person's answer, another run) did not come in time."""
+    """What a run waited for (an event, a person's answer, another run) did not come in time; or the end of a run that
+    `app.result` waited for.
+    """
 
 
 class ChildFailed(Persistent):
     """A run that was called with `run.call` is dead, denied or cancelled."""
+
+
+class RunFailed(Persistent):
+    """A run whose result was waited for is dead, denied or cancelled: `run` is its id, `state` which of these, and `error`
+    the exception that it ended with, None where there was none.
+    """
+
+    def __init__(self, *args: object, run: str = "", state: str = "", error: Exception | None = None) -> None:
+        super().__init__(*args)
+        self.run = run
+        self.state = state
+        self.error = error
 
 
 class UnknownChannel(Persistent):
@@ -486,6 +501,9 @@ def restore(stored: Mapping[str, Any]) -> Exception:
     return error
 
 
+MOST_NAMES = 16
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """' Did you mean "x"?' when something close is known, else the list of what is known."""
     names = sorted(set(known))
@@ -494,5 +512,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         return f' Did you mean "{close[0]}"?'
     if not names:
         return ""
-    shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+    shown = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
     return f" Known: {shown}."

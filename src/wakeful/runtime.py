@@ -34,6 +34,7 @@ from wakeful.execution.executor import Executor
 from wakeful.execution.housekeeping import PAUSE, Housekeeper, Retention
 from wakeful.execution.lease import LEASE, Membership
 from wakeful.execution.reaper import Reaper
+from wakeful.execution.results import Results
 from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.watchdog import Watchdog
 from wakeful.execution.worker import Worker, limits_of
@@ -177,6 +178,9 @@ class Runtime:
             circuits=self.circuits,
             reminders=self.reminders,
         )
+        self.results = Results(
+            self.database, self.store.journal, listen=self._listen_for_results, later=lambda: self.surroundings.later
+        )
         self.settler: WaitSettler | None = None
         if self.database.dialect == "postgres":
             self.settler = WaitSettler(app.name, self.database, self.store.look_again, fits)
@@ -257,6 +261,7 @@ class Runtime:
             channels=app.channels,
             default=app.alarms,
             repeat=app.alarm_repeat,
+            now=clock.now,
             time_passes=clock.for_database() is None,
         )
         self.resolver = Resolver(
@@ -374,6 +379,7 @@ class Runtime:
                     await self.membership.leave()
         if self._storing_alarms is not None:
             await asyncio.wait([self._storing_alarms], timeout=LAST_ALARMS_TAKE_AT_MOST)
+        await self.results.stop()
         for task in list(self._background):
             task.cancel()
         await self.store.close()
@@ -401,6 +407,7 @@ class Runtime:
             await self.settler.stop()
         await self.worker.die()
         await self.courier.die()
+        await self.results.stop()
         for task in list(self._background):
             task.cancel()
         await self.membership.die()
@@ -461,6 +468,21 @@ class Runtime:
             database.on_ready = self._look
         if hasattr(database, "on_change"):
             database.on_change = lambda: self._look(Ready())
+        if hasattr(database, "on_results"):
+            database.on_results = self.results.hear
+
+    async def _listen_for_results(self) -> None:
+        """Hear of runs that end in other processes: also in a process that only connected to the store."""
+        database: Any = self.database
+        if hasattr(database, "on_results"):
+            database.on_results = self.results.hear
+        if self._working:
+            return  # it listens already
+        if hasattr(database, "on_change"):
+            database.on_change = self.results.wake
+        if hasattr(database, "listen"):
+            database.on_ready = lambda ready: None if ready.agents else self.results.wake()
+            await database.listen()
 
     def _sent(self, channels: Collection[str] | None = None) -> None:
         """Deliveries were committed: to these channels, or to any."""
@@ -474,6 +496,7 @@ class Runtime:
             self.circuits.wake()
             self.scheduler.wake()
             self.teller.wake()
+            self.results.wake()
             self.worker.look_who_is_to_stop()
         if ready.app == self.app.name and not ready.agents:
             self.reaper.wake()

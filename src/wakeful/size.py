@@ -22,3 +22,13 @@ def read_size(given: str | int) -> int:
         message = f'{given!r} is not a size: write a number of bytes, or "64kB", "1MB", "2MiB"'
         raise ValueError(message)
     return size
+
+
+def in_bytes(count: int) -> str:
+    """For people: 12.3 kB, 1.2 GB."""
+    size: float = count
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"

@@ -215,6 +215,17 @@ async def second(context: Run) -> None:
         await context.ask("sure?")
     await context.wait_for("paid", timeot="1h")
     await context.emit("paid", tenant="x")
+
+
+app.channel("mail", app.channels["log"])
+
+
+@app.agent()
+async def third(run: Run) -> None:
+    run.send("mial", "hello")
+    run.send(channel="oops", message="hello")
+    run.send("log", "hello")
+    run.send(run.event.subject, "hello")
 """
 LINES = {
     17: "agent first: run.call('secnd'): there is no such agent. Did you mean \"second\"?",
@@ -225,6 +236,8 @@ LINES = {
     12: "agent first: other.emit inside run.transaction: it would not be the same again on resume.",
     24: "agent first: run.uuid inside run.transaction",
     28: "agent first: run.now inside run.transaction",
+    49: "agent third: run.send('mial'): the app has no such channel. Did you mean \"mail\"?",
+    50: "agent third: run.send('oops'): the app has no such channel. Known: log, mail.",
     38: "agent second: run.sleep inside run.lock: a run that waits is put away",
     39: "agent second: run.ask inside run.lock",
     40: 'agent second: run.wait_for: unknown option "timeot". Did you mean "timeout"?',

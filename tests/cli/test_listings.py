@@ -105,8 +105,16 @@ def test_a_file_that_is_no_store_stays_as_it_is(wakeful, folder, content):
 @pytest.mark.parametrize("words", [["runs"], ["events"], ["alarms"], ["why", "e1"], ["check", "app.py"], ["doctor"]])
 def test_nothing_is_wider_than_the_terminal(wakeful, worked, monkeypatch, columns, words):
     monkeypatch.setenv("COLUMNS", str(columns))
-    for line in wakeful(*words).out.splitlines():
+    for line in wakeful(*words, code=None).out.splitlines():
         assert len(line) <= columns
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 99, 120])
+def test_runs_keep_their_reason_on_a_narrow_terminal(wakeful, worked, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = " ".join(wakeful("runs").out.split())
+    assert "fail the same way again" in shown
+    assert "not for you" in shown
 
 
 def test_alarms(wakeful, worked):

@@ -41,6 +41,20 @@ def test_once_says_what_became_of_messages(wakeful, folder):
     assert told == {"finished": {"done": 1}, "left": {}, "messages": {"dead": 2, "pending": 1}}
 
 
+def test_once_counts_only_what_is_its_own(wakeful, tickets):
+    (tickets / "other.py").write_text(
+        "from wakeful import App, Run, on\n"
+        "app = App('other')\n"
+        "@app.agent(on('x'), deliver='log')\n"
+        "async def tell(run: Run) -> str:\n"
+        "    return 'hello'\n"
+    )
+    wakeful("emit", "other.py", "x")
+    wakeful("emit", "app.py", "ticket.created", "--data", '{"title": "a"}')
+    assert wakeful("once", "app.py").out == "wakeful: 1 done now\n"
+    assert wakeful("once", "other.py").out == "wakeful: 1 done now, 1 message delivered\n"
+
+
 SPEAKS = (
     "from wakeful import App, Run, on\n"
     "app = App('a')\n"
@@ -74,7 +88,7 @@ def test_a_message_that_waits_is_tried_now_or_discarded(wakeful, folder):
     wakeful("emit", "app.py", "x")
     wakeful("once", "app.py")
     (delivery,) = wakeful("deliveries", "--json").json["deliveries"]
-    assert "1 message for channel slow of app a, the oldest since" in wakeful("doctor").out
+    assert "1 message for channel slow of app a, the oldest since" in wakeful("doctor", code=1).out
     what = f"delivery {delivery['id']} to channel slow"
     assert wakeful("deliveries", "replay", delivery["id"]).out == f"{what}: tried now, was pending\n"
     assert wakeful("deliveries", "discard", delivery["id"], "--note", "old").out == f"{what}: discarded, was pending\n"

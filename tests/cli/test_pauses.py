@@ -124,7 +124,7 @@ def test_resuming_all_when_only_one_is_paused(wakeful, desk):
 
 def test_doctor_sees_a_pause(wakeful, desk):
     wakeful("pause", "all")
-    assert "! paused        all of app desk" in wakeful("doctor").out
+    assert "! paused        all of app desk" in wakeful("doctor", code=1).out
 
 
 def test_a_rate_that_is_none(wakeful, desk):

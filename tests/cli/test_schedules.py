@@ -285,4 +285,4 @@ def test_check_lists_them(wakeful, folder):
 
 
 def test_the_doctor_counts_them(wakeful, desk):
-    assert "1 schedule of app desk, the next in " in wakeful("doctor").out
+    assert "1 schedule of app desk, the next in " in wakeful("doctor", code=1).out

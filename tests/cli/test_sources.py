@@ -78,12 +78,12 @@ class TestSources:
         assert "alarm" in shown
         monkeypatch.setenv("COLUMNS", "200")
         assert "the tape is torn: mend it; nobody reads it" in wakeful("sources").out
-        (finding,) = [one for one in wakeful("doctor", "--json").json["findings"] if one["what"] == "sources"]
+        (finding,) = [one for one in wakeful("doctor", "--json", code=1).json["findings"] if one["what"] == "sources"]
         assert "fails: the tape is torn: mend it; nobody reads it" in finding["text"]
         assert "cannot be read since" in wakeful("why", "tape.txt").out
 
     def test_the_doctor_looks_at_them(self, wakeful, read_once):
-        findings = wakeful("doctor", "--json").json["findings"]
+        findings = wakeful("doctor", "--json", code=1).json["findings"]
         (sources,) = [one for one in findings if one["what"] == "sources"]
         assert sources["verdict"] == "look"
         assert "no worker of app library is alive" in sources["text"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import threading
@@ -8,35 +9,28 @@ from types import SimpleNamespace
 
 import apsw
 
+from support.stores import query
 from wakeful.cli.opening import is_store
+from wakeful.stores.migrations import migrations, newest
+
+ALL = ", ".join(migration.label for migration in migrations("sqlite"))
 
 
 def test_migrate_sqlite(wakeful, folder):
-    assert (
-        wakeful("migrate", "--plan").out
-        == "sqlite:///wakeful.db: to be applied 0001_engine, 0002_effects, 0003_redo, 0004_outbox, 0005_flow, 0006_time, 0007_sources\n"
-    )
+    assert wakeful("migrate", "--plan").out == f"sqlite:///wakeful.db: to be applied {ALL}\n"
     assert not (folder / "wakeful.db").exists()
-    assert (
-        wakeful("migrate", "--as", "ada").out
-        == "sqlite:///wakeful.db: applied 0001_engine, 0002_effects, 0003_redo, 0004_outbox, 0005_flow, 0006_time, 0007_sources\n"
-    )
+    assert wakeful("migrate", "--as", "ada").out == f"sqlite:///wakeful.db: applied {ALL}\n"
     assert wakeful("migrate").out == "sqlite:///wakeful.db is already up to date\n"
     assert wakeful("migrate", "--plan").out == "sqlite:///wakeful.db is already up to date\n"
     assert wakeful("migrate", "--json").json == {"store": "sqlite:///wakeful.db", "applied": []}
     connection = apsw.Connection("wakeful.db")
-    assert list(connection.execute("select operator, verb, detail from wakeful_operation")) == [
-        ("ada", "migrate", "0001_engine, 0002_effects, 0003_redo, 0004_outbox, 0005_flow, 0006_time, 0007_sources")
-    ]
+    assert list(connection.execute("select operator, verb, detail from wakeful_operation")) == [("ada", "migrate", ALL)]
     connection.close()
 
 
 def test_migrate_the_store_an_app_names(wakeful, folder):
     (folder / "app.py").write_text("from wakeful import App\napp = App('a', store='sqlite:///own.db')\n")
-    assert (
-        wakeful("migrate", "app.py").out
-        == "sqlite:///own.db: applied 0001_engine, 0002_effects, 0003_redo, 0004_outbox, 0005_flow, 0006_time, 0007_sources\n"
-    )
+    assert wakeful("migrate", "app.py").out == f"sqlite:///own.db: applied {ALL}\n"
 
 
 def test_migrate_refuses_what_is_no_database(wakeful, folder):
@@ -68,10 +62,10 @@ def verdicts(result):
     return {one["what"]: one["verdict"] for one in result.json["findings"]}
 
 
-def test_doctor_finds_nothing_wrong(wakeful, tickets):
+def test_doctor_finds_nothing_wrong(wakeful, tickets, start):
     wakeful("migrate")
+    start("worker", "app.py").wait_for("working for")
     found = verdicts(wakeful("doctor", "app.py", "--json"))
-    assert found.pop("workers") == "look"
     assert set(found.values()) == {"good"}
     assert {
         "wakeful",
@@ -86,10 +80,15 @@ def test_doctor_finds_nothing_wrong(wakeful, tickets):
         "runs",
         "dead letters",
         "alarms",
+        "workers",
     } == set(found)
-    shown = wakeful("doctor", "app.py").out
-    assert "✓ schema        up to date (0007)" in shown
-    assert "! workers       none alive" in shown
+
+
+def test_doctor_finds_that_nobody_works(wakeful, tickets):
+    wakeful("migrate")
+    shown = wakeful("doctor", "app.py", code=1).out
+    assert f"✓ schema        up to date ({newest():04})" in shown
+    assert "✗ workers       none alive" in shown
     assert "→ start one with `wakeful serve APP`" in shown
 
 
@@ -101,8 +100,19 @@ def test_doctor_before_anything_is_there(wakeful, folder):
 
 def test_doctor_points_at_people_s_work(wakeful, tickets):
     wakeful("run", "app.py", "mend", "--wait", code=1)
-    found = verdicts(wakeful("doctor", "--json"))
-    assert found["dead letters"] == found["alarms"] == "look"
+    found = verdicts(wakeful("doctor", "--json", code=1))
+    assert found["dead letters"] == "look"
+    assert found["alarms"] == "broken"
+
+
+def test_open_alarms_alone_are_wrong(wakeful, tickets, start):
+    wakeful("run", "app.py", "mend", "--wait", code=1)
+    start("worker", "app.py").wait_for("working for")
+    found = wakeful("doctor", "--json", code=1).json["findings"]
+    assert [one["what"] for one in found if one["verdict"] == "broken"] == ["alarms"]
+    for alarm in wakeful("alarms", "--json").json["alarms"]:
+        wakeful("alarms", "resolve", alarm["key"])
+    wakeful("doctor")
 
 
 def test_doctor_sees_workers(wakeful, tickets, start):
@@ -132,6 +142,10 @@ def test_doctor_on_postgresql(wakeful, folder, postgres_dsn):
     found = verdicts(wakeful("doctor", "--json", *store, code=1))
     assert found["durability"] == "broken"  # the test's server has fsync off
     assert found["postgresql"] == found["clock"] == found["store"] == "good"
+    findings = wakeful("doctor", "--json", *store, code=1).json["findings"]
+    (version,) = [one for one in findings if one["what"] == "postgresql"]
+    shown = asyncio.run(query(postgres_dsn, "show server_version"))
+    assert version["text"] == shown[0][0].split()[0]
 
 
 def test_doctor_of_a_database_that_is_down(wakeful, folder):

@@ -77,6 +77,11 @@ async def test_an_alarm_opens(store: DatabaseStore, clock: VirtualClock):
         "note": None,
         "muted_until": None,
         "resolved_at": None,
+        "subject": "Something broke",
+        "do": None,
+        "to": None,
+        "remind_at": None,
+        "ending": None,
     }
 
 

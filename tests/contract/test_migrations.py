@@ -116,7 +116,9 @@ def test_both_databases_have_the_same_numbers_and_names():
         [(migration.number, migration.name) for migration in migrations(dialect)] for dialect in ("sqlite", "postgres")
     )
     assert of_sqlite == of_postgres
-    assert [number for number, _ in of_sqlite] == list(range(1, len(of_sqlite) + 1))
+    numbers = [number for number, _ in of_sqlite]
+    assert numbers == sorted(set(numbers))  # a number that was given up leaves a gap
+    assert numbers[0] == 1
 
 
 def test_both_databases_check_the_same_states():

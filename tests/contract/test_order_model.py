@@ -1,11 +1,11 @@
 """Order and limits against whatever may happen: hypothesis makes up histories of two processes on one store.
 
-Events of several keys come, runs are claimed, end well or badly, wait, are given back by processes that die, are replayed and
-discarded. After every move, and at the end, once all that may run has run:
+Events of several keys come, runs are claimed, end well or badly, wait, are given back by processes that die, are replayed, forked
+and discarded. After every move, and at the end, once all that may run has run:
 
     never more runs of a key at once than it may have      they start in the order of their acceptance
     every event has exactly one admission                  what joined, gave way or was skipped says so
-    nobody starves: only what is behind a dead letter that keeps its place is left
+    nobody starves: only what is behind a dead letter that keeps its place is left, and never behind one of its own family
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ from hypothesis.stateful import (
 from support.stores import APP, Onlooker, an_arrival, emptied
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.errors import CancelAsked
-from wakeful.model import WENT_WELL, Claim, Flow, Outcome
+from wakeful.model import WENT_WELL, Claim, Flow, Outcome, Step
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
     ClaimRuns,
     FinishCancelled,
     FinishRun,
+    ForkRun,
     LeaveRun,
     RedoRun,
     RegisterProcess,
+    SaveSteps,
 )
 from wakeful.stores.opening import open_database
 from wakeful.stores.store import DatabaseStore
@@ -56,7 +58,7 @@ FLOWS: dict[str, Flow] = {
     "loose": Flow(per_key=None, batch=(3, 5 * SECOND), blocks=False),
     "ranked": Flow(priority=3),
 }
-TABLES = ("event", "admission", "run", "attempt", "process", "key", "batch", "remedy", "alarm")
+TABLES = ("event", "admission", "run", "attempt", "process", "key", "batch", "remedy", "alarm", "step")
 OPEN = ("ready", "running", "waiting", "held", "parked")
 
 agents = st.sampled_from(sorted(FLOWS))
@@ -171,6 +173,8 @@ class OrderMachine(RuleBasedStateMachine):
         outcome = WENT_WELL if state == "done" else Outcome("failed")
         try:
             if claim.cancelled is None:
+                if state == "dead":  # somewhere to fork from
+                    self.run(self.of(claim).save_steps(SaveSteps(claim, [Step("fetch", "fetch", "done", "1")])))
                 self.run(self.of(claim).finish(FinishRun(claim, state, outcome=outcome)))
                 return
         except CancelAsked as asked:
@@ -206,6 +210,20 @@ class OrderMachine(RuleBasedStateMachine):
             request = RedoRun(data.draw(st.sampled_from(dead)), "ada", discard=discard)
             self.run(self.stores[at].redo(request))
 
+    @rule(data=st.data(), at=st.integers(0, 1))
+    def fork(self, data: Any, at: int) -> None:
+        """A dead letter, or one of its family that is over in any other way, begins in the middle."""
+        dead = "select root from wakeful_run where state = 'dead'"
+        over = sorted(
+            row[0]
+            for row in self.look(
+                f"select run.id from wakeful_run run join wakeful_step step on step.run_seq = run.seq where root in ({dead})"
+            )
+        )
+        if over:
+            request = ForkRun(data.draw(st.sampled_from(over)), "fetch", "fetch", "ada")
+            self.run(self.stores[at].fork(request))
+
     @rule(seconds=st.sampled_from([1, 4, 13]))
     def wait(self, seconds: int) -> None:
         self.clock.move(f"{seconds}s")
@@ -219,10 +237,17 @@ class OrderMachine(RuleBasedStateMachine):
             assert count <= (FLOWS[agent].per_key or count)
 
     @invariant()
+    def a_family_has_one_place(self) -> None:
+        """So none of it waits behind a dead letter of its own."""
+        rows = self.look("select root from wakeful_run where place is not null")
+        assert max(Counter(row[0] for row in rows).values(), default=0) <= 1
+
+    @invariant()
     def every_event_is_accounted_for(self) -> None:
         rows = self.look(
             "select event.id, admission.state, admission.run_id, run.state, admission.reason,"
-            " (select count(*) from wakeful_batch member where member.event_seq = event.seq), run.event_seq = event.seq"
+            " (select count(*) from wakeful_batch member join wakeful_run first on first.seq = member.run_seq"
+            "   where member.event_seq = event.seq and first.id = first.root), run.event_seq = event.seq"
             " from wakeful_event event join wakeful_admission admission on admission.event_seq = event.seq"
             " left join wakeful_run run on run.id = admission.run_id"
         )

@@ -88,11 +88,18 @@ async def test_an_alarm_is_told_through_the_channel_that_the_app_names(new_app: 
         run = await go(runtime)
         (message,) = ops.got
         alarm = await the_alarm(runtime, "dead")
-        assert message.subject == f"opened: {alarm['key']}"
+        assert message.subject == alarm["subject"] == "Agent agent has a dead letter"
+        reason = f"agent agent: run {run['id']} is a dead letter (Persistent: no); will fail the same way again"
         assert message.body == {
             "what": "opened",
             "key": alarm["key"],
-            "text": f"agent agent: run {run['id']} is a dead letter (Persistent: no); will fail the same way again",
+            "subject": message.subject,
+            "text": (
+                f"Agent agent has a dead letter. A{reason[1:]}. Since 2026-01-01 00:00 UTC. What to do: {alarm['do']}. "
+                f"`wakeful alarms ack {alarm['key']}` says that you know."
+            ),
+            "do": alarm["do"],
+            "reason": reason,
             "app": "app",
             "agent": "agent",
             "owner": None,
@@ -103,6 +110,7 @@ async def test_an_alarm_is_told_through_the_channel_that_the_app_names(new_app: 
             "last_at": "2026-01-01T00:00:00Z",
             "resolved_at": None,
             "loud": False,
+            "ending": None,
         }
         assert message.agent == TELLER
 

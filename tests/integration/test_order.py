@@ -11,7 +11,9 @@ from pydantic import BaseModel
 from support.apps import NewApp, ended, pass_time, the_run, working
 from support.stores import query
 from wakeful import App, ChildFailed, ConfigError, Event, Persistent, Run, Transient, on
-from wakeful.stores.base import ChangePause, RedoRun
+from wakeful.operations.forking import fork_run, plan_fork
+from wakeful.runtime import Runtime
+from wakeful.stores.base import ChangePause, Redone, RedoRun
 from wakeful.why import why
 
 
@@ -46,6 +48,15 @@ def diary_of(app: App, **options: Any) -> Diary:
 async def send(app: App, *pairs: tuple[str, int]) -> list[str]:
     receipts = [await app.emit("go", {"k": key, "n": number}, id=f"{key}{number}") for key, number in pairs]
     return [run for receipt in receipts for run in receipt.runs]
+
+
+async def fork(runtime: Runtime, run: str) -> Redone:
+    """From its only step on."""
+    found = await runtime.reader.run(run)
+    assert found is not None
+    forked = await fork_run(runtime.store, plan_fork(found, "look").request(None, operator="ada", note=None))
+    assert forked is not None
+    return forked
 
 
 async def test_one_of_a_key_at_a_time_and_in_order(app: App):
@@ -537,3 +548,61 @@ async def test_a_checkpoint_says_what_became_of_the_event(app: App):
         run = await the_run(runtime, receipt)
         recorded = [step["result"]["runs"] for step in run["steps"]]
     assert run["output"] == recorded
+
+
+@pytest.mark.parametrize("again", ["the original", "its fork"])
+async def test_a_fork_of_a_dead_letter_takes_its_place(app: App, again: str):
+    broken = {0}
+    begun: list[tuple[str, int]] = []
+
+    async def look(number: int) -> int:
+        return number
+
+    @app.agent(on("go"), key="data.k")
+    async def keeper(run: Run) -> None:
+        number = await run.step(look, run.event.data["n"])
+        begun.append((run.id.partition(".")[2], number))
+        if number in broken:
+            raise Persistent("broken")
+
+    async with working(app) as runtime:
+        first, second, third = await send(app, ("a", 0), ("a", 1), ("a", 2))
+        await runtime.drain()
+        assert begun == [("", 0)], "the others wait behind the dead letter"
+        forked = await fork(runtime, first)
+        await runtime.drain()
+        assert begun == [("", 0), ("1", 0)], "it goes before those behind the original, and is dead too"
+        story = " ".join((await runtime.reader.why(second) or {})["story"])
+        assert f"run {forked.run} is before it, which is dead" in story
+        broken.clear()
+        which = forked.run if again == "its fork" else first
+        await runtime.store.redo(RedoRun(which, "ada"))
+        await runtime.drain()
+        states = [(await runtime.reader.run(run) or {})["state"] for run in (first, forked.run, second, third)]
+    assert [number for _, number in begun] == [0, 0, 0, 1, 2]
+    assert states == (["dead", "done"] if again == "its fork" else ["done", "dead"]) + ["done", "done"]
+
+
+async def test_a_fork_of_one_that_let_go_of_its_key_goes_to_the_end(app: App):
+    begun: list[int] = []
+    broken = {0}
+
+    async def look(number: int) -> int:
+        return number
+
+    @app.agent(on("go"), key="data.k", on_dead="skip")
+    async def keeper(run: Run) -> None:
+        begun.append(await run.step(look, run.event.data["n"]))
+        if run.event.data["n"] in broken:
+            raise Persistent("broken")
+
+    async with working(app) as runtime:
+        (first,) = await send(app, ("a", 0))
+        await runtime.drain()
+        broken.clear()
+        await runtime.store.change_pause(ChangePause("app", "keeper", paused=True, operator="ada"))
+        await send(app, ("a", 1))
+        await fork(runtime, first)
+        await runtime.store.change_pause(ChangePause("app", "keeper", paused=False, operator="ada"))
+        await runtime.drain()
+    assert begun == [0, 1, 0]

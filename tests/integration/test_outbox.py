@@ -537,7 +537,7 @@ class TestChecks:
         assert run["state"] == "held"
         assert checks[check].__name__ in run["reason"]
         assert post.got == []
-        assert alarms[0]["key"] == f"held/app/answer/{run['id']}"
+        assert alarms[0]["key"] == "held/app/answer/output"
 
     async def test_arguments_of_a_staged_effect_are_checked_before_anything_leaves(self, app: App, post: Post):
         @app.agent(on("go"))

@@ -133,7 +133,7 @@ async def test_a_held_effect_is_settled_and_its_alarm_with_it(app: App):
         assert after is not None
         assert (after["state"], after["output"]) == ("done", "paid")
         (alarm,) = (await runtime.reader.alarms())["alarms"]
-        assert (alarm["key"], alarm["state"]) == (f"held/app/pay/{run['id']}", "resolved")
+        assert (alarm["key"], alarm["state"]) == ("held/app/pay/charge", "resolved")
 
 
 async def test_stored_events_go_to_an_agent_that_is_new(shop: App):

@@ -258,7 +258,9 @@ class FakeDoor:
         self.idempotency: tuple[str, str] | None = None
         self.error: Exception | None = None
 
-    async def accept(self, events: list[Event], *, idempotency: tuple[str, str] | None = None) -> list[Receipt]:
+    async def accept(
+        self, events: list[Event], *, idempotency: tuple[str, str] | None = None, agent: str | None = None
+    ) -> list[Receipt]:
         if self.error is not None:
             raise self.error
         self.events += events

@@ -62,7 +62,8 @@ def test_nothing_is_enough_for_grace_and_jitter():
     ("options", "words"),
     [
         ({"overlapp": "skip"}, 'unknown option "overlapp". Did you mean "overlap"?'),
-        ({"timezone": "UTC"}, 'unknown option "timezone"'),
+        ({"timezone": "UTC"}, 'unknown option "timezone". Did you mean "tz"'),
+        ({"colour": "UTC"}, 'unknown option "colour". Known: .*, overlap, .*, tz'),
         ({"overlap": "queue-one"}, 'overlap is one of "queue_one", "skip", .* not \'queue-one\'. Did you mean "queue_one"?'),
         ({"overlap": ["skip"]}, "overlap is one of"),
         ({"catch_up": "last"}, 'catch_up is one of "latest", "none", "all", not \'last\'. Did you mean "latest"?'),

@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
+from wakeful.api.agents import agent_routes
 from wakeful.api.alarms import alarm_routes
 from wakeful.api.approvals import approval_routes
 from wakeful.api.checkins import checkin_routes
@@ -22,7 +23,7 @@ from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.pauses import pause_routes
-from wakeful.api.ports import Agents, Door, Reader, Reminders, Scheduling, Store, Webhooks
+from wakeful.api.ports import Agents, Door, Reader, Reminders, Results, Scheduling, Store, Webhooks
 from wakeful.api.problem import HANDLED, answer_with_problem
 from wakeful.api.quarantine import quarantine_routes
 from wakeful.api.redo import redo_routes
@@ -45,6 +46,7 @@ def create_api(
     *,
     schedules: Scheduling,
     reminders: Reminders | None = None,
+    results: Results | None = None,
     settings: ApiSettings | None = None,
     extra_routes: Sequence[BaseRoute] = (),
     silent: Silent = dict,
@@ -52,7 +54,7 @@ def create_api(
     sources: SourceStates = dict,
     releasing: Callable[[], Releasing | None] = lambda: None,
 ) -> Starlette:
-    """The API over a door, a reader and a store; `reminders` makes and changes those. `webhooks` come before its own routes,
+    """The API over a door, a reader and a store; `reminders` makes and changes those, `results` waits for runs. `webhooks` come before its own routes,
     `extra_routes` (metrics, the console) after them; `silent` says which parts of the process have not looked for long, `sources`
     how many of its sources are in which state, `releasing` has what the app's code makes of what was in quarantine.
     """
@@ -60,8 +62,9 @@ def create_api(
     refuse_open_binding(settings)
     routes: list[BaseRoute] = [
         *([] if webhooks is None else webhook_routes(webhooks)),
-        *event_routes(door, reader, settings.body_limit),
+        *event_routes(door, reader, settings.body_limit, results),
         *run_routes(reader),
+        *agent_routes(door, agents, results, settings.body_limit),
         *effect_routes(reader, store, settings),
         *approval_routes(reader, store, settings),
         *delivery_routes(reader, store, settings),

@@ -17,9 +17,10 @@ from starlette.types import Receive, Scope, Send
 
 from wakeful.api.body import BODY_LIMIT, read_body
 from wakeful.api.parameters import bad_cursor, is_plain, read_limit, read_parameters, read_state
-from wakeful.api.ports import Door, Reader
+from wakeful.api.ports import Door, Reader, Results
 from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse, found
+from wakeful.api.waiting import answer_with_outputs, read_wait_alone
 from wakeful.intake.cloudevents import parse_request
 from wakeful.model import STORED_EVENT_STATES
 
@@ -30,8 +31,11 @@ LIST_PARAMETERS = ("type", "state", "id", "limit", "after")
 class Events:
     """/v1/events. Plain ASGI, because this is the hot path: a Request object per event would cost more than its parsing."""
 
-    def __init__(self, door: Door, reader: Reader, body_limit: int = BODY_LIMIT) -> None:
+    def __init__(
+        self, door: Door, reader: Reader, body_limit: int = BODY_LIMIT, results: Results | None = None
+    ) -> None:
         self._door = door
+        self._results = results
         self._reader = reader
         self._body_limit = body_limit
 
@@ -49,6 +53,7 @@ class Events:
         if headers.get("content-encoding", "identity").lower() != "identity":
             detail = "the body is compressed: send it without Content-Encoding"
             raise Problem(415, detail, kind="unsupported-content-type", field="Content-Encoding")
+        wait = read_wait_alone(scope["query_string"]) if scope["query_string"] else None
         try:
             body = await read_body(headers.get("content-length"), receive, limit=self._body_limit)
         except ClientDisconnect:
@@ -57,10 +62,14 @@ class Events:
         key = headers.get("idempotency-key")
         idempotency = None if key is None else (_checked(key), _digest_of_request(headers, body))
         receipts = await self._door.accept(events, idempotency=idempotency)
-        answer = to_json({"events": [receipt.to_json() for receipt in receipts]})
+        if wait is None:
+            status, shown = 202, {"events": [receipt.to_json() for receipt in receipts]}
+        else:
+            status, shown = await answer_with_outputs(receipts, self._results, wait)
+        answer = to_json(shown, inf_nan_mode="null")
         length = str(len(answer)).encode()
         start = [(b"content-type", b"application/json"), (b"content-length", length)]
-        await send({"type": "http.response.start", "status": 202, "headers": start})
+        await send({"type": "http.response.start", "status": status, "headers": start})
         await send({"type": "http.response.body", "body": answer})
 
     async def _list(self, request: Request) -> Response:
@@ -81,13 +90,15 @@ class Events:
         return JsonResponse(listing)
 
 
-def event_routes(door: Door, reader: Reader, body_limit: int = BODY_LIMIT) -> list[Route]:
+def event_routes(
+    door: Door, reader: Reader, body_limit: int = BODY_LIMIT, results: Results | None = None
+) -> list[Route]:
     async def one(request: Request) -> Response:
         key = request.path_params["key"]
         return found(await reader.event(key) if is_plain(key) else None, "event")
 
     return [
-        Route("/v1/events", Events(door, reader, body_limit), methods=["GET", "POST"], name="events"),
+        Route("/v1/events", Events(door, reader, body_limit, results), methods=["GET", "POST"], name="events"),
         Route("/v1/events/{key:path}", one, name="event"),
     ]
 

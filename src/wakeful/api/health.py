@@ -46,13 +46,15 @@ def health_routes(
         except (StoreUnavailable, TimeoutError):
             # Asked without a token, so the reason, which may name the database, goes to the log only.
             return _not_ready({"store": {"ok": False, "detail": "the store does not answer"}})
+        note = {"note": parts["note"]} if "note" in parts else {}
+        parts = {name: part for name, part in parts.items() if name != "note"}
         if states := sources():  # one that fails makes nobody unready: the rest goes on, and it raises an alarm
             parts = {**parts, "sources": {"ok": "failing" not in states, **states}}
         if quiet := silent():
             return _not_ready(
                 {**parts, **{part: {"ok": False, "detail": silence(since)} for part, since in quiet.items()}}
             )
-        return JsonResponse({"status": "ready", "parts": parts})
+        return JsonResponse({"status": "ready", **note, "parts": parts})
 
     return [Route("/healthz", alive, name="healthz"), Route("/readyz", ready, name="readyz")]
 

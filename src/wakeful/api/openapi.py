@@ -21,6 +21,7 @@ from wakeful.api.openapi_reminders import reminder_paths, reminder_schemas
 from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
 from wakeful.api.openapi_sources import source_paths, source_schemas
 from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
+from wakeful.api.openapi_waiting import agent_paths, wait_parameter, waiting_schemas
 from wakeful.api.openapi_webhooks import webhook_paths
 from wakeful.api.ports import Webhooks
 from wakeful.api.problem import MEDIA_TYPE
@@ -93,7 +94,7 @@ def _paths() -> Json:
                     "Answers after the events are on disk. A batch is taken whole or not at all. The same event again is a "
                     "duplicate and starts nothing. Binary mode: the attributes in ce- headers, the data as the body."
                 ),
-                "parameters": [_idempotency_key()],
+                "parameters": [_idempotency_key(), wait_parameter()],
                 "requestBody": {
                     "required": True,
                     "content": {
@@ -103,6 +104,7 @@ def _paths() -> Json:
                     },
                 },
                 "responses": {
+                    "200": answer("With wait: every run is over", reference("Results")),
                     "202": answer("What became of each event", reference("Receipts")),
                     **problems("400", "401", "413", "415", "421", "422", "503"),
                 },
@@ -168,6 +170,7 @@ def _paths() -> Json:
         **delivery_paths(),
         **state_paths(),
         **pause_paths(),
+        **agent_paths(),
         **checkin_paths(),
         **schedule_paths(),
         **source_paths(),
@@ -292,6 +295,7 @@ def _schemas() -> Json:
         "Event": {**event, "required": ["specversion", "id", "source", "type"]},
         "PlainEvent": {**event, "required": ["id", "source", "type"]},
         "Receipts": listing("events", object_of(receipt, "source", "id", "status", "runs")),
+        **waiting_schemas(receipt),
         **redo_schemas(),
         **pause_schemas(),
         **reminder_schemas(),

@@ -56,6 +56,7 @@ def alarm_schemas() -> Json:
         "key": text,
         "app": text,
         "state": one_of(ALARM_STATES),
+        "subject": {**text, "description": "The alarm in one short sentence"},
         "text": text,
         "count": {**number, "description": "How often it was raised in this incident"},
         "opened_at": text,
@@ -72,6 +73,10 @@ def alarm_schemas() -> Json:
         "note": nullable,
         "muted_until": nullable,
         "resolved_at": nullable,
+        "do": {**nullable, "description": "What a person can do about it"},
+        "to": {**nullable, "description": "The channel that it names, which goes before the owner's"},
+        "remind_at": {**nullable, "description": "When it is told once more, where it is not told at a rate"},
+        "ending": {**nullable, "description": "How it ended, where that is known"},
     }
     done: Json = {"verb": text, "by": text, "note": nullable, "at": text}
     changes: Json = {"changes": {"type": "array", "items": object_of(done, *done)}}

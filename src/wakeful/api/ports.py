@@ -6,10 +6,11 @@ All are protocols, so that the API can be tested and run without a store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
+from wakeful.execution.results import Ends
 from wakeful.model import Decision, Event, Flow, Receipt
 from wakeful.operations import (
     alarms,
@@ -38,12 +39,23 @@ Shown = dict[str, Any]
 class Door(Protocol):
     """The one door that events come in by."""
 
-    async def accept(self, events: list[Event], *, idempotency: tuple[str, str] | None = None) -> list[Receipt]:
+    async def accept(
+        self, events: list[Event], *, idempotency: tuple[str, str] | None = None, agent: str | None = None
+    ) -> list[Receipt]:
         """Store events durably, all or none, and answer for each in the same order.
 
         `idempotency` is the client's key and a digest of its request: the same pair gets the same answer again, the same
         key with another digest raises IdempotencyConflict. StoreUnavailable means that it is not known whether they are stored.
+        `agent` addresses one agent instead of routing.
         """
+        ...
+
+
+class Results(Protocol):
+    """Waits for runs."""
+
+    async def wait(self, runs: Collection[str], limit: Microseconds | None, /) -> Ends:
+        """How these runs ended, as soon as all of them have, or as far as they have after `limit`."""
         ...
 
 

@@ -37,6 +37,7 @@ def create(
         Declared(runtime.app),
         schedules=runtime.schedules,
         reminders=runtime.reminders,
+        results=runtime.results,
         settings=settings,
         silent=runtime.silent_parts,
         webhooks=runtime.webhooks,
@@ -105,8 +106,9 @@ def serve_app(
     store: Any
     schedules: Any
     reminders: Any
-    door, reader, store, schedules, reminders = (
-        Late(app, part) for part in ("door", "reader", "store", "schedules", "reminders")
+    results: Any
+    door, reader, store, schedules, reminders, results = (
+        Late(app, part) for part in ("door", "reader", "store", "schedules", "reminders", "results")
     )
     webhooks = LateWebhooks(app)
     settings = ApiSettings(
@@ -119,6 +121,7 @@ def serve_app(
         Declared(app),
         schedules=schedules,
         reminders=reminders,
+        results=results,
         settings=settings,
         silent=lambda: {} if app.runtime is None else app.runtime.silent_parts(),
         webhooks=webhooks,

@@ -112,11 +112,14 @@ def _show(arguments: argparse.Namespace, key: str) -> int:
         return 0
     out, present = terminal(), now()
     _print(out, alarm, present)
+    if alarm["do"] is not None and alarm["state"] != "resolved":
+        out.print(Text(f"  what to do: {plain(alarm['do'])}"), soft_wrap=is_piped(out))
     if alarm["told_at"] is not None:
         again = f", again {ago(alarm['tell_at'], present)}" if alarm["tell_at"] and alarm["state"] == "open" else ""
         print(f"  told {number(alarm['told'], 'time')}, last {ago(alarm['told_at'], present)}{again}")
     if alarm["resolved_at"] is not None:
-        print(f"  resolved {ago(alarm['resolved_at'], present)}")
+        how = f": {plain(alarm['ending'])}" if alarm["ending"] else ""
+        print(f"  resolved {ago(alarm['resolved_at'], present)}{how}")
     rows: list[list[Cell]] = [
         [clock_time(one["at"]), one["verb"], plain(one["by"]), plain(one["note"] or "–")] for one in alarm["changes"]
     ]

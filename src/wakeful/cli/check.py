@@ -158,7 +158,7 @@ def handler_problems(app: App) -> list[str]:
     from wakeful.execution.foreseen import foresee
     from wakeful.loading import shorter_paths
 
-    found = foresee({name: agent.function for name, agent in app.agents.items()})
+    found = foresee({name: agent.function for name, agent in app.agents.items()}, app.channels)
     return [shorter_paths(problem) for problem in found]
 
 

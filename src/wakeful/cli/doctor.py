@@ -26,6 +26,8 @@ from wakeful.clock import SECOND, SystemClock, readable
 from wakeful.errors import ConfigError, EncryptionKeyMissing, SchemaMismatch, StoreUnavailable, WakefulError
 from wakeful.output.outbox import LATE
 from wakeful.settings import shown_store, sqlite_path
+from wakeful.size import in_bytes
+from wakeful.stores.migrations import Standing, standing
 from wakeful.stores.reading import Reader
 
 Verdict = Literal["good", "look", "broken"]
@@ -66,7 +68,11 @@ def execute(arguments: argparse.Namespace) -> int:
     return 1 if any(finding.verdict == "broken" for finding in findings) else 0
 
 
-doctor_command = Command(declare, execute, "The exit code is 1 if anything is broken (✗).")
+doctor_command = Command(
+    declare,
+    execute,
+    "The exit code is 0 if all is well, and 1 if something is wrong (✗): no worker alive and open alarms are among it.",
+)
 
 
 def show(findings: list[Finding]) -> None:
@@ -189,14 +195,14 @@ async def store(url: str) -> list[Finding]:
         reader = Reader(database)
         started = time.perf_counter()
         try:
-            health = await reader.health()
+            await reader.health()
         except SchemaMismatch as error:
             findings.append(Finding("store", "good", f"{shown_store(url)} answers"))
             findings.append(Finding("schema", "broken", str(error), f"wakeful migrate --store {shown_store(url)}"))
             return findings
         took = time.perf_counter() - started
         findings.append(Finding("store", "good", f"{shown_store(url)} answers in {readable(round(took * SECOND))}"))
-        findings.append(Finding("schema", "good", f"up to date ({health['schema']:04})"))
+        findings += schema(standing(database.dialect, await database.ledger()))
         if database.dialect == "postgres":
             findings += await server(url)
         findings.append(await clock(reader, local=database.dialect == "sqlite"))
@@ -216,6 +222,23 @@ async def store(url: str) -> list[Finding]:
     return findings
 
 
+def schema(found: Standing) -> list[Finding]:
+    """The schema can be worked with: is it as this version knows it?"""
+    findings = [
+        Finding(
+            "schema",
+            "look",
+            f"{one.label} was applied with another text (digest {(one.digest or '')[:12]}…) than this version has",
+            "was it changed by hand, or by a build that was never released? Compare this schema with a new store's",
+        )
+        for one in found.changed
+    ]
+    if found.note is not None:
+        remedy = None if found.ahead else "wakeful migrate, when all processes run this version"
+        findings.append(Finding("schema", "look", found.note, remedy))
+    return findings or [Finding("schema", "good", f"up to date ({found.schema:04})")]
+
+
 async def server(url: str) -> list[Finding]:
     """PostgreSQL's version, and the settings without which "accepted" would not mean "on disk"."""
     from wakeful.stores.postgres import OLDEST_VERSION, driver
@@ -223,13 +246,13 @@ async def server(url: str) -> list[Finding]:
     asyncpg = driver()
     connection = await asyncpg.connect(url, timeout=5)
     try:
-        version = connection.get_server_version()
-        old = version.major < OLDEST_VERSION
+        old = connection.get_server_version().major < OLDEST_VERSION
+        version = await connection.fetchval("show server_version")  # "15.18 (Debian 15.18-1)"
         found = [
             Finding(
                 "postgresql",
                 "broken" if old else "good",
-                f"{version.major}.{version.minor}",
+                version.split()[0],
                 f"Wakeful needs {OLDEST_VERSION} or newer" if old else None,
             )
         ]
@@ -275,7 +298,7 @@ async def processes(reader: Reader) -> list[Finding]:
         found.append(Finding("workers", "good", f"{len(alive)} alive: {names}{more}"))
     else:
         found.append(
-            Finding("workers", "look", "none alive", "start one with `wakeful serve APP` or `wakeful worker APP`")
+            Finding("workers", "broken", "none alive", "start one with `wakeful serve APP` or `wakeful worker APP`")
         )
     if late:
         text = f"{len(late)} ended without a word; their runs wait to be taken back"
@@ -373,16 +396,7 @@ async def people(reader: Reader) -> list[Finding]:
     else:
         found.append(Finding("dead letters", "good", "none"))
     if open_alarms:
-        found.append(Finding("alarms", "look", f"{len(open_alarms)} open", "wakeful alarms"))
+        found.append(Finding("alarms", "broken", f"{len(open_alarms)} open", "wakeful alarms"))
     else:
         found.append(Finding("alarms", "good", "none open"))
     return found
-
-
-def in_bytes(count: int) -> str:
-    size: float = count
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} TB"

@@ -64,16 +64,14 @@ def show_runs(arguments: argparse.Namespace) -> int:
         return 0
     out, present = terminal(), now()
     columns = ["run", "agent", "state", "tries", "took", "event", "made", "note"]
-    if out.width < WIDE and arguments.state != "waiting":
-        columns.remove("note")
-    elif out.width < WIDE:  # what they wait for is what is asked; they have not finished, and nothing was tried in vain
-        columns.remove("event")
+    notes = [note_of(run) for run in page["runs"]]
+    if out.width < max(WIDE, 3 * max(map(len, notes))):
+        columns.remove("note")  # it stands below its run, where there is room for all of it
     if out.width < NARROW:
         columns.remove("tries")
         columns.remove("took")
     rows = []
-    for run in page["runs"]:
-        crashed = f"{run['crashes']} crashed; " if run["crashes"] else ""
+    for run, note in zip(page["runs"], notes, strict=True):
         cells: dict[str, Cell] = {
             "run": short(run["id"], out),
             "agent": plain(run["agent"]),
@@ -82,14 +80,20 @@ def show_runs(arguments: argparse.Namespace) -> int:
             "took": took(run["started_at"], run["finished_at"]),
             "event": plain(f"{run['event']['type']} {run['event']['id']}"),
             "made": ago(run["created_at"], present),
-            "note": Text(plain(f"{crashed}{run['reason'] or ''}".removesuffix("; ")), style="dim"),
+            "note": Text(note, style="dim"),
         }
         rows.append([cells[column] for column in columns])
-    print_table(out, columns, rows, flexible="event" if "event" in columns else "note")
+    print_table(out, columns, rows, flexible="event", below=None if "note" in columns else notes)
     if arguments.state == "held":
         show_held(arguments, page["runs"])
     say_more(page, "runs")
     return 0
+
+
+def note_of(run: dict[str, Any]) -> str:
+    """Why it is as it is."""
+    crashed = f"{run['crashes']} crashed; " if run["crashes"] else ""
+    return plain(f"{crashed}{run['reason'] or ''}".removesuffix("; "))
 
 
 def show_held(arguments: argparse.Namespace, runs: list[dict[str, Any]]) -> None:

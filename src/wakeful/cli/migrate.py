@@ -4,23 +4,46 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store, operator_of
+from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store, operator_of, seconds
 from wakeful.cli.opening import chosen_store
 from wakeful.cli.terminal import print_json
-from wakeful.clock import SystemClock
+from wakeful.clock import SystemClock, duration, readable
 from wakeful.errors import NotFound
 from wakeful.settings import shown_store, sqlite_path
+from wakeful.size import in_bytes
 from wakeful.stores.base import RecordOperation
-from wakeful.stores.migrations import Migration, missing
+from wakeful.stores.migration_plan import PlannedStep, plan
+from wakeful.stores.migrations import Patience, Standing, standing
 from wakeful.stores.store import DatabaseStore
+
+LONGEST_STATEMENT = 100
 
 
 def declare(parser: Parser) -> None:
     add_app(parser, optional=True)
     add_store(parser)
-    parser.add_argument("--plan", action="store_true", help="only say what would be applied")
+    parser.add_argument(
+        "--plan", action="store_true", help="only say what would be applied, what it locks and for how long"
+    )
+    parser.add_argument(
+        "--lock-timeout",
+        type=seconds,
+        default=2.0,
+        metavar="DURATION",
+        help="PostgreSQL: wait this long for a lock at a time, since others queue behind it (default 2s)",
+    )
+    parser.add_argument(
+        "--give-up-after",
+        type=seconds,
+        default=600.0,
+        metavar="DURATION",
+        help="PostgreSQL: try again for a lock until this has passed (default 10m)",
+    )
     add_json(parser)
 
 
@@ -31,35 +54,82 @@ def execute(arguments: argparse.Namespace) -> int:
 
         app = load_app(arguments.app)
     url = chosen_store(arguments, app)
-    pending = asyncio.run(_plan(url) if arguments.plan else _migrate(url, operator_of(arguments)))
-    names = [f"{migration.number:04}_{migration.name}" for migration in pending]
+    patience = Patience(duration(arguments.lock_timeout), duration(arguments.give_up_after))
+    if arguments.plan:
+        schema, steps = asyncio.run(_plan(url))
+        _show_plan(url, schema, steps, json=arguments.json)
+        return 0
+    applied, left = asyncio.run(_migrate(url, operator_of(arguments), patience))
     if arguments.json:
-        print_json({"store": shown_store(url), "plan" if arguments.plan else "applied": names})
-    elif not names:
+        print_json({"store": shown_store(url), "applied": applied, **({"left": left} if left else {})})
+    elif not applied and not left:
         print(f"{shown_store(url)} is already up to date")
     else:
-        print(f"{shown_store(url)}: {'to be applied' if arguments.plan else 'applied'} {', '.join(names)}")
+        done = f"applied {', '.join(applied)}" if applied else "nothing applied"
+        rest = f"; left for later {', '.join(left)}" if left else ""
+        print(f"{shown_store(url)}: {done}{rest}")
     return 0
 
 
 migrate_command = Command(declare, execute, "APP is only needed for the store that it names.")
 
 
-async def _plan(url: str) -> list[Migration]:
+def _show_plan(url: str, schema: Standing, steps: Sequence[PlannedStep], *, json: bool) -> None:
+    names = [migration.label for migration in schema.pending]
+    if json:
+        print_json({"store": shown_store(url), "plan": names, "steps": [asdict(step) for step in steps]})
+        return
+    if not names:
+        print(f"{shown_store(url)} is already up to date")
+        return
+    print(f"{shown_store(url)}: to be applied {', '.join(names)}")
+    if not schema.applied:
+        return  # everything is new, and nobody is held up
+    for migration in schema.pending:
+        kind = (
+            f"contracts: processes must know {migration.needs:04}"
+            if migration.contracts
+            else "expands: older processes go on"
+        )
+        print(f"\n{migration.label} ({kind})")
+        for step in steps:
+            if step.migration == migration.label:
+                print(f"  {shortened(step.statement)}\n    {cost(step)}")
+
+
+def shortened(statement: str) -> str:
+    return statement if len(statement) <= LONGEST_STATEMENT else statement[: LONGEST_STATEMENT - 1] + "…"
+
+
+def cost(step: PlannedStep) -> str:
+    """What a step costs others."""
+    if step.table is None:
+        return "cannot be told" if step.work == "unknown" else "nothing that is in use"
+    size = f" (about {step.rows:,} rows, {in_bytes(step.bytes or 0)})" if step.rows is not None else ""
+    takes = "a moment" if not step.microseconds else f"about {readable(step.microseconds)}"
+    others = "" if step.lock == "ACCESS EXCLUSIVE" else "; others read and write meanwhile"
+    return f"{step.lock} on {step.table}{size}, {takes}{others}"
+
+
+async def _plan(url: str) -> tuple[Standing, list[PlannedStep]]:
     from wakeful.cli.opening import is_store
     from wakeful.stores.opening import open_database
 
     path = sqlite_path(url)
     if path is not None and (not path.exists() or not is_store(path)):
-        return missing("sqlite", set())
+        return standing("sqlite", []), []
     database = open_database(url, SystemClock())
     try:
-        return missing(database.dialect, {row[0] for row in await database.applied_migrations()})
+        schema = standing(database.dialect, await database.ledger())
+        for one in schema.changed:
+            say_changed(one.label)
+        return schema, await plan(database, schema)
     finally:
         await database.close()
 
 
-async def _migrate(url: str, operator: str) -> list[Migration]:
+async def _migrate(url: str, operator: str, patience: Patience) -> tuple[list[str], list[str]]:
+    """What was applied, and what has to wait for older processes."""
     from wakeful.stores.opening import open_database
 
     path = sqlite_path(url)
@@ -70,13 +140,25 @@ async def _migrate(url: str, operator: str) -> list[Migration]:
     try:
         if path is not None:
             await database.open(migrate=False)
-        applied = await database.migrate()
-        if applied:
-            detail = ", ".join(f"{migration.number:04}_{migration.name}" for migration in applied)
-            await store.record_operation(RecordOperation(operator, "migrate", detail=detail))
-        return applied
+        applied = await database.migrate(
+            patience=patience, told=lambda words: print(f"wakeful: {words}", file=sys.stderr)
+        )
+        schema = standing(database.dialect, await database.ledger())
+        for one in schema.changed:
+            say_changed(one.label)
+        labels = [migration.label for migration in applied]
+        if labels:
+            await store.record_operation(RecordOperation(operator, "migrate", detail=", ".join(labels)))
+        return labels, [migration.label for migration in schema.pending]
     finally:
         await store.close()
+
+
+def say_changed(label: str) -> None:
+    print(
+        f"wakeful: {label} was applied here with another text than this version has; `wakeful doctor` says more",
+        file=sys.stderr,
+    )
 
 
 def refuse_somebody_elses(path: Path) -> None:

@@ -15,6 +15,7 @@ from wakeful.model import FINAL_RUN_STATES
 
 if TYPE_CHECKING:
     from wakeful.app import App
+    from wakeful.runtime import Runtime
 
 
 def declare(parser: Parser) -> None:
@@ -34,12 +35,12 @@ async def _once(app: App, arguments: argparse.Namespace, stopping: Stopping) -> 
     runtime = make_runtime(app, arguments, reading="drained")
     try:
         await runtime.open()
-        before, sent_before = await runtime.reader.counts(), await runtime.reader.delivery_counts()
+        before, sent_before = await _counted(runtime)
         await runtime.start(watch=False)
         await first_of(runtime.drain(), stopping.asked.wait())
         await runtime.watcher.once()
         await stop_politely(runtime, stopping, arguments.grace)
-        after, sent_after = await runtime.reader.counts(), await runtime.reader.delivery_counts()
+        after, sent_after = await _counted(runtime)
     finally:
         await close(runtime)
     ended = {state: after.get(state, 0) - before.get(state, 0) for state in sorted(FINAL_RUN_STATES)}
@@ -53,6 +54,12 @@ async def _once(app: App, arguments: argparse.Namespace, stopping: Stopping) -> 
     else:
         print(f"wakeful: {sentence(ended, left, messages)}")
     return stopping.exit_code or (130 if stopping.asked.is_set() else 0)
+
+
+async def _counted(runtime: Runtime) -> tuple[dict[str, int], dict[str, int]]:
+    """Runs and deliveries by state, of this app alone: other apps may work on the same store meanwhile."""
+    reader, app = runtime.reader, runtime.app.name
+    return await reader.counts(app), await reader.delivery_counts(app)
 
 
 def sentence(ended: Mapping[Any, int], left: Mapping[Any, int], messages: Mapping[str, int]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NoReturn
@@ -104,16 +105,26 @@ def say(text: str) -> None:
 Cell = str | Text
 GAP = 2
 LEAST_ROOM = 6
+MOST_LINES_BELOW = 3
 
 
-def print_table(out: Console, header: Sequence[str], rows: Sequence[Sequence[Cell]], *, flexible: str) -> None:
-    """Rows under a header. Only the flexible column is cut when the terminal is too narrow; what is piped is whole."""
+def print_table(
+    out: Console,
+    header: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    flexible: str,
+    below: Sequence[str] | None = None,
+) -> None:
+    """Rows under a header. Only the flexible column is cut when the terminal is too narrow; what is piped is whole. `below`: a
+    text for each row, on lines of its own under it, where a column for it would have no room.
+    """
     cells = [[one if isinstance(one, Text) else Text(one) for one in row] for row in rows]
     widths = [max(len(title), *(row[place].cell_len for row in cells)) for place, title in enumerate(header)]
     yielding = header.index(flexible)
     others = sum(widths) - widths[yielding] + GAP * (len(header) - 1)
     widths[yielding] = min(widths[yielding], max(out.width - others, LEAST_ROOM))
-    for row in [[Text(title, style="dim") for title in header], *cells]:
+    for number, row in enumerate([[Text(title, style="dim") for title in header], *cells]):
         line = Text()
         for place, cell in enumerate(row):
             cell.truncate(widths[place], overflow="ellipsis")
@@ -122,6 +133,16 @@ def print_table(out: Console, header: Sequence[str], rows: Sequence[Sequence[Cel
                 line.append(" " * (widths[place] - cell.cell_len + GAP))
         line.rstrip()
         out.print(line, no_wrap=True, overflow="ellipsis", crop=True, soft_wrap=is_piped(out))
+        for words in under_the_row(below[number - 1], out.width) if below and number else ():
+            out.print(Text(words, style="dim"), no_wrap=True, overflow="ellipsis", crop=True)
+
+
+def under_the_row(text: str, width: int) -> list[str]:
+    """A text as indented lines, a few at most."""
+    lines = textwrap.wrap(
+        text, max(width, 20), initial_indent="  ", subsequent_indent="  ", max_lines=MOST_LINES_BELOW, placeholder=" …"
+    )
+    return [cut(line, width) for line in lines]
 
 
 def state(name: str) -> Text:

@@ -207,7 +207,7 @@ class Executor:
         way = "continue" if change.agreed else agent.options.on_change
         if way == "hold":
             self._log.warning("held for a person: its code changed", run=claim.id, was=change.was, now=change.now)
-            alarm = self._held_alarm(claim, str(change))
+            alarm = self._held_alarm(claim, "version", str(change))
             await self._store.leave(LeaveRun(claim, "held", "held", reason=str(change), alarm=alarm, by_itself=True))
             return False
         restart = way == "restart"
@@ -374,7 +374,7 @@ class Executor:
                 outgoing.effects,
                 change,
                 reason,
-                self._held_alarm(claim, reason),
+                self._held_alarm(claim, "output", reason),
                 dropped,
             )
         then: Literal["done", "running"] = "running" if outgoing.effects else "done"
@@ -409,9 +409,10 @@ class Executor:
         elif request.deliveries:
             self._around.sent({delivery.channel for delivery in request.deliveries})
 
-    def _held_alarm(self, claim: Claim, reason: str) -> Alarm:
+    def _held_alarm(self, claim: Claim, what: str, reason: str) -> Alarm:
+        """Of all runs of the agent that are held because of `what`: an action, their output, their version."""
         text = f"agent {claim.agent}: run {claim.id} is held for a person: {reason}"
-        key = held_alarm(self._around.app, claim.agent, claim.id)
+        key = held_alarm(self._around.app, claim.agent, what)
         return Alarm(self._around.app, key, text, claim.agent, self._around.owners.get(claim.agent))
 
     def _start_deadline(self, run: Run, claim: Claim, agent: Handler) -> Cancellable | None:
@@ -459,7 +460,8 @@ class Executor:
             case "held":
                 reason = run.held_for or "held for a person"
                 self._log.warning("held for a person", reason=reason)
-                alarm = self._held_alarm(claim, reason)
+                # What it is held for begins with the name of its action: runs that are held for one share an alarm.
+                alarm = self._held_alarm(claim, reason.partition(": ")[0] if run.held_for else "run", reason)
                 await self._store.leave(
                     LeaveRun(
                         claim, "held", "held", reason=reason, steps=run.pending_steps, alarm=alarm, clear=noted(claim)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -31,8 +31,10 @@ ALLOWED_INSIDE = frozenset({"event", "attempt", "log", "agent", "app", "id"})  #
 UNKNOWN = object()
 
 
-def foresee(agents: Mapping[str, Callable[..., Any]]) -> list[str]:
-    """What is wrong with the handlers of an app, each with file and line. The runs of those that gather are over many events."""
+def foresee(agents: Mapping[str, Callable[..., Any]], channels: Collection[str] | None = None) -> list[str]:
+    """What is wrong with the handlers of an app, each with file and line. The runs of those that gather are over many events.
+    `channels`: those of the app; None: not known.
+    """
     modules: dict[str, _Module | None] = {}
     problems: list[str] = []
     calls: dict[str, dict[str, str]] = {}  # agent: whom it calls, and where
@@ -47,7 +49,7 @@ def foresee(agents: Mapping[str, Callable[..., Any]]) -> list[str]:
         node = None if module is None else module.written_at(handler.__code__.co_firstlineno, handler.__code__.co_name)
         if module is None or node is None or not node.args.args:
             continue
-        reading = _Handler(name, module, agents, handler.__globals__)
+        reading = _Handler(name, module, agents, handler.__globals__, channels)
         reading.read(node, node.args.args[0].arg)
         problems += reading.problems
         calls[name] = reading.calls
@@ -90,6 +92,7 @@ class _Handler:
     module: _Module
     agents: Mapping[str, Callable[..., Any]]
     known: Mapping[str, Any]  # the names of its module, as they are now
+    channels: Collection[str] | None = None
     problems: list[str] = field(default_factory=list)
     calls: dict[str, str] = field(default_factory=dict)
     _seen: set[tuple[int, str]] = field(default_factory=set)
@@ -125,6 +128,8 @@ class _Handler:
                 self._check_span(call, "run.sleep", first)
             case "wait_for":
                 self._check_wait(call, first, options.get("where", UNKNOWN))
+            case "send":
+                self._check_send(call, options.get("channel", first))
             case "call" if call.args:
                 self._check_call(call, call.args[0], local)
             case "transaction" if call.args:
@@ -164,6 +169,12 @@ class _Handler:
                 condition_of(where)
             except ConfigError as error:
                 self._tell(at, f"run.wait_for: where: {str(error).removeprefix('run.wait_for: ')}")
+
+    def _check_send(self, at: ast.AST, channel: Any) -> None:
+        if channel is UNKNOWN or self.channels is None or (isinstance(channel, str) and channel in self.channels):
+            return
+        hint = did_you_mean(str(channel), self.channels)
+        self._tell(at, f"run.send({channel!r}): the app has no such channel.{hint}")
 
     def _check_call(self, at: ast.AST, whom: ast.expr, local: set[str]) -> None:
         name = self._called(whom, local)

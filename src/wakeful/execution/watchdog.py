@@ -185,7 +185,7 @@ class Watchdog:
                 "ends as cancelled" if handling == "cancel" else "goes again as after a failure"
             )
         owner = self._agents[run.agent].options.owner
-        self._write("raise_alarm", key, self._app, text, run.agent, owner, 0)
+        self._write("raise_alarm", key, self._app, text, run.agent, owner, 0, None, None)
         self._told[key] = found.since
         self._log.error("alarm", key=key, text=text, **({} if stack is None else {"stack": stack}))
         if handling == "alarm" or self._loop is None:
@@ -216,7 +216,7 @@ class Watchdog:
         present = {stuck_alarm(self._app, run.agent, run.id): run.progress_at for run in runs}
         for key, since in list(self._told.items()):
             if present.get(key) != since:
-                self._write("resolve_alarm", key)
+                self._write("resolve_alarm", key, None)
                 del self._told[key]
                 self._unhandled.discard(key)
         tick = self._loop.time() if self._loop is not None else 0.0

@@ -42,6 +42,9 @@ class StoredAlarm:
     loud: bool
     told: int  # how often it was told before
     acknowledged_by: str | None
+    addressee: str | None = None  # the channel that it goes to, before the owner's
+    remind_at: Microseconds | None = None  # it is told once more then, and not again and again
+    ending: str | None = None  # how it ended, where that is known
 
 
 @dataclass(slots=True)

@@ -74,6 +74,8 @@ class Alarm:
     agent: str | None = None  # which it is about
     owner: str | None = None  # who hears of it
     loud: bool = False  # it cannot be muted
+    addressee: str | None = None  # the channel that it goes to, before the owner's
+    remind_at: Microseconds | None = None  # it is told once more then, and not again and again
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,9 @@ class Streak:
     owner: str | None = None
 
 
-def held_alarm(app: str, agent: str, run: str) -> str:
-    """The key of the alarm about a run that waits for a person; it is resolved by that name."""
-    return f"held/{app}/{agent}/{run}"
+def held_alarm(app: str, agent: str, what: str) -> str:
+    """The key of the alarm about runs of an agent that wait for a person because of one thing: an action, an output."""
+    return f"held/{app}/{agent}/{what}"
 
 
 def circuit_alarm(app: str, name: str) -> str:

@@ -175,6 +175,9 @@ class Journal:
         self.on_alarm: Callable[[], None] = lambda: None
         self.awaited: frozenset[str] = frozenset()  # runs whose end somebody here waits for
         self.on_awaited: Callable[[], None] = lambda: None
+        self.on_committed: Callable[[Sequence[Any]], None] | None = (
+            None  # only while a caller waits for the end of a run
+        )
         self.transactions = 0
         self.transitions = 0
 
@@ -328,6 +331,8 @@ class Journal:
             type(waiting.request) in ENDS_A_RUN and waiting.request.claim.id in self.awaited for waiting in batch
         ):
             self.on_awaited()
+        if self.on_committed is not None:
+            self.on_committed([waiting.request for waiting in batch])
 
     async def _clear_doubt(self, requests: list[Any]) -> None:
         """After an answer was lost, wait until that transaction is over, however it ends. Only then what we read is the

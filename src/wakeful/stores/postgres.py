@@ -21,7 +21,8 @@ from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
 from wakeful.stores.base import Call, Count, Ready, Row, Transaction
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.keyring import KeyRing
-from wakeful.stores.migrations import CREATE_LEDGER, Migration, missing, refuse_behind
+from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
+from wakeful.stores.postgres_migrating import Migrator, migration_settings, read_ledger
 from wakeful.stores.queries import Dialect, codec, load_queries
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 CHANNEL = "wakeful"
+RESULTS = "wakeful_results"  # which runs are waited for, and which of these have ended
 COMMAND_TIMEOUT = 15.0
 READING_CONNECTIONS = 4
 USERS_CONNECTIONS = 16
@@ -61,7 +63,6 @@ select set_config('{TRANSACTION_MARK}', '1', true), set_config('wakeful.cause', 
 MOST_AT_ONCE = 128
 # Queries that exist together with the fence as one statement.
 FENCED = {"save_step": "save_step_fenced", "finish_well": "finish_well_fenced"}
-MIGRATION_LOCK = 0x77616B65  # any number that others are unlikely to use
 OLDEST_VERSION = 15
 DEADLOCK_TRIES = 5
 
@@ -161,6 +162,7 @@ class PostgresBackend:
         self._name = "wakeful"
         self._log = structlog.get_logger("wakeful").bind(part="postgres")
         self.on_ready: Callable[[Ready], None] = lambda _: None
+        self.on_results: Callable[[str], None] = lambda _: None
         errors = self._asyncpg.exceptions
         self._gone: tuple[type[BaseException], ...] = (
             OSError,
@@ -189,7 +191,7 @@ class PostgresBackend:
                 raise ConfigError(message)
         if migrate:
             await self.migrate()
-        refuse_behind(missing("postgres", {row[0] for row in await self.applied_migrations()}))
+        standing("postgres", await self.ledger()).refuse_behind()
 
     async def listen(self) -> None:
         """Hear of runs that other processes made ready."""
@@ -427,19 +429,30 @@ class PostgresBackend:
             raise ConfigError(message)
         return await self.drive(connection, transaction)
 
-    async def migrate(self) -> list[Migration]:
-        """Apply what is missing, in one transaction, one process at a time."""
-        async with self._borrowed() as connection, connection.transaction():
-            await connection.execute("select pg_advisory_xact_lock($1)", MIGRATION_LOCK)
-            await connection.execute(CREATE_LEDGER)
-            rows = await connection.fetch(self._queries["applied_migrations"])
-            pending = missing("postgres", {row[0] for row in rows})
-            for migration in pending:
-                await connection.execute(migration.sql)
-                await connection.execute(
-                    self._queries["record_migration"], self._clock.for_database(), migration.number, migration.name
+    async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]:
+        """Apply what is missing, one process at a time, on a connection without a time limit of its own."""
+        if not standing("postgres", await self.ledger()).pending:
+            return []
+        try:
+            connection = await self._asyncpg.connect(
+                self._dsn,
+                timeout=CONNECT_TIMEOUT,
+                server_settings={"application_name": "wakeful migrate", "jit": "off", **migration_settings()},
+            )
+            try:
+                migrator = Migrator(
+                    connection,
+                    self._asyncpg,
+                    self._queries,
+                    self._clock,
+                    patience=patience or Patience(),
+                    told=told or self._log.info,
                 )
-        return pending
+                return await migrator.migrate()
+            finally:
+                await self._drop(connection)
+        except self._gone as error:
+            raise self._unavailable(error) from error
 
     # reading
 
@@ -449,11 +462,13 @@ class PostgresBackend:
             rows: list[Row] = await connection.fetch(self._queries[name], *parameters)
             return await self._decode(connection, name, rows)
 
+    async def ledger(self) -> list[Applied]:
+        """Which migrations the database has, and what it knows of them."""
+        async with self._borrowed() as connection:
+            return await read_ledger(connection, self._queries, self._asyncpg.exceptions)
+
     async def applied_migrations(self) -> list[Row]:
-        try:
-            return await self.fetch("applied_migrations")
-        except self._asyncpg.exceptions.UndefinedTableError:
-            return []
+        return [(one.number, one.name) for one in await self.ledger() if one.finished]
 
     def read_clock(self) -> Microseconds | None:
         """What to hand a reading query as `:now`."""
@@ -505,6 +520,7 @@ class PostgresBackend:
                 connection = await self._connect()
                 connection.add_termination_listener(lambda _, lost=lost: lost.set())
                 await connection.add_listener(CHANNEL, self._heard)
+                await connection.add_listener(RESULTS, self._heard_results)
                 self.on_ready(Ready())
                 while not lost.is_set():
                     with contextlib.suppress(TimeoutError):
@@ -521,6 +537,9 @@ class PostgresBackend:
     def _heard(self, _connection: Any, _process: int, _channel: str, payload: str) -> None:
         app, *agents = payload.split(" ")
         self.on_ready(Ready(app, frozenset(agents)) if app else Ready())
+
+    def _heard_results(self, _connection: Any, _process: int, _channel: str, payload: str) -> None:
+        self.on_results(payload)
 
     # connections
 

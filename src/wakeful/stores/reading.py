@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic_core import from_json
 
+from wakeful.alarm_words import title_of, todo_of
 from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound
 from wakeful.model import ReminderState
 from wakeful.rate import Rate
 from wakeful.stores.base import Row, StoredEvent
-from wakeful.stores.migrations import missing, refuse_behind
+from wakeful.stores.migrations import Applied, standing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reading_chains import chain_summary
@@ -43,7 +44,7 @@ class ReadableDatabase(Protocol):
     codec: Codec
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
-    async def applied_migrations(self) -> list[Row]: ...
+    async def ledger(self) -> list[Applied]: ...
     def read_clock(self) -> Microseconds | None: ...
 
 
@@ -607,13 +608,14 @@ class Reader:
         rows = [(app, from_json(definition)) for app, definition in await self._database.fetch("list_expectations")]
         return [(app, one["subject"]) for app, one in rows if one.get("subject") is not None]
 
-    async def counts(self) -> dict[str, int]:
-        """How many runs are in which state."""
-        return {row[0]: row[1] for row in await self._database.fetch("count_runs")}
+    async def counts(self, app: str | None = None) -> dict[str, int]:
+        """How many runs are in which state; of one app, or of all."""
+        fetch = self._database.fetch
+        return {row[0]: row[1] for row in await (fetch("count_runs") if app is None else fetch("count_runs_of", app))}
 
-    async def delivery_counts(self) -> dict[str, int]:
-        """How many deliveries are in each state."""
-        return {row[0]: row[1] for row in await self._database.fetch("count_deliveries")}
+    async def delivery_counts(self, app: str) -> dict[str, int]:
+        """How many deliveries of an app are in each state."""
+        return {row[0]: row[1] for row in await self._database.fetch("count_deliveries_of", app)}
 
     async def waiting_agents(self, app: str) -> list[tuple[str, int]]:
         """Agents of an app with runs that wait to be claimed, and how many."""
@@ -664,11 +666,12 @@ class Reader:
 
     async def health(self) -> dict[str, Any]:
         """Does the store answer, with the right schema? Raises StoreUnavailable or SchemaMismatch."""
-        applied = await self._database.applied_migrations()
-        refuse_behind(missing(self._database.dialect, {row[0] for row in applied}))
+        schema = standing(self._database.dialect, await self._database.ledger())
+        schema.refuse_behind()
         used = [row[0] for row in await self._database.fetch("list_ciphers")]
         refuse_missing_keys(used, self._database.codec.ring)
-        return {"store": self._database.dialect, "schema": max(row[0] for row in applied)}
+        noted = {"note": schema.note} if schema.note else {}
+        return {"store": self._database.dialect, "schema": schema.schema, **noted}
 
     async def _find_run(self, identifier: str) -> Row | None:
         """By its id, or the beginning of one: `3f2a91` is the first run of its family, `3f2a91.2` what came of the second
@@ -848,9 +851,10 @@ def delivery_summary(row: Row) -> dict[str, Any]:
 
 def alarm_summary(row: Row) -> dict[str, Any]:
     key, app, state, text, count, opened, last, agent, owner, incident, loud, told, told_at = row[:13]
-    acknowledged_at, acknowledged_by, note, muted_until, resolved_at, tell_at = row[13:]
+    acknowledged_at, acknowledged_by, note, muted_until, resolved_at, tell_at, addressee, remind_at, ending = row[13:]
     return {
         "key": key,
+        "subject": title_of(key, text, agent=agent, count=count),
         "app": app,
         "state": state,
         "text": text,
@@ -869,6 +873,10 @@ def alarm_summary(row: Row) -> dict[str, Any]:
         "note": note,
         "muted_until": to_text(muted_until),
         "resolved_at": to_text(resolved_at),
+        "do": todo_of(key, agent=agent),
+        "to": addressee,
+        "remind_at": to_text(remind_at),
+        "ending": ending,
     }
 
 

@@ -28,7 +28,16 @@ from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
 from wakeful.stores.base import Call, Count, Row, Transaction
 from wakeful.stores.guard import NOT_YOURS, refuse_transaction_control
 from wakeful.stores.keyring import KeyRing
-from wakeful.stores.migrations import CREATE_LEDGER, Migration, missing
+from wakeful.stores.migrations import (
+    CREATE_DETAILS,
+    CREATE_LEDGER,
+    Applied,
+    Migration,
+    Patience,
+    Told,
+    held_back,
+    standing,
+)
 from wakeful.stores.queries import Dialect, codec, load_queries
 
 R = TypeVar("R")
@@ -130,9 +139,9 @@ class SqliteBackend:
         """One transaction on the writer thread."""
         return await self._job(lambda: self._drive(transaction))
 
-    async def migrate(self) -> list[Migration]:
+    async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]:  # noqa: ARG002 there is one lock, and it has its own timeout
         """Apply what is missing, in one transaction."""
-        return await self._job(self._migrate)
+        return await self._job(lambda: self._migrate(told or (lambda _: None)))
 
     async def _job(self, work: Callable[[], R]) -> R:
         loop = asyncio.get_running_loop()
@@ -270,25 +279,37 @@ class SqliteBackend:
         connection.execute("release wakeful_user")
         return value, failed
 
-    def _migrate(self) -> list[Migration]:
-        connection = self._connection
+    def _migrate(self, told: Told) -> list[Migration]:
+        connection, queries = self._connection, self._queries
+        applied = []
         try:
             connection.execute("begin immediate")
             connection.execute(CREATE_LEDGER)
-            applied = {row[0] for row in connection.execute(self._queries["applied_migrations"])}
-            pending = missing("sqlite", applied)
-            for migration in pending:
+            connection.execute(CREATE_DETAILS)
+            for migration in standing("sqlite", self._ledger(connection)).pending:
+                now = self._clock.now()
+                if migration.contracts and (
+                    older := list(connection.execute(queries["older_processes"], (now, migration.needs)))
+                ):
+                    for row in older:
+                        told(held_back(migration, *row))
+                    break
                 connection.execute(migration.sql)
-                connection.execute(
-                    self._queries["record_migration"], (self._clock.now(), migration.number, migration.name)
-                )
+                detail = (migration.number, migration.name, migration.digest, migration.needs)
+                connection.execute(queries["begin_migration"], detail)
+                connection.execute(queries["finish_migration"], (now, migration.number))
+                connection.execute(queries["record_migration"], (now, migration.number, migration.name))
+                applied.append(migration)
             connection.execute("commit")
         except UNAVAILABLE as error:
             raise self._unavailable(connection, error) from error
         finally:
             if connection.in_transaction:
                 connection.execute("rollback")
-        return pending
+        return applied
+
+    def _ledger(self, connection: apsw.Connection) -> list[Applied]:
+        return [Applied.of(row) for row in connection.execute(self._queries["migration_ledger"])]
 
     # reading
 
@@ -308,6 +329,14 @@ class SqliteBackend:
                 raise StoreUnavailable(message) from error
 
         return await asyncio.get_running_loop().run_in_executor(self._readers, read)
+
+    async def ledger(self) -> list[Applied]:
+        """Which migrations the file has, and what it knows of them: little, as long as an older version wrote it."""
+        try:
+            rows = await self.fetch("migration_ledger")
+        except apsw.SQLError:
+            rows = [(*row, None, None, 1) for row in await self.fetch("applied_migrations")]
+        return [Applied.of(row) for row in rows]
 
     async def applied_migrations(self) -> list[Row]:
         return await self.fetch("applied_migrations")

@@ -82,7 +82,7 @@ async def emptying(connection: Any) -> str:
     """
     tables = await names(connection, "select tablename from pg_tables where schemaname = current_schema()")
     numbers = await names(connection, "select sequencename from pg_sequences where schemaname = current_schema()")
-    ours = [name for name in tables if name.startswith("wakeful_") and name != "wakeful_migration"]
+    ours = [name for name in tables if name.startswith("wakeful_") and not name.startswith("wakeful_migration")]
     others = [f'"{name}"' for name in tables if not name.startswith("wakeful_")]
     return "; ".join(
         [

@@ -139,5 +139,5 @@ def every(
         None if active is None else read_active(active, where=where),
         None if days is None else read_days(days, where=where),
     )
-    timing, name = read_timing(options, where=where)
+    timing, name = read_timing(options, where=where, also=("active", "days", "tz"))
     return Schedule(rule, timing, name)

@@ -164,12 +164,19 @@ class Schedule:
         return int(digest(app, name), 16) % (jitter // 1000 + 1) * 1000 if jitter else 0
 
 
-def read_timing(options: dict[str, Any], *, where: str) -> tuple[Timing, str | None]:
-    """The options that every schedule takes, and its name. ConfigError for what cannot be meant."""
-    known = (*TIMING_FIELDS, "name")
+# What other schedulers call the options of this one.
+OTHER_NAMES = {"timezone": "tz", "time_zone": "tz", "zone": "tz"}
+
+
+def read_timing(options: dict[str, Any], *, where: str, also: tuple[str, ...] = ("tz",)) -> tuple[Timing, str | None]:
+    """The options that every schedule takes, and its name. ConfigError for what cannot be meant. `also`: the options of this
+    kind of schedule, which are read elsewhere and named here where an unknown one is refused.
+    """
+    known = (*TIMING_FIELDS, "name", *also)
     for option in options:
         if option not in known:
-            raise ConfigError(f'{where}: unknown option "{option}".{did_you_mean(option, known)}')
+            hint = did_you_mean(OTHER_NAMES.get(option, option), known)
+            raise ConfigError(f'{where}: unknown option "{option}".{hint}')
     given = {option: value for option, value in options.items() if value is not None}
     catch_up = _choice("catch_up", given.get("catch_up", "latest"), get_args(CatchUp), where)
     usual = "queue_all" if catch_up == "all" else "queue_one"

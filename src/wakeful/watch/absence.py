@@ -239,13 +239,15 @@ def _last_of(facts: ScheduleFacts, now: Microseconds) -> Verdict:
     if run is None or facts.last_at is None:
         return pending("no instant of it was due yet", None)
     began = run.started_at if run.started_at is not None else run.created_at
-    return judge_run(
+    verdict = judge_run(
         run,
         now,
         # One that was fired late gets a moment to begin: what was late about it was told before.
         starts_by=max(facts.last_at + starts_within(facts.schedule, facts.last_at), run.created_at + SHORTEST_START),
         ends_by=began + ends_within(facts.schedule, facts.last_at),
     )
+    # One cause, one alarm: a dead letter and a held run have alarms of their own.
+    return replace(verdict, told=run.state in {"dead", "held"}) if verdict.state == "absent" else verdict
 
 
 # declared expectations

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Protocol
 
+from wakeful.alarm_words import Told, words_of_alarm
 from wakeful.clock import Microseconds, seconds, to_text
 from wakeful.execution.run import Run
 from wakeful.intake.cloudevents import TEXT_LIMIT, new_event
@@ -57,11 +58,13 @@ class Teller(Service):
         channels: Collection[str],
         default: str | None,
         repeat: Microseconds | None,
+        now: Callable[[], Microseconds],
         time_passes: bool = True,
     ) -> None:
         super().__init__()
         self._app = app
         self._store = store
+        self._now = now
         self._arrive = arrive
         self._channels = channels
         self._default = default
@@ -93,16 +96,17 @@ class Teller(Service):
         for alarm in told:
             if self.channel_of(alarm) is None:
                 say = self.log.info if alarm.state == "resolved" else self.log.error
-                say("alarm", what=what_is_told(alarm), key=alarm.key, text=alarm.text, owner=alarm.owner)
+                told_as = told_of(alarm, self._app, self._now())
+                say("alarm", what=told_as["what"], key=alarm.key, text=told_as["text"], owner=alarm.owner)
         self.told += len(told)
         return len(told)
 
     def channel_of(self, alarm: StoredAlarm) -> str | None:
-        """Where it goes: to its owner's channel, else to the app's. None: into the log."""
+        """Where it goes: to the channel that it names, else to its owner's, else to the app's. None: into the log."""
         if alarm.agent == TELLER and alarm.key.partition("/")[0] not in ABOUT_CHANNELS:
             return None
         broken = channel_in_trouble(alarm.key)
-        for channel in (alarm.owner, self._default):
+        for channel in (alarm.addressee, alarm.owner, self._default):
             if channel is not None and channel in self._channels and channel != broken:
                 return channel
         return None
@@ -113,7 +117,7 @@ class Teller(Service):
             return None
         event = new_event(
             TYPE,
-            {"channel": channel, **told_of(alarm, self._app)},
+            {"channel": channel, **told_of(alarm, self._app, self._now())},
             source=f"/{self._app}/alarms/{digest(alarm.key)}",
             id=f"{alarm.incident}.{alarm.told + 1}",
             subject=alarm.key if len(alarm.key) <= TEXT_LIMIT else digest(alarm.key),
@@ -127,18 +131,32 @@ def channel_in_trouble(key: str) -> str | None:
     return rest[1] if kind in ABOUT_CHANNELS and len(rest) > 1 else None
 
 
-def what_is_told(alarm: StoredAlarm) -> str:
+def what_is_told(alarm: StoredAlarm) -> Told:
     if alarm.state == "resolved":
         return "resolved"
     return "still open" if alarm.told else "opened"
 
 
-def told_of(alarm: StoredAlarm, app: str) -> dict[str, Any]:
-    """What people get to read, and programs."""
+def told_of(alarm: StoredAlarm, app: str, now: Microseconds) -> dict[str, Any]:
+    """What people get to read, and programs: `subject` and `text` are sentences, the rest are facts."""
+    what = what_is_told(alarm)
+    words = words_of_alarm(
+        alarm.key,
+        alarm.text,
+        told=what,
+        agent=alarm.agent,
+        count=alarm.count,
+        opened_at=alarm.opened_at,
+        now=alarm.resolved_at if alarm.resolved_at is not None else now,
+        ending=alarm.ending,
+    )
     return {
-        "what": what_is_told(alarm),
+        "what": what,
         "key": alarm.key,
-        "text": alarm.text,
+        "subject": words.subject,
+        "text": words.text,
+        "do": words.do,
+        "reason": alarm.text,
         "app": app,
         "agent": alarm.agent,
         "owner": alarm.owner,
@@ -149,6 +167,7 @@ def told_of(alarm: StoredAlarm, app: str) -> dict[str, Any]:
         "last_at": to_text(alarm.last_at),
         "resolved_at": to_text(alarm.resolved_at),
         "loud": alarm.loud,
+        "ending": alarm.ending,
     }
 
 
@@ -160,4 +179,5 @@ def declare_alarms(app: App) -> None:
 async def tell(run: Run) -> None:
     """One alarm, to the channel that was chosen when it was told."""
     told = dict(run.event.data)
-    run.send(told.pop("channel"), told, subject=f"{told['what']}: {told['key']}")
+    # An event that a process of an older version stored has no subject.
+    run.send(told.pop("channel"), told, subject=told.get("subject") or f"{told['what']}: {told['key']}")

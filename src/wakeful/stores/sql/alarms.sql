@@ -1,13 +1,15 @@
 -- Alarms: raised, told, acknowledged, muted, resolved. `tell_at` says when somebody is to hear of one next, and is kept by
 -- every statement that changes what there is to tell; so whoever tells reads one index, and nothing else.
 
--- raise_alarm(now, key, app, text, agent, owner, loud) --
+-- raise_alarm(now, key, app, text, agent, owner, loud, addressee, remind_at) --
 -- Opens an alarm, or refreshes the one that is open. A resolved one opens again, as the next incident; how long it is muted
 -- outlives that, or one that comes and goes would be heard all the same.
-insert into wakeful_alarm (key, app, state, text, count, opened_at, last_at, agent, owner, loud, tell_at)
-values (:key, :app, 'open', :text, 1, {now}, {now}, :agent, :owner, :loud, {now})
+insert into wakeful_alarm
+  (key, app, state, text, count, opened_at, last_at, agent, owner, loud, tell_at, addressee, remind_at)
+values (:key, :app, 'open', :text, 1, {now}, {now}, :agent, :owner, :loud, {now}, :addressee, :remind_at)
 on conflict (key) do update
 set text = excluded.text, last_at = excluded.last_at, agent = excluded.agent, owner = excluded.owner, loud = excluded.loud,
+    addressee = excluded.addressee, remind_at = excluded.remind_at, ending = null,
     count = case wakeful_alarm.state when 'resolved' then 1 else wakeful_alarm.count + 1 end,
     opened_at = case wakeful_alarm.state when 'resolved' then excluded.opened_at else wakeful_alarm.opened_at end,
     incident = case wakeful_alarm.state when 'resolved' then wakeful_alarm.incident + 1 else wakeful_alarm.incident end,
@@ -25,10 +27,10 @@ set text = excluded.text, last_at = excluded.last_at, agent = excluded.agent, ow
     state = case wakeful_alarm.state when 'resolved' then 'open' else wakeful_alarm.state end
 returning key, count
 
--- resolve_alarm(now, key) --
+-- resolve_alarm(now, key, ending) --
 -- What it was raised for is over. Who heard of it hears that too.
 update wakeful_alarm
-set state = 'resolved', last_at = {now}, resolved_at = {now}, tell_at = case when told > 0 then {now} end
+set state = 'resolved', last_at = {now}, resolved_at = {now}, ending = :ending, tell_at = case when told > 0 then {now} end
 where key = :key and state <> 'resolved'
 
 -- lock_alarm(key) --
@@ -36,9 +38,11 @@ where key = :key and state <> 'resolved'
 select key from wakeful_alarm where key = :key and state <> 'resolved' {for_update}
 
 -- dead_of_alarm(key) --
--- Is there a dead letter left that raised it?
+-- Is there a dead letter, or a held run, left that raised it?
 select alarm from (
   select alarm from wakeful_run where alarm = :key and state = 'dead'
+  union all
+  select alarm from wakeful_run where alarm = :key and state = 'held'
   union all
   select alarm from wakeful_delivery where alarm = :key and state = 'dead'
 ) as dead
@@ -77,7 +81,8 @@ select min(tell_at) - {now} from wakeful_alarm where app = :app and tell_at is n
 
 -- alarms_to_tell(now, app, most) --
 -- Two who tell pass over each other's.
-select key, state, text, count, opened_at, last_at, resolved_at, agent, owner, incident, loud, told, acknowledged_by
+select key, state, text, count, opened_at, last_at, resolved_at, agent, owner, incident, loud, told, acknowledged_by,
+  addressee, remind_at, ending
 from wakeful_alarm
 where app = :app and tell_at is not null and tell_at <= {now}
 order by tell_at
@@ -85,9 +90,13 @@ limit :most
 {skip_locked}
 
 -- note_told(now, key, repeat) --
--- The next time, as long as it is open.
+-- The next time, as long as it is open: at a rate, or once more, where it says when.
 update wakeful_alarm
-set told = told + 1, told_at = {now}, tell_at = case when state = 'open' then {now} + cast(:repeat as bigint) end
+set told = told + 1, told_at = {now}, tell_at = case
+    when state <> 'open' then null
+    when remind_at is null then {now} + cast(:repeat as bigint)
+    when remind_at > {now} then remind_at
+  end
 where key = :key
 
 -- open_alarms_of_app(app) --
@@ -96,13 +105,13 @@ select key, last_at from wakeful_alarm where app = :app and state <> 'resolved' 
 
 -- list_alarms(state, most) --
 select key, app, state, text, count, opened_at, last_at, agent, owner, incident, loud, told, told_at, acknowledged_at,
-  acknowledged_by, note, muted_until, resolved_at, tell_at
+  acknowledged_by, note, muted_until, resolved_at, tell_at, addressee, remind_at, ending
 from wakeful_alarm
 where (cast(:state as text) is null or state = :state) order by last_at desc limit :most
 
 -- find_alarm(key) --
 select key, app, state, text, count, opened_at, last_at, agent, owner, incident, loud, told, told_at, acknowledged_at,
-  acknowledged_by, note, muted_until, resolved_at, tell_at
+  acknowledged_by, note, muted_until, resolved_at, tell_at, addressee, remind_at, ending
 from wakeful_alarm where key = :key
 
 -- operations_on_alarm(key) --

@@ -44,9 +44,15 @@ set due_at = case
 where seq = :seq and state = 'ready' and due_at is null
 returning id, app, agent
 
+-- places_of_family(root) --
+-- The places that runs of a family keep: dead letters, and the one that is about to go on.
+select root, seq, place from wakeful_run where id = :root and place is not null
+union all
+select root, seq, place from wakeful_run where root = :root and id <> root and place is not null
+
 -- queue_again(seq, place) --
--- A run that a person lets go on waits for its turn, at the place it kept or at the end.
-update wakeful_run set place = coalesce(place, :place), due_at = null where seq = :seq
+-- A run that a person lets go on waits for its turn, at the place that its family kept or at the end.
+update wakeful_run set place = :place, due_at = null where seq = :seq
 
 -- open_of_key(app, agent, key) --
 -- Runs of a key that are not over, in their order.

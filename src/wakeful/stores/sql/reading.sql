@@ -185,8 +185,11 @@ select min(due_at) from (
 -- count_runs() --
 select state, count(*) from wakeful_run group by state
 
--- count_deliveries() --
-select state, count(*) from wakeful_delivery group by state
+-- count_runs_of(app) --
+select state, count(*) from wakeful_run where app = :app group by state
+
+-- count_deliveries_of(app) --
+select state, count(*) from wakeful_delivery where app = :app group by state
 
 -- list_processes(now) --
 select id, host, pid, state, started_at, lease_until, lease_until - {now} from wakeful_process

@@ -59,7 +59,8 @@ def _change(now: int | None, request: ChangeAlarm) -> Transaction[AlarmChanged |
     elif request.verb == "mute":
         yield "mute_alarm", [(now, request.key, request.span)]
     else:
-        yield from resolve_alarms(now, [request.key])
+        noted = f": {request.note}" if request.note else ""
+        yield from resolve_alarms(now, [request.key], f"resolved by {request.operator}{noted}")
         after = "resolved"
     return AlarmChanged(app, state, after)
 
@@ -75,5 +76,22 @@ def _refusal(request: ChangeAlarm, state: AlarmState, by: str | None, *, loud: b
 
 
 def alarm_of(row: Row) -> StoredAlarm:
-    key, state, text, count, opened, last, resolved, agent, owner, incident, loud, told, by = row
-    return StoredAlarm(key, state, text, count, opened, last, resolved, agent, owner, incident, bool(loud), told, by)
+    key, state, text, count, opened, last, resolved, agent, owner, incident, loud, told, by, to, remind_at, ending = row
+    return StoredAlarm(
+        key,
+        state,
+        text,
+        count,
+        opened,
+        last,
+        resolved,
+        agent,
+        owner,
+        incident,
+        bool(loud),
+        told,
+        by,
+        to,
+        remind_at,
+        ending,
+    )

@@ -9,9 +9,9 @@ from pydantic_core import from_json, to_json
 
 from wakeful.errors import ClaimLost
 from wakeful.model import FINAL_RUN_STATES, Outcome, RunState
-from wakeful.stores.base import Cancelled, CancelRun, Count, FinishCancelled, Transaction, held_alarm
+from wakeful.stores.base import Cancelled, CancelRun, Count, FinishCancelled, Transaction
+from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import promote
-from wakeful.stores.verbs.people import resolve_alarms
 from wakeful.stores.verbs.refusal import Refusal, lost, refused
 from wakeful.stores.verbs.waits import cancelled_with, tell_caller
 
@@ -76,7 +76,7 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
         then: RunState = "running"
     elif (yield "done_outside", [(run.root, run.seq)]):
         yield "stop_to_undo", [(now, run.seq, request.operator, request.note, f"{reason}; what it did is undone first")]
-        yield from resolve_alarms(now, [held_alarm(run.app, run.agent, run.id)])
+        yield from resolve_held(now, [HeldRun(run.seq, run.app, run.agent, run.id)], reason)
         then = "ready"
     else:
         yield "cancel_now", [(now, run.seq, request.operator, request.note, reason, _outcome_of(run))]
@@ -153,7 +153,7 @@ def _wind_up(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
     yield "give_up_retrying", [(now, run.root, run.seq, NOT_DONE) for run in runs]
     yield "withdraw_approvals", [(now, run.seq, run.reason) for run in runs]
     yield "close_waits", [(run.seq,) for run in runs]
-    yield from resolve_alarms(now, [held_alarm(run.app, run.agent, run.id) for run in runs])
+    yield from resolve_held(now, [HeldRun(run.seq, run.app, run.agent, run.id) for run in runs], runs[0].reason)
     yield from let_go_of_keys(now, runs)
 
 

@@ -9,9 +9,10 @@ from pydantic_core import from_json, to_json
 
 from wakeful.errors import CancelAsked, ClaimLost, StateChanged
 from wakeful.model import Claim
-from wakeful.stores.base import CloseRun, CommitRun, Count, Redone, ReleaseRun, StateChange, Transaction, held_alarm
+from wakeful.stores.base import CloseRun, CommitRun, Count, Redone, ReleaseRun, StateChange, Transaction
 from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.failing import went_well
+from wakeful.stores.verbs.held import HeldRun, note_held, resolve_held
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 from wakeful.stores.verbs.refusal import refused
 
@@ -62,9 +63,10 @@ def commit_runs(now: int | None, requests: Sequence[CommitRun]) -> Transaction[l
     ]
     if well_again:
         yield from went_well(now, well_again)
-    alarms = [one.alarm for one in going if one.alarm is not None and results.get(_place(one.claim)) is None]
-    if alarms:
-        yield from open_alarms(now, alarms)
+    raising = [(one, one.alarm) for one in going if one.alarm is not None and results.get(_place(one.claim)) is None]
+    if raising:
+        yield from open_alarms(now, [alarm for _, alarm in raising])
+        yield from note_held([(one.claim.seq, alarm) for one, alarm in raising if one.then == "held"])
     over = [one.resolves for one in going if one.resolves is not None and results.get(_place(one.claim)) is None]
     if over:
         yield from resolve_alarms(now, over)
@@ -162,7 +164,7 @@ def release_runs(now: int | None, requests: Sequence[ReleaseRun]) -> Transaction
         yield "insert_remedy", [(now, seq, "release", request.operator, request.note, None, None)]
         yield "release_deliveries", [(now, seq)]
         yield "release_output", [(now, seq, reason, told)]
-        yield from resolve_alarms(now, [held_alarm(app, agent, identifier)])
+        yield from resolve_held(now, [HeldRun(seq, app, agent, identifier)], reason)
         results.append(Redone(identifier, state))
     return results
 

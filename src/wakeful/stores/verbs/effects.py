@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from wakeful.errors import CancelAsked, ClaimLost, LockLost
 from wakeful.model import Decision, Effect
-from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction, held_alarm
+from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction
+from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.locks import lost_locks
-from wakeful.stores.verbs.people import resolve_alarms
 from wakeful.stores.verbs.refusal import lost, refusal_of
 
 Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost
@@ -90,7 +90,8 @@ def settle_effects(now: int | None, requests: Sequence[SettleEffect]) -> Transac
             if one.state == "confirmed" and settled[0][1] is not None:
                 yield "mark_undone", [(now, one.id, settled[0][1])]
             released = yield "release_held_runs", [(now, settled[0][0])]
-            yield from resolve_alarms(now, [held_alarm(*row[:3]) for row in released])
+            ended = f"{one.state} by {one.operator}" + (f": {one.note}" if one.note else "")
+            yield from resolve_held(now, [HeldRun(row[3], *row[:3]) for row in released], ended)
         found = yield "find_effect", [(one.id,)]
         results.append(Settled(effect_of(found[0]), found[0][-1], first=bool(settled)) if found else None)
     return results

@@ -16,12 +16,26 @@ def open_alarms(now: int | None, alarms: Sequence[Alarm]) -> Transaction[None]:
     ordered = sorted(alarms, key=lambda alarm: alarm.key)
     yield (
         "raise_alarm",
-        [(now, alarm.key, alarm.app, alarm.text, alarm.agent, alarm.owner, int(alarm.loud)) for alarm in ordered],
+        [
+            (
+                now,
+                alarm.key,
+                alarm.app,
+                alarm.text,
+                alarm.agent,
+                alarm.owner,
+                int(alarm.loud),
+                alarm.addressee,
+                alarm.remind_at,
+            )
+            for alarm in ordered
+        ],
     )
 
 
-def resolve_alarms(now: int | None, keys: Sequence[str]) -> Transaction[None]:
-    yield "resolve_alarm", [(now, key) for key in sorted(keys)]
+def resolve_alarms(now: int | None, keys: Sequence[str], ending: str | None = None) -> Transaction[None]:
+    """`ending` says how they ended, where that is known: who did what."""
+    yield "resolve_alarm", [(now, key, ending) for key in sorted(keys)]
 
 
 def record_operations(now: int | None, requests: Sequence[RecordOperation]) -> Transaction[list[None]]:

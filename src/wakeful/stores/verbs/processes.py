@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pydantic_core import to_json
 
 from wakeful.stores.base import BuryProcess, LeftBehind, RegisterProcess, RetireProcess, Transaction
+from wakeful.stores.migrations import newest
 from wakeful.stores.verbs.limits import show_limits
 
 
@@ -22,6 +23,7 @@ def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> 
                 one.lease,
                 one.app,
                 to_json(list(one.agents)).decode() if one.app else None,
+                newest(),
             )
             for one in requests
         ],

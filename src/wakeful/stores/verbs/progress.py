@@ -12,6 +12,7 @@ from wakeful.stores.base import Call, Count, FinishRun, LeaveRun, SaveSteps, Sav
 from wakeful.stores.verbs.circuits import note_parked, refuse_parking
 from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.failing import note_dead, went_well
+from wakeful.stores.verbs.held import note_held
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.refusal import Refusal, knows, lost, refused
@@ -235,7 +236,8 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
         held
     ):  # a person may have settled it already, in the moment since it was stored as held: then nobody need hear of it
         just_now -= {row[3] for row in (yield "release_held_runs", held)}
-    alarms = [request.alarm for request in requests if request.alarm is not None and request.claim.seq in just_now]
-    if alarms:
-        yield from open_alarms(now, alarms)
+    raising = [(one, one.alarm) for one in requests if one.alarm is not None and one.claim.seq in just_now]
+    if raising:
+        yield from open_alarms(now, [alarm for _, alarm in raising])
+        yield from note_held([(one.claim.seq, alarm) for one, alarm in raising if one.state == "held"])
     return [gone.get((request.claim.seq, request.claim.token)) for request in requests]

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json, to_json
 
 from wakeful.model import RunState
-from wakeful.stores.base import Redone, RedoRun, Row, Transaction, held_alarm
+from wakeful.stores.base import Redone, RedoRun, Row, Transaction
 from wakeful.stores.verbs.dead import resolve_if_last
+from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import take_places
-from wakeful.stores.verbs.people import resolve_alarms
 from wakeful.stores.verbs.waits import cancelled_with, tell_caller
 
 OVER = frozenset({"dead", "denied", "cancelled"})
@@ -88,6 +88,10 @@ def redo_runs(now: int | None, requests: Sequence[RedoRun]) -> Transaction[list[
     if dead:
         raised = yield "alarms_of_runs", [(seq,) for seq in dead]
         yield from resolve_if_last(now, [row[0] for row in raised])
+    held = [(one, run) for one, run in (*discards, *replays) if run.state == "held"]
+    if held:
+        done = _reason("discarded" if held[0][0].discard else "replayed", held[0][0])
+        yield from resolve_held(now, [HeldRun(run.seq, run.app, run.agent, run.id) for _, run in held], done)
     return results
 
 
@@ -151,24 +155,34 @@ def _replay_children(now: int | None, asked: RedoRun, run: Found) -> Transaction
 
 
 def queue(runs: Sequence[tuple[Found, int]]) -> Transaction[None]:
-    """Those with a key wait for their turn: at the place they kept, as a dead letter may, or at the end."""
+    """Those with a key wait for their turn: at the place that a dead letter of their family kept, else at the end. A family has
+    one place: a run must not wait behind the dead letter that it stands for.
+    """
     keyed = [(run, seq) for run, seq in runs if run.key is not None]
     if not keyed:
         return
-    counts = Counter((run.app, run.agent, run.key or "") for run, _ in keyed)
-    places = yield from take_places(counts)
+    kept: dict[str, list[tuple[int, int]]] = {}
+    for root, seq, place in (yield "places_of_family", [(root,) for root in sorted({run.root for run, _ in keyed})]):
+        kept.setdefault(root, []).append((place, seq))
+    counts = Counter((run.app, run.agent, run.key or "") for run, _ in keyed if run.root not in kept)
+    places = (yield from take_places(counts)) if counts else {}
     rows = []
     for run, seq in keyed:
         lane = (run.app, run.agent, run.key or "")
-        rows.append((seq, places[lane]))
-        places[lane] += 1
+        if run.root in kept:
+            rows.append((seq, min(kept[run.root])[0]))
+        else:
+            rows.append((seq, places[lane]))
+            places[lane] += 1
+    given_up = sorted({(seq,) for places_of_one in kept.values() for _, seq in places_of_one})
+    if given_up:
+        yield "let_go_of_place", given_up
     yield "queue_again", rows
 
 
 def _drop_outgoing(now: int | None, asked: Asked, word: str) -> Transaction[None]:
     yield "discard_deliveries", [(now, run.seq, _reason(word, one)) for one, run in asked]
     yield "abandon_staged", [(now, run.root, run.seq, _reason(word, one)) for one, run in asked]
-    yield from resolve_alarms(now, [held_alarm(run.app, run.agent, run.id) for _, run in asked if run.state == "held"])
 
 
 def _begin_again(now: int | None, asked: Asked) -> Transaction[list[str]]:

@@ -1,0 +1,44 @@
+"""`POST /v1/agents/AGENT/runs`: an agent, now, whatever its triggers say. What `wakeful run` does, for programs."""
+
+from __future__ import annotations
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from wakeful.api.body import BODY_LIMIT, read_body
+from wakeful.api.parameters import is_plain, read_parameters
+from wakeful.api.ports import Agents, Door, Results
+from wakeful.api.problem import Problem
+from wakeful.api.reply import JsonResponse
+from wakeful.api.waiting import answer_with_outputs, read_wait
+from wakeful.errors import NotFound
+from wakeful.intake.cloudevents import PLAIN, new_event
+from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
+
+
+def agent_routes(door: Door, agents: Agents, results: Results | None, body_limit: int = BODY_LIMIT) -> list[Route]:
+    async def start(request: Request) -> Response:
+        given = read_parameters(request.query_params, ("id", "wait"))
+        wait = read_wait(given)
+        try:
+            body = await read_body(request.headers.get("content-length"), request.receive, limit=body_limit)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody is left to read it
+        media_type = request.headers.get("content-type", PLAIN).partition(";")[0].strip().lower()
+        if body.strip() and media_type != PLAIN:
+            detail = f"the body is the run's data as JSON: send it as {PLAIN}"
+            raise Problem(415, detail, kind="unsupported-content-type", field="Content-Type")
+        data = read_json(body, depth=DEPTH_LIMIT, inside=("data",)) if body.strip() else None
+        agent = request.path_params["agent"]
+        if not is_plain(agent):
+            raise NotFound("there is no such agent")
+        agents.refuse_unknown(agent)
+        event = new_event("wakeful.run", data, source=f"/{agents.name}/run", id=given.get("id"))
+        receipts = await door.accept([event], agent=agent)
+        if wait is None:
+            return JsonResponse({"events": [receipt.to_json() for receipt in receipts]}, status_code=202)
+        status, answer = await answer_with_outputs(receipts, results, wait)
+        return JsonResponse(answer, status_code=status)
+
+    return [Route("/v1/agents/{agent}/runs", start, methods=["POST"], name="start_run")]
