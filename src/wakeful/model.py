@@ -364,6 +364,8 @@ class Delivery:
     tries: int = 0
     envelope: str = ""  # of the event that its run handled
     age: Microseconds = 0  # since its commit, when it was taken
+    error: str | None = None  # of its last try
+    due_at: Microseconds = 0  # when it could first go: at its commit, after its last wait, or when a person replayed it
 
 
 @dataclass(frozen=True, slots=True)

@@ -372,9 +372,10 @@ class EffectCall:
             case Again(delay=delay, certain=certain, counts=counts):
                 if not counts:
                     effect.tries -= 1
-                run.log.warning(
-                    "an action failed; trying again", action=self._action.name, error=why, again_in=readable(delay)
-                )
+                if error is not None:  # else an earlier attempt has said so
+                    run.log.warning(
+                        "an action failed; trying again", action=self._action.name, error=why, again_in=readable(delay)
+                    )
                 await self._wait("retrying" if certain else "unknown", delay, why, described)
             case Look(delay=delay, find=find):
                 await self._wait("unknown", delay, why, described)

@@ -516,7 +516,7 @@ class Executor:
             self._log.warning(
                 "the run failed; trying again", error=words, again_in=readable(delay), why=decision.reason
             )
-            note = note_of(trouble, claim, words[:ERRORS_SHOWN], now)
+            note = note_of(trouble, claim, error, now, options.attempts)
             await self._store.leave(
                 LeaveRun(
                     claim,

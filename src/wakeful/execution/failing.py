@@ -9,7 +9,8 @@ from __future__ import annotations
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
-from wakeful.execution.retry import Trouble
+from wakeful.errors import classify, words_of
+from wakeful.execution.retry import Trouble, signature
 from wakeful.model import Claim, Step
 
 FACT = "failing"
@@ -32,9 +33,10 @@ def trouble_before(note: str | None, claim: Claim) -> Trouble:
     return Trouble(told.get("since", 0), told.get("failing", 0), claim.attempts, told.get("unknown", 0))
 
 
-def note_of(trouble: Trouble, claim: Claim, words: str, now: Microseconds) -> Step:
+def note_of(trouble: Trouble, claim: Claim, error: BaseException, now: Microseconds, attempts: int | None) -> Step:
     """As it is stored with the run, with the error for people."""
-    told = {**trouble.as_json(), "reached": reached(claim), "failures": trouble.failures, "error": words}
+    words = signature(type(error).__name__, words_of(error))
+    told = {**trouble.as_json(attempts), "reached": reached(claim), "error": words, "failure": classify(error).failure}
     return Step(FACT, FACT, "fact", to_json(told).decode(), started_at=trouble.since or now, finished_at=now)
 
 

@@ -426,8 +426,10 @@ class Reader:
                 "changed_at": to_text(changed),
                 "probe": probe,
                 "parked": parked,
+                "opened_at": to_text(opened),
+                "waiting": waiting,
             }
-            for app, name, state, failures, error, rest, next_at, released, changed, probe, parked in rows
+            for app, name, state, failures, error, rest, next_at, released, changed, probe, parked, opened, waiting in rows
         ]
 
     async def apps_of_agent(self, agent: str) -> list[str]:

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from wakeful.clock import SECOND, Microseconds
 from wakeful.errors import ConfigError, words_of
-from wakeful.stores.base import Row
+from wakeful.stores.base import Alarm, Row
 from wakeful.triggers import schedule as schedules
 from wakeful.watch.absence import (
     Admitted,
@@ -29,6 +29,7 @@ from wakeful.watch.absence import (
     judge_source,
 )
 from wakeful.watch.expectations import CHECKIN, Expectation, read_definition
+from wakeful.watch.retrying import alarms_of, retried
 
 # How many of the last arrivals, runs and processes are looked at.
 LAST_ARRIVALS = 32
@@ -91,6 +92,10 @@ class Facts:
     async def alarms(self, app: str) -> dict[str, str]:
         """What is open about expectations: keys and texts."""
         return {row[0]: row[1] for row in await self._database.fetch("alarms_of_watching", app)}
+
+    async def retrying(self, app: str, now: Microseconds) -> list[Alarm]:
+        """Alarms about work that is tried again for long."""
+        return alarms_of(app, await retried(self._database, app), now)
 
     async def has_work_to_come(self, app: str) -> bool:
         """Does it have schedules, or sources?"""

@@ -156,7 +156,8 @@ class Watcher(Service):
         # After an outage every lease is over, because nobody could renew one: whoever lives does so now.
         is_down = crew.died and not self._failed and (bool(found) or await self._facts.has_work_to_come(app))
         known = await self._facts.alarms(app)
-        request = settled(app, found, known, crew, is_down=is_down, in_doubt=self._failed)
+        retrying = await self._facts.retrying(app, now)
+        request = settled(app, found, known, crew, is_down=is_down, in_doubt=self._failed, besides=retrying)
         if request is not None:
             for alarm in request.alarms:
                 self.log.error("alarm", app=app, key=alarm.key, text=alarm.text)
@@ -175,9 +176,13 @@ def settled(
     *,
     is_down: bool = False,
     in_doubt: bool = False,
+    besides: Sequence[Alarm] = (),
 ) -> SettleLook | None:
-    """What is to be written down of a look, None if nothing is. What is still pending keeps the alarm that it has."""
-    alarms = [alarm_of(one) for one in found if one.verdict.state == "absent" and not one.verdict.told]
+    """What is to be written down of a look, None if nothing is. What is still pending keeps the alarm that it has. `besides`:
+    alarms about what is no expectation.
+    """
+    alarms = [*besides]
+    alarms += [alarm_of(one) for one in found if one.verdict.state == "absent" and not one.verdict.told]
     if is_down:
         alarms.append(
             Alarm(

@@ -252,7 +252,7 @@ update wakeful_lane set owner = null where owner = :process returning channel
 -- In the order of their commits, with how long each must still wait.
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
   run.agent, run.id, delivery.due_at - {now},
-  (select envelope from wakeful_event event where event.seq = run.event_seq), {now} - delivery.created_at
+  (select envelope from wakeful_event event where event.seq = run.event_seq), {now} - delivery.created_at, delivery.error
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
 where delivery.app = :app and delivery.channel = :channel and delivery.state = 'pending'
 order by delivery.seq limit :most
@@ -278,6 +278,7 @@ order by delivery.seq desc
 -- redo_delivery(now, seq, state, reason) --
 update wakeful_delivery
 set state = :state, reason = :reason, tries = case state when 'dead' then 0 else tries end, due_at = {now},
+    error = case state when 'dead' then null else error end,
     settled_at = case when cast(:state as text) <> 'pending' then {now} end
 where seq = :seq and state in ('dead', 'pending')
 returning seq
