@@ -27,7 +27,9 @@ from bench.fleet import Fleet
 from bench.flow import Flow
 from bench.folder import Folder
 from bench.hooks import Hooks
+from bench.idle import Idle
 from bench.plan import FULL, SMOKE, Figure, Plan
+from bench.starts import Starts
 from bench.times import Times
 from bench.workload import Keys
 from wakeful.testing.postgres_server import PostgresServer
@@ -35,7 +37,7 @@ from wakeful.testing.postgres_server import PostgresServer
 IN_FLIGHT = 64
 
 
-class Bench(Flow, Fleet, Hooks, Folder, Changes, Times):
+class Bench(Flow, Fleet, Hooks, Folder, Changes, Times, Starts, Idle):
     """The measurements, by name."""
 
     # 3-step durable runs
@@ -215,6 +217,9 @@ NAMES = (
     "schedules",
     "files",
     "changes",
+    "idle",
+    "looks",
+    "starts",
     "soak",
 )
 
@@ -259,12 +264,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--seconds", type=float, help="how long each turn of a throughput measurement, and a soak, takes"
     )
+    parser.add_argument(
+        "--before", type=Path, metavar="FOLDER", help="another checkout, to measure what knows a before beside this one"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     plan = SMOKE if options.smoke else FULL
     if options.seconds:
         plan.seconds = plan.soak = options.seconds
+    plan.before = options.before
     figures = run(options.only or list(NAMES), plan, say=lambda text: print(text, file=sys.stderr, flush=True))
     if options.json:
         print(json.dumps([asdict(figure) for figure in figures], ensure_ascii=False, indent=2))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -45,6 +46,7 @@ class Plan:
     schedules: int
     soak: float  # seconds
     changes: int = 100_000  # rows
+    before: Path | None = None  # another checkout, for a before and after in one run
 
 
 # Many short turns: a machine that others share is fast and slow by the second.
@@ -81,6 +83,12 @@ SMOKE = Plan(
 )
 
 
+def code_of(checkout: Path | None) -> dict[str, str]:
+    """The environment of a process that works with the code of that checkout; None: with this one."""
+    here = Path(__file__).resolve().parents[1]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str((checkout or here) / "src"), str(here)])}
+
+
 class Places:
     """New stores to measure on, and processes of their own to measure in."""
 
@@ -104,9 +112,14 @@ class Places:
         return stores + ([("PostgreSQL", self.postgres, postgres)] if self.server else [])
 
     @staticmethod
-    def _measured(module: str, *options: str, patience: float = 300) -> dict[str, float]:
-        """What a module of this package measures in a process of its own: its last line, as JSON."""
+    def _measured(module: str, *options: str, patience: float = 300, code: Path | None = None) -> dict[str, float]:
+        """What a module of this package measures in a process of its own, perhaps of the code of another checkout: its last
+        line, as JSON.
+        """
         command = [sys.executable, "-m", f"bench.{module}", *options]
-        answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=patience)
+        environment = None if code is None else code_of(code)
+        answer = subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, text=True, timeout=patience, env=environment
+        )
         found: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
         return found

@@ -28,6 +28,7 @@ from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
 from wakeful.policy.loops import read_limits
 from wakeful.secrets import Env, Secret
+from wakeful.stores.connections import budget_of
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedules import code_schedules
@@ -60,13 +61,17 @@ APP_OPTIONS = (
     "alarm_repeat",
     "alarm_after",
     "pause_after",
+    "drain",
     "backlog",
+    "connections",
+    "listen_store",
     "chain_depth",
     "chain_rate",
 )
 BACKLOG = 10_000
 DEDUPLICATION = "90d"
 ALARM_REPEAT = "4h"
+DRAIN = "10m"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
 
 
@@ -116,6 +121,8 @@ class App:
         name: str,
         *,
         store: str | None = None,
+        listen_store: str | None = None,
+        connections: int | None = None,
         in_flight: int = 64,
         clock: Clock | None = None,
         rules: tuple[Rule, ...] = DEFAULT_RULES,
@@ -131,6 +138,7 @@ class App:
         alarm_repeat: Duration | None = ALARM_REPEAT,
         alarm_after: int | None = 3,
         pause_after: int | None = 10,
+        drain: Duration = DRAIN,
         backlog: int | None = BACKLOG,
         chain_depth: int | None = 25,
         chain_rate: str | None = "60/m",
@@ -147,6 +155,12 @@ class App:
             raise ConfigError(message)
         self.name = str.__str__(name)  # the member of an Enum is welcome, and is plain text from here on
         self.store = store
+        self.listen_store = listen_store
+        try:
+            budget_of(connections)
+        except ConfigError as error:
+            raise ConfigError(f"App({name!r}): {error}") from None
+        self.connections = connections
         self.in_flight = in_flight
         self.clock = clock
         self.rules = rules
@@ -185,9 +199,9 @@ class App:
             raise ConfigError(message)
         self.alarms = alarms
         self.alarm_repeat = read_duration("alarm_repeat", alarm_repeat, f"App({name!r})")
-        streak = {"alarm_after": alarm_after, "pause_after": pause_after}
-        read_options(AgentOptions, streak, where=f"App({name!r})")
-        self.streak = streak  # what agents that say nothing else have
+        usual = {"alarm_after": alarm_after, "pause_after": pause_after, "drain": drain}
+        read_options(AgentOptions, usual, where=f"App({name!r})")
+        self.usual = usual  # what agents that say nothing else have
         if backlog is not None and (not isinstance(backlog, int) or isinstance(backlog, bool) or backlog < 1):
             message = f"App({name!r}): backlog must be a whole number from 1 up, or None for no limit, not {backlog!r}"
             raise ConfigError(message)
@@ -244,10 +258,10 @@ class App:
 
         Options: owner, attempts, backoff, deadline, concurrency, max_crashes, deliver (the channel that gets the
         output), checks (of the output), state (a model, kept from run to run); order and limits: key, on_dead,
-        concurrency_per_key, overlap, debounce, batch, priority, expires. The function takes the run and, if it
+        concurrency_per_key, overlap, debounce, batch, priority, expires, once, once_for. The function takes the run and, if it
         wants it checked, the event's data: `async def review(run: Run, pull_request: PullRequest) -> Review`.
         """
-        return self._declare(self.agents, triggers, name, {**self.streak, **options})
+        return self._declare(self.agents, triggers, name, {**self.usual, **options})
 
     def inner_agent(self, *triggers: Trigger, name: str, **options: Any) -> Callable[[F], F]:
         """As `agent`, for what Wakeful does itself by means of an agent: kept apart from what the user declared."""
@@ -343,14 +357,16 @@ class App:
     ) -> None:
         """Look after what stands in a Markdown file: each `##` section is a check with its own schedule and memory.
 
+        `path` is relative to the file that calls this, wherever the app is started from.
         `checklist(run, check)` does a check and returns what is to be told, or None; probes say first whether there is anything
         to do. `every`, `active`, `days` and `timeout` hold for sections that say nothing else; with commands=False a section
         cannot name a command as its probe.
         """
-        from wakeful.execution.heartbeat import Memories, agent_of, read_declaration
+        from wakeful.execution.heartbeat import Memories, agent_of, folder_of, read_declaration
 
         declared = read_declaration(
             path,
+            folder=folder_of(sys._getframe(1).f_code.co_filename),  # noqa: SLF001 there is no other way to the caller
             name=name,
             every=every,
             active=active,

@@ -142,26 +142,6 @@ def from_datetime(moment: datetime) -> Microseconds:
     return (delta.days * 86400 + delta.seconds) * SECOND + delta.microseconds
 
 
-def read_moment(text: str, *, now: Microseconds) -> Microseconds:
-    """Read a moment: RFC 3339, a date, "now", or how long ago: "2h", "1d12h ago". Without a zone it is UTC.
-
-    >>> read_moment("2h", now=7200 * SECOND)
-    0
-    """
-    words = text.strip()
-    if words == "now":
-        return now
-    try:
-        return max(0, now - duration(words.removesuffix("ago").strip()))
-    except ValueError:
-        pass
-    try:
-        return from_datetime(datetime.fromisoformat(words))
-    except ValueError:
-        message = f'{text!r} is no time: write 2026-01-31T12:00:00Z, 2026-01-31, or how long ago, like "2h" or "3d ago"'
-        raise ValueError(message) from None
-
-
 def to_datetime(moment: Microseconds) -> datetime:
     """Microseconds as a datetime in UTC."""
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment)

@@ -221,6 +221,8 @@ class InvalidData(Persistent):
 class InvalidKey(Persistent):
     """What `key=` or `priority=` says of an event is no key or priority; the handler did not start."""
 
+    problem: str = ""  # what is wrong, without the event
+
 
 class NotSerialisable(Persistent):
     """An argument or a result cannot be stored as JSON, or is over the limit."""

@@ -18,6 +18,7 @@ A run's life:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -41,6 +42,8 @@ Overlap = Literal["queue", "skip", "replace"]
 ScheduleState = Literal["live", "paused", "done", "removed"]
 ReminderState = Literal["pending", "paused", "telling", "told", "unneeded", "failed", "cancelled", "over"]
 SourceState = Literal["idle", "reading", "paused", "failing"]
+# As people see it: that the server of a webhook is dead is known by its lease, and stored nowhere.
+ShownSourceState = Literal["idle", "reading", "paused", "failing", "unserved"]
 OccurrenceState = Literal["expected", "fired", "missed", "coalesced", "skipped", "superseded"]
 AttemptOutcome = Literal[
     "retried", "released", "crashed", "waited", "held", "parked", "dead", "denied", "cancelled", "done"
@@ -162,6 +165,15 @@ def digest(*parts: str, size: int = 13) -> str:
     return blake2b("\0".join(parts).encode(), digest_size=size).hexdigest()
 
 
+_TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+def trace_id(traceparent: str | None) -> str | None:
+    """The trace id of a W3C traceparent; what is not one is shown as it is."""
+    match = _TRACEPARENT.match(traceparent) if traceparent else None
+    return match[1] if match else traceparent
+
+
 def event_key(app: str, source: str, identifier: str) -> str:
     """The key of an event: CloudEvents' identity is (source, id), here inside one app."""
     return digest(app, source, identifier)
@@ -207,6 +219,9 @@ class Flow:
     batch: tuple[int, Microseconds] | None = None  # how many events at most, and how long to wait for them
     priority: int | None = None  # None: nothing in its app has one
     expires: Microseconds | None = None  # it must start within this time
+    once: str | None = None  # a later event of this key joins the run of the first
+    once_for: Microseconds = 0  # for so long
+    note: str | None = None  # what people should know of this, on the admission
 
     @property
     def ordered(self) -> bool:
@@ -267,6 +282,7 @@ class Arrival:
     expires_at: Microseconds | None = None
     admissions: list[Admission] = field(default_factory=list)
     decisions: list[tuple[str, Decision]] = field(default_factory=list)
+    trace: str | None = None  # the id of the trace that it came with; None: one begins with it
     aliases: tuple[str, ...] = ()  # digests by which it is known too: one that is there already makes it a duplicate
 
 
@@ -345,6 +361,7 @@ class Effect:
     due_at: Microseconds = 0  # one that waits: not before this time
     doubtful: bool = False  # a call of it may have been done, whatever later calls said
     undoes: str | None = None  # the effect that this one undoes
+    given: bool = False  # a person gave its result
 
 
 @dataclass(slots=True)
@@ -400,7 +417,7 @@ class Claim:
     sent: frozenset[str] = frozenset()  # deliveries that an earlier run of its family committed
     key: str | None = None  # runs of one key go in order
     gathered: int = 1  # events that it is over; more than one: `events` has their envelopes
-    version: str | None = None  # of its agent's code, when it began
+    version: str | None = None  # of its agent's code, that ran it last
     parent: tuple[int, str] | None = None  # the run that called it, and the step of that run
     cancelled: tuple[str, str | None] | None = None  # who wants it to stop, and why
     app: str = ""
@@ -409,6 +426,8 @@ class Claim:
     output: str | None = None  # of one that is committed, and was called by another run
     failing: str | None = None  # the note of an earlier attempt whose handler failed
     finished: int = 0  # steps that this attempt has done
+    once: bool = False  # its agent handles a key once: runs that called it by a later event of its key wait for its end
+    went_back: bool = False  # to older code: that which ran it last was put to work later than ours
     steps: list[Step] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 

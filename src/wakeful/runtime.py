@@ -23,7 +23,6 @@ from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Seque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import structlog
 from pydantic_core import to_json
 
 from wakeful.archive import append_to_day
@@ -33,11 +32,12 @@ from wakeful.execution.circuits import Circuits
 from wakeful.execution.executor import Executor
 from wakeful.execution.housekeeping import PAUSE, Housekeeper, Retention
 from wakeful.execution.lease import LEASE, Membership
+from wakeful.execution.lookout import Lookout, is_soon
 from wakeful.execution.reaper import Reaper
 from wakeful.execution.results import Results
 from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.watchdog import Watchdog
-from wakeful.execution.worker import Worker, limits_of
+from wakeful.execution.worker import Worker, limits_of, versions_of
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
@@ -48,9 +48,11 @@ from wakeful.output.channels.base import Channel
 from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
-from wakeful.settings import ping_url, store_url
+from wakeful.settings import ping_url, shown_store, store_url
+from wakeful.stores.agents import DeclaredAgent, KeepAgents
 from wakeful.stores.alarms import ResolveAlarms
 from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready
+from wakeful.stores.glance import Glance
 from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.opening import open_database
@@ -58,8 +60,11 @@ from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
+from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import CURRENT, Outage
 from wakeful.triggers.endpoint import read_endpoints
 from wakeful.triggers.heartbeats import Heartbeats
+from wakeful.triggers.reading import HOLD_AGAIN_AFTER
 from wakeful.triggers.releasing import Releasing
 from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedule import Schedule
@@ -80,6 +85,9 @@ if TYPE_CHECKING:
 
 FULL_AGAIN_AFTER = 60.0
 LAST_ALARMS_TAKE_AT_MOST = 2.0
+
+# On PostgreSQL a process that lets a source go, or is found dead, says so, and the lookout looks every few seconds.
+ASK_FOR_SOURCES_EVERY = {"sqlite": HOLD_AGAIN_AFTER, "postgres": 60.0}
 
 # Whoever has just started fires what is due first, and need not raise an alarm about it.
 FIRST_LOOK_AFTER = 5.0
@@ -124,10 +132,13 @@ class Runtime:
         self.clock = clock
         self.grace = grace
         self.url = store_url(store or app.store)
-        self.database = open_database(self.url, clock, encryption=app.encryption)
+        self.database = open_database(
+            self.url, clock, encryption=app.encryption, connections=app.connections, listen=app.listen_store
+        )
         self.store = DatabaseStore(self.database, probe=probe)
         self.reader = Reader(self.database)
-        self.log = structlog.get_logger("wakeful").bind(app=app.name)
+        self.log = logger_of(app=app.name)
+        self.outage = Outage(app=app.name, store=shown_store(self.url))
         agents = self.agents = app.everything
         # Whoever only watches does what Wakeful itself needs done, like telling people of alarms, and nothing of the app's own.
         here = {name: one for name, one in app.inner.items() if name.startswith(OWN_AGENTS)} if watching else agents
@@ -153,6 +164,7 @@ class Runtime:
             on_lost=self._lost,
             app=None if watching else app.name,
             limits=limits_of(here),
+            versions=partial(versions_of, here),
         )
         self.circuits = Circuits(app.name, app.circuits, self.store, time_passes=clock.for_database() is None)
         self.reminders = Reminders(
@@ -237,7 +249,9 @@ class Runtime:
         self.surroundings.schedules = self.schedules
         self._reading = reading
         endpoints = {} if watching else read_endpoints(agents.values())
-        self.webhooks = Webhooks(app.name, endpoints, self.door, self.store, clock)
+        self.webhooks = Webhooks(
+            app.name, endpoints, self.door, self.store, clock, process=lambda: self.membership.process
+        )
         self.sources = Sources(
             app.name,
             {}
@@ -252,6 +266,8 @@ class Runtime:
             backlog=app.backlog,
             on_conflict=self._note_conflict,
             pushed=[] if watching else [(path, KIND) for path in endpoints],
+            owners=self.surroundings.owners,
+            hold_again_after=ASK_FOR_SOURCES_EVERY[self.database.dialect],
         )
         self.releasing = Releasing(app.name, self.door.arrive, self.sources.reader, lambda: self.webhooks)
         self.teller = Teller(
@@ -291,6 +307,11 @@ class Runtime:
             ping=ping,
             time_passes=clock.for_database() is None,
         )
+        self.lookout = Lookout(
+            partial(self.store.glance, app.name, list(here), list(app.channels if channels is None else channels)),
+            [self.worker.glanced, self._glanced] if clock.for_database() is None else [self.worker.glanced],
+            then=self.sources.say_that_they_live,
+        )
         self._background: set[asyncio.Task[None]] = set()
         self._pending_alarms: dict[str, Alarm] = {}
         self._storing_alarms: asyncio.Task[None] | None = None
@@ -304,7 +325,9 @@ class Runtime:
 
     async def open(self, *, migrate: bool | None = None) -> None:
         """Connect to the store and no more: enough to emit and to read."""
+        CURRENT.set(self.outage)  # of everything that is started from here
         await self.store.open(migrate=self.database.dialect == "sqlite" if migrate is None else migrate)
+        self.outage.over()
 
     async def start(self, *, watch: bool = True) -> None:
         """Join the others, put back what dead processes left, and begin to work; with `watch`, look after what is expected."""
@@ -316,6 +339,7 @@ class Runtime:
         self._working = True
         if not self.watching:
             await self.schedules.enter(self.agents)
+            await self._enter_agents()
             await self._enter_expectations()
             await self.heartbeats.run_once()
             await self.sources.enter()
@@ -344,6 +368,7 @@ class Runtime:
         await self._note_channels_not_declared()
         await self.teller.start()
         await self.resolver.start()
+        await self.lookout.start()
         self.store.hear_alarms(self.teller.wake)
         self._hear_others()
         if hasattr(self.database, "listen"):
@@ -358,6 +383,7 @@ class Runtime:
         if self._working:
             self._working = False
             self.worker.claim_nothing_more()
+            await self.lookout.stop()
             await self.sources.stop()
             await self.watcher.stop()
             await self.heartbeats.stop()
@@ -393,6 +419,7 @@ class Runtime:
         """
         self._working = False
         self.store.journal.die()
+        await self.lookout.stop()
         await self.sources.die()
         await self.webhooks.die()
         await self.watcher.stop()
@@ -433,6 +460,16 @@ class Runtime:
             if not made and not await self.sources.may_go_on():
                 return
 
+    async def _enter_agents(self) -> None:
+        """Store what a watcher must know of the app's agents, where that is not what is stored."""
+        declared = [
+            DeclaredAgent(one.name, one.options.owner, one.options.starts_within or 0) for one in self.agents.values()
+        ]
+        known = {tuple(row) for row in await self.database.fetch("agents_of_app", self.app.name)}
+        fresh = [one for one in declared if (one.name, one.owner, one.starts_within) not in known]
+        if fresh:
+            await self.store.keep_agents(KeepAgents(self.app.name, fresh))
+
     async def _enter_expectations(self) -> None:
         """Store what the app expects, where that is not what is stored."""
         declared = []
@@ -449,6 +486,7 @@ class Runtime:
         """Which parts of this process have not looked for long, and for how many seconds."""
         parts = {
             "worker": self.worker.silent_for,
+            "lookout": self.lookout.silent_for,
             "scheduler": self.scheduler.silent_for,
             "teller": self.teller.silent_for,
             "reaper": self.reaper.silent_for,
@@ -499,8 +537,23 @@ class Runtime:
             self.teller.wake()
             self.results.wake()
             self.worker.look_who_is_to_stop()
+            if self.database.dialect == "postgres":  # on SQLite this comes with every write of another process
+                self.sources.hold_again()
         if ready.app == self.app.name and not ready.agents:
             self.reaper.wake()
+
+    def _glanced(self, seen: Glance) -> None:
+        """Wake those for which the lookout saw something, before its next look is due."""
+        self.courier.wake([channel for channel, wait in seen.deliveries.items() if is_soon(wait)])
+        if is_soon(seen.alarms):
+            self.teller.wake()
+        if is_soon(seen.schedules):
+            self.scheduler.wake()
+        if seen.circuits or self.circuits.knows_of_trouble:
+            self.circuits.wake()
+        if seen.waits and self.settler is not None:
+            self.settler.wake()
+        self.sources.hold_again(seen.held)
 
     def _note_peers(self, peers: Mapping[str, int]) -> None:
         """How many other processes have each agent."""

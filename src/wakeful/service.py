@@ -13,9 +13,9 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-import structlog
-
 from wakeful.errors import StoreUnavailable
+from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -29,7 +29,7 @@ class Service(ABC):
     name: str = "service"
 
     def __init__(self) -> None:
-        self.log: FilteringBoundLogger = structlog.get_logger("wakeful").bind(part=self.name)
+        self.log: FilteringBoundLogger = logger_of(part=self.name)
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
         self._due: float | None = None  # when it should have looked, or looked to the end; None: it rests until woken
@@ -88,7 +88,7 @@ class Service(ABC):
                 rest = await self.run_once()
                 self._due = None if rest is None else time.monotonic() + rest
             except StoreUnavailable as error:
-                self.log.warning("the store is unavailable; trying again", error=str(error), again_in=AFTER_AN_ERROR)
+                note_outage(self.log, "the store is unavailable; trying again", error, again_in=AFTER_AN_ERROR)
                 rest = AFTER_AN_ERROR
             except BaseException as error:
                 if self._must_end(error):

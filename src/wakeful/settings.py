@@ -33,6 +33,22 @@ def encryption_keys(environment: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environment is None else environment).get("WAKEFUL_ENCRYPTION_KEYS") or None
 
 
+def most_connections(environment: Mapping[str, str] | None = None) -> int | None:
+    """How many connections a process may have to PostgreSQL, from WAKEFUL_CONNECTIONS."""
+    given = (os.environ if environment is None else environment).get("WAKEFUL_CONNECTIONS")
+    if not given:
+        return None
+    if not given.isdecimal():
+        message = f"WAKEFUL_CONNECTIONS must be a whole number, like 4, not {given!r}"
+        raise ConfigError(message)
+    return int(given)
+
+
+def listen_store(environment: Mapping[str, str] | None = None) -> str | None:
+    """The address of the PostgreSQL server itself, where the store's is that of a pooler, from WAKEFUL_LISTEN_STORE."""
+    return (os.environ if environment is None else environment).get("WAKEFUL_LISTEN_STORE") or None
+
+
 def time_zone(environment: Mapping[str, str] | None = None) -> str:
     """The zone of schedules and reminders that name none: WAKEFUL_TIME_ZONE, else UTC."""
     return (os.environ if environment is None else environment).get("WAKEFUL_TIME_ZONE") or "UTC"

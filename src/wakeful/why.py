@@ -19,6 +19,7 @@ from wakeful.why_beats import tell_beat
 from wakeful.why_chain import tell_chain
 from wakeful.why_schedule import tell_occurrence, why_schedule
 from wakeful.why_source import tell_quarantined, tell_released_from, why_source
+from wakeful.why_version import tell_version
 
 Shown = dict[str, Any]
 
@@ -97,7 +98,9 @@ async def why(reader: Source, identifier: str) -> Shown | None:
     of_agent = {one["agent"]: one for one in runs}
     for admission in event["admissions"]:
         told = of_agent.get(admission["agent"])
-        if told is not None:
+        if told is not None and run is None and joined_by_key(admission):
+            story += [*tell_admission(admission), *tell_state(told, present, alive)]
+        elif told is not None:
             turn = await whose_turn(reader, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
             story += tell_telling(told)
@@ -276,6 +279,7 @@ async def tell_limits(reader: Source, run: Shown, present: Microseconds) -> list
         for one in await reader.pauses()
         if one["app"] == app and one["agent"] in {None, agent}
     ]
+    told += tell_version(agent, run.get("awaits_code"))
     limits = await reader.limits(app, agent)
     most = limits["concurrency"]
     if most is not None and limits["running"] >= most:
@@ -390,10 +394,22 @@ def tell_admission(admission: Shown) -> list[str]:
             return [f"Agent {agent} did nothing, because policy denied it: {reason}."]
         case "superseded":
             return [f"Agent {agent} did nothing, because a newer event took this one's place: {reason}."]
+        case "joined" if joined_by_key(admission):
+            return [
+                (
+                    f"Agent {agent} started no run for it, because an earlier event has the same key ({reason}). "
+                    f"`wakeful why {admission['run']}` tells the story of that run."
+                )
+            ]
         case "joined":
             return [f"Agent {agent} takes it together with others: {reason}."]
         case other:
             return [f"Agent {agent}: {other}, {reason}."]
+
+
+def joined_by_key(admission: Shown) -> bool:
+    """Did it join the run of an earlier event of the same key (`once=`)?"""
+    return admission["state"] == "joined" and (admission["reason"] or "").startswith("once:")
 
 
 # a run
@@ -497,8 +513,11 @@ def tell_change(run: Shown) -> list[str]:
     change = run.get("change")
     if change is None:
         return []
-    went = "started from the top" if change["restarted"] else "went on"
-    told = [f"Its code changed while it was under way, version {change['was']} to {change['now']}, and it {went}."]
+    told = [
+        f"Its code changed while it was under way, at {at(one['at'])}, version {one['was']} to {one['now']}, and it "
+        f"{'started from the top' if one['restarted'] else 'went on'}."
+        for one in change.get("changes", ())
+    ] or [f"Its code changed while it was under way, version {change['was']} to {change['now']}, and it went on."]
     left = change["not_asked_for"]
     if left:
         told.append(
@@ -855,18 +874,20 @@ def what_to_say(run: Shown) -> list[str]:
                 f"`wakeful replay {run['id']}` runs the handler again, `wakeful dead discard {run['id']}` ends it."
             )
         ]
-    return [what_to_say_of(one["id"], called=one["tries"] > 0) for one in held]
+    return [what_to_say_of(one["id"], called=one["tries"] > 0, read=one.get("undoes") is None) for one in held]
 
 
-def what_to_say_of(effect: str, *, called: bool) -> str:
+def what_to_say_of(effect: str, *, called: bool, read: bool) -> str:
+    """`read`: the handler gets its result, so whoever confirms it must give that."""
+    result = " With confirm, `--result JSON` gives what the call would have returned." if read else ""
     if not called:
         return (
             f"It was not called yet. `wakeful effects repeat {effect}` lets it be called, `wakeful effects abandon {effect}` "
-            f"if it shall not be, `wakeful effects confirm {effect}` if somebody did it in another way."
+            f"if it shall not be, `wakeful effects confirm {effect}` if somebody did it in another way.{result}"
         )
     return (
         f"Find out what became of it, and say so: `wakeful effects confirm {effect}` if it was done, "
-        f"`wakeful effects repeat {effect}` if it was not, `wakeful effects abandon {effect}` if it shall not be."
+        f"`wakeful effects repeat {effect}` if it was not, `wakeful effects abandon {effect}` if it shall not be.{result}"
     )
 
 

@@ -45,6 +45,8 @@ def tell_state(one: Shown) -> list[str]:
             told.append(f"It cannot be read since {since}: {ended(one['reason'])} It is tried again by itself.")
         case "paused":
             told.append(f"It is paused since {since}: {ended(one['reason'])} It goes on by itself.")
+        case "unserved":
+            told.append(f"It is not served since {since}.")
         case "idle":
             told.append(f"It is idle since {since}: nobody reads it now.")
         case _:

@@ -39,6 +39,14 @@ def desk(folder: Path) -> Path:
     return folder
 
 
+def test_days_are_said_as_people_say_them(wakeful, desk, monkeypatch):
+    told = wakeful("backfill", "report", "--from", "yesterday", "--to", "today", "--plan", "--json").json
+    assert (told["instants"], told["first"]) == (24, "2026-01-01T00:00:00Z")
+    monkeypatch.setenv("WAKEFUL_TIME_ZONE", "Asia/Kolkata")
+    told = wakeful("backfill", "report", "--from", "yesterday", "--to", "today", "--plan", "--json").json
+    assert (told["instants"], told["first"]) == (24, "2025-12-31T19:00:00Z")
+
+
 def test_a_plan_counts_and_does_nothing(wakeful, desk):
     told = wakeful("backfill", "app.py", "report", *DAY, "--plan").out
     assert told.startswith(
@@ -102,7 +110,7 @@ def test_many_need_another_word(wakeful, desk):
         (("none", *DAY), "agent none has no schedule", 1),
         (("two", *DAY), "agent two has several schedules, slow, two: say which with --schedule NAME", 1),
         (("two", *DAY, "--schedule", "slo"), 'Did you mean "slow"?', 1),
-        (("report", "--from", "soon"), "'soon' is no time", 2),
+        (("report", "--from", "soon"), '"soon" is no time', 2),
         (
             ("report", "--from", "2026-01-02", "--to", "2026-01-01"),
             "--from 2026-01-02 (2026-01-02T00:00:00Z) is not",

@@ -131,3 +131,20 @@ def test_a_worker_picks_up_an_edit(wakeful, folder, start):
     (mail,) = wakeful("heartbeat", "--json").json["checks"]
     assert mail["every"] == 'every("3h", tz="UTC")'
     assert wakeful("alarms", "--state", "open", "--json").json["alarms"] == []
+
+
+def test_its_file_is_beside_the_app(wakeful, folder, monkeypatch):
+    """Wherever the app is started from, and whatever lies in that folder."""
+    (folder / "desk").mkdir()
+    (folder / "desk" / "app.py").write_text(APP)
+    (folder / "desk" / "HEARTBEAT.md").write_text(FILE)
+    (folder / "HEARTBEAT.md").write_text("## Other\n")
+    found = wakeful("check", "desk/app.py", "--json").json["heartbeats"]
+    assert [(one["file"], len(one["checks"])) for one in found] == [("desk/HEARTBEAT.md", 2)]
+    wakeful("once", "desk/app.py")
+    assert {one["name"] for one in wakeful("heartbeat", "--json").json["checks"]} == {
+        "heartbeat/mail",
+        "heartbeat/disk-space",
+    }
+    (folder / "desk" / "HEARTBEAT.md").write_text("## Mail\nevery: sometimes\n")
+    assert "desk/HEARTBEAT.md:2" in wakeful("check", "desk/app.py", code=1).err

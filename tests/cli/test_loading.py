@@ -151,3 +151,20 @@ def test_bytes_that_are_no_python():
     Path("app.py").write_bytes(b"x = 1\x00\n")
     with pytest.raises(ConfigError, match=r"app\.py"):
         load_app("app.py")
+
+
+@pytest.mark.parametrize("words", [["check"], ["once"], ["run", "peek"], ["emit", "x"], ["remind", "in 1 h", "tea"]])
+def test_commands_find_the_app_alike(wakeful, tickets, monkeypatch, words):
+    """app.py of this folder, or what WAKEFUL_APP names; and one word about it where there is none."""
+    wakeful(*words)
+    (tickets / "app.py").rename(tickets / "other.py")
+    monkeypatch.setenv("WAKEFUL_APP", "other.py")
+    wakeful(*words)
+    monkeypatch.delenv("WAKEFUL_APP")
+    (tickets / "wakeful.db").unlink(missing_ok=True)
+    assert "WAKEFUL_APP" in wakeful(*words, code=2).err
+
+
+def test_serve_and_worker_find_the_app_too(tickets, start):
+    for command in (["serve", "--port", "0"], ["worker"]):
+        assert start(*command).wait_for("tickets|working for")

@@ -8,8 +8,10 @@ import apsw
 import pytest
 
 from wakeful.cli.arguments import Parser
+from wakeful.cli.http_server import HttpServer
 from wakeful.cli.life import Stopping
-from wakeful.cli.serve import HttpServer, _serve, bind, declare_serve
+from wakeful.cli.listening import bind
+from wakeful.cli.serve import _serve, declare_serve
 from wakeful.loading import load_app
 
 APP = """

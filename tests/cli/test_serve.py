@@ -245,7 +245,7 @@ def test_serve_waits_for_a_database_that_is_down(slow, start, wakeful):
         database.stop()
         server = start("serve", "slow.py", "--port", "0", "--store", dsn)
         # It prints where it serves when it works; until then its log says what it waits for.
-        server.wait_for("the store is away; waiting for it")
+        server.wait_for("the store is unavailable; all parts try again until it is back")
         port = _listening_port(server.process.pid)
         url = f"http://127.0.0.1:{port}"
         assert wait_for_answer(f"{url}/readyz", 503).json()["status"] == "not ready"
@@ -266,7 +266,7 @@ def test_serve_can_be_stopped_while_it_waits(slow, start):
     with PostgresServer(fsync=False) as database:
         dsn = database.dsn()
     server = start("serve", "slow.py", "--port", "0", "--store", dsn)
-    server.wait_for("the store is away; waiting for it")
+    server.wait_for("the store is unavailable; all parts try again until it is back")
     server.signal(signal.SIGINT)
     assert server.end() == 0
 

@@ -92,6 +92,16 @@ def test_doctor_finds_that_nobody_works(wakeful, tickets):
     assert "→ start one with `wakeful serve APP`" in shown
 
 
+def test_doctor_says_that_each_start_compiles_anew(tickets, start, tmp_path):
+    places = {"PYTHONPYCACHEPREFIX": str(tmp_path / "no bytecode"), "COLUMNS": "300"}
+    may_not = start("doctor", env={**places, "PYTHONDONTWRITEBYTECODE": "1"})
+    may_not.end()
+    assert "compiled anew at each start" in may_not.output
+    may = start("doctor", env={**places, "PYTHONDONTWRITEBYTECODE": ""})
+    may.end()
+    assert "compiled anew" not in may.output
+
+
 def test_doctor_before_anything_is_there(wakeful, folder):
     found = verdicts(wakeful("doctor", "--json"))
     assert found["file"] == "look"

@@ -77,8 +77,8 @@ async def test_what_becomes_due_while_a_claim_is_under_way_is_not_overlooked(sto
     try:
         async with connection.transaction():
             moment = "update wakeful_run set due_at = extract(epoch from clock_timestamp()) * 1000000 returning seq"
-            queries = {**database._queries, "become_due": moment}
-            database._queries = queries
+            database._queries["become_due"] = moment
+            database.codec._given["become_due"] = database.codec._returned["become_due"] = ()
             (claimed,) = await database.drive(connection, slow)
     finally:
         await connection.close()

@@ -28,6 +28,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "load_sent": ("run-11",),
     "find_deliveries": ("run-12", "delivery-12"),
     "first_delivery": (None, "app", "ops"),
+    "glance": (None, "app", '["agent"]', '["ops"]', 10),
     "next_deliveries": (None, "app", "ops", 5),
     "insert_delivery": (None, "{new}", "{13}", "{1}", "{app}", "{ops}", "{pending}", '{""}', "{NULL}", "{0}"),
     "save_step": (*("{23}", "{1}", "{key}", "{name}", "{done}", "{0}", "{1}", "{1}"), *("{NULL}",) * 3, "{1}", "{1}"),

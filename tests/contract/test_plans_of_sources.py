@@ -41,7 +41,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "remove_quarantine": (22,),
     "forget_payload": (23,),
     "remove_event": (24, 1_000_000),
-    "backlog_of": (None, "app", "agent", 20),
+    "backlog_of": (None, "app", '["agent"]', 20),
     "sources_to_judge": (None, "lone"),
 }
 FILL = [

@@ -28,6 +28,10 @@ ASKED: dict[str, tuple[object, ...]] = {
     "processes_of_app": (None, "app", 50),
     "pauses_of_app": ("app",),
     "count_live_schedules": ("app",),
+    "count_unfinished": ("idle",),
+    "webhooks_to_judge": (None, "app"),
+    "agents_of_app": ("app",),
+    "keep_agent": ("app", "agent-3", None, 0),
     "note_met": (None, "app", "expectation-3", 5),
     "keep_expectation": (None, "app", "expectation-4", "every", "{}", None, None),
     "remove_expectation": ("app", "expectation-5"),
@@ -62,6 +66,14 @@ FILL = [
     from generate_series($1::bigint, $2::bigint) n""",
     """insert into wakeful_process (id, host, pid, state, started_at, lease_until, app, agents)
     select 'process-' || n, 'host', 1, 'stopped', n, n, 'app', '[]' from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_agent (app, name, starts_within)
+    select case when n <= 10 then 'app' else 'other' end, 'agent-' || n, 0 from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_source (app, name, kind, state, since)
+    select case when n <= 10 then 'app' else 'other' end, '/hook-' || n, 'webhook', 'reading', 1
+    from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_server (app, source, process, since)
+    select case when n <= 10 then 'app' else 'other' end, '/hook-' || n, 'process-' || n, 1
+    from generate_series($1::bigint, $2::bigint) n""",
     """insert into wakeful_pause (app, agent, paused, operator, changed_at)
     select 'app-' || n, '', 1, 'ada', n from generate_series($1::bigint, $2::bigint) n""",
 ]

@@ -25,6 +25,7 @@ LISTENING = "select count(*) from pg_stat_activity where datname = current_datab
 def no_safety_net(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the look that a worker takes anyway every few seconds: what is tested is that it is woken."""
     monkeypatch.setattr("wakeful.execution.worker.LOOK_ANYWAY_EVERY", 3600.0)
+    monkeypatch.setattr("wakeful.execution.lookout.EVERY", 3600.0)
 
 
 @pytest.fixture
@@ -195,7 +196,7 @@ class TestListening:
             try:
                 async with working(worker) as runtime, working(sender, worker=False):
                     await until(connection, LISTENING, 1)
-                    refused = warned(runtime, "not listening")
+                    refused = said_by_database(runtime, "not listening")
                     proxy.refuse()
                     proxy.reset()
                     await refused.wait()
@@ -207,7 +208,7 @@ class TestListening:
                 await connection.close()
 
 
-def warned(runtime: Runtime, words: str) -> asyncio.Event:
+def said_by_database(runtime: Runtime, words: str) -> asyncio.Event:
     """Set when the database's log says this for the second time: the first try to connect again has failed."""
     said = asyncio.Event()
     database = runtime.database
@@ -217,10 +218,10 @@ def warned(runtime: Runtime, words: str) -> asyncio.Event:
         def __getattr__(self, name: str) -> object:
             return getattr(inner, name)
 
-        def warning(self, message: str, **fields: object) -> None:
+        def debug(self, message: str, **fields: object) -> None:
             if words in message:
                 said.set()
-            inner.warning(message, **fields)
+            inner.debug(message, **fields)
 
     database._log = Log()  # type: ignore[attr-defined]
     return said

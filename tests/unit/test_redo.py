@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.fake_api import LETTER, FakeStore, a_shop
-from wakeful.clock import SECOND, read_moment, to_text
+from wakeful.clock import SECOND
 from wakeful.errors import InvalidData, NotFound
 from wakeful.model import Decision
 from wakeful.operations.declared import Declared
@@ -25,30 +25,6 @@ def letter(identifier: str, message: str = "broken 1", **changes: Any) -> dict[s
 
 
 # time and pace
-
-
-@pytest.mark.parametrize(
-    ("text", "means"),
-    [
-        ("now", "2026-01-01T12:00:00Z"),
-        ("2h", "2026-01-01T10:00:00Z"),
-        ("2h ago", "2026-01-01T10:00:00Z"),
-        ("1d12h ago", "2025-12-31T00:00:00Z"),
-        ("2026-01-01", "2026-01-01T00:00:00Z"),
-        ("2026-01-01T01:00:00", "2026-01-01T01:00:00Z"),
-        ("2026-01-01T01:00:00Z", "2026-01-01T01:00:00Z"),
-        ("2026-01-01T01:00:00+02:00", "2025-12-31T23:00:00Z"),
-        ("99999w", "1970-01-01T00:00:00Z"),
-    ],
-)
-def test_moments(text, means):
-    assert to_text(read_moment(text, now=NOON)) == means
-
-
-@pytest.mark.parametrize("text", ["", "yesterday", "2", "ago", "2026-13-01", "12:00"])
-def test_what_is_no_moment(text):
-    with pytest.raises(ValueError, match="is no time: write 2026-01-31T12:00:00Z"):
-        read_moment(text, now=NOON)
 
 
 def test_a_window_the_wrong_way_round_tells_what_was_understood():

@@ -56,7 +56,6 @@ def alarm_schemas() -> Json:
         "key": text,
         "app": text,
         "state": one_of(ALARM_STATES),
-        "subject": {**text, "description": "The alarm in one short sentence"},
         "text": text,
         "count": {**number, "description": "How often it was raised in this incident"},
         "opened_at": text,
@@ -73,6 +72,10 @@ def alarm_schemas() -> Json:
         "note": nullable,
         "muted_until": nullable,
         "resolved_at": nullable,
+    }
+    # A server of an older version, behind the same address, does not know these.
+    added: Json = {
+        "subject": {**text, "description": "The alarm in one short sentence"},
         "do": {**nullable, "description": "What a person can do about it"},
         "to": {**nullable, "description": "The channel that it names, which goes before the owner's"},
         "remind_at": {**nullable, "description": "When it is told once more, where it is not told at a rate"},
@@ -80,4 +83,7 @@ def alarm_schemas() -> Json:
     }
     done: Json = {"verb": text, "by": text, "note": nullable, "at": text}
     changes: Json = {"changes": {"type": "array", "items": object_of(done, *done)}}
-    return {"Alarm": object_of(alarm, *alarm), "AlarmWithChanges": object_of(alarm | changes, *alarm, "changes")}
+    return {
+        "Alarm": object_of(alarm | added, *alarm),
+        "AlarmWithChanges": object_of(alarm | added | changes, *alarm, "changes"),
+    }

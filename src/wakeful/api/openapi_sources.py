@@ -94,6 +94,7 @@ def source_schemas() -> Json:
         "pid": {"type": ["integer", "null"]},
         "alive": {"type": "boolean"},
     }
+    server: Json = {**holder, "since": nullable, "until": {**nullable, "description": "When its lease ends, or ended"}}
     source: Json = {
         "app": text,
         "name": text,
@@ -113,6 +114,14 @@ def source_schemas() -> Json:
         "agents": {"type": "array", "items": text, "description": "The agents that it wakes"},
         "holder": {"type": ["object", "null"], "properties": holder, "description": "The process that reads it"},
         "unread": {**nullable, "description": "Why nobody reads it, if nobody does"},
+    }
+    # A server of an older version, behind the same address, does not know these.
+    added: Json = {
+        "servers": {
+            "type": "array",
+            "description": "Of a webhook: the processes that answer its requests, or did when they died",
+            "items": object_of(server, *server),
+        }
     }
     detail: Json = {
         "cursor": {**nullable, "description": "Where its reader goes on, in words of its own"},
@@ -143,8 +152,8 @@ def source_schemas() -> Json:
     }
     settled: Json = {"key": text, "state": one_of(STATES), "events": {"type": "array", "items": {"type": "object"}}}
     return {
-        "Source": object_of(source, *source),
-        "SourceDetail": object_of(source | detail, *source, *detail),
+        "Source": object_of(source | added, *source),
+        "SourceDetail": object_of(source | added | detail, *source, *detail),
         "Quarantined": object_of(kept, *kept),
         "QuarantinedDetail": object_of(kept | whole, *kept, *whole),
         "SettledInput": object_of(settled, *settled),

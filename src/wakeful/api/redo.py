@@ -19,7 +19,6 @@ from wakeful.api.ports import Agents, Reader, Store
 from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse, found
 from wakeful.api.security import ApiSettings
-from wakeful.clock import read_moment
 from wakeful.clock import to_text as time_text
 from wakeful.errors import NotFound, Persistent
 from wakeful.operations.feeding import Feeding, feed_events, plan_feed, read_window
@@ -28,6 +27,7 @@ from wakeful.operations.quarantine import dead_inputs
 from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery, redo_deliveries
 from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters, redo_run, release_run, what_leaves
 from wakeful.stores.base import RedoRun, ReleaseRun
+from wakeful.triggers.past import read_past
 from wakeful.values import to_text
 
 SLICE = 1_000
@@ -142,7 +142,7 @@ async def redo_many(
         raise bad_body(f'which ones? Give "{name}", "error" or "all": true', which)
     present, given = await reader.time(), chosen.text("until")
     try:
-        until = None if given is None else read_moment(given, now=present)
+        until = None if given is None else read_past(given, now=present)
     except ValueError as unread:
         raise bad_body(str(unread), f"{which}.until") from None
     plan: Plan | DeliveryPlan

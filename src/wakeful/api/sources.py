@@ -11,9 +11,9 @@ from starlette.routing import Route
 from wakeful.api.parameters import is_plain, read_parameters, read_state
 from wakeful.api.ports import Reader
 from wakeful.api.reply import JsonResponse, found
-from wakeful.model import SourceState
+from wakeful.model import ShownSourceState
 
-SOURCE_STATES: tuple[str, ...] = get_args(SourceState)
+SOURCE_STATES: tuple[str, ...] = get_args(ShownSourceState)
 
 
 def source_routes(reader: Reader) -> list[Route]:

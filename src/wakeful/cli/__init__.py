@@ -13,7 +13,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "watch agents at work: retries, a dead letter, a kill and a resume"),
     "dev": ("dev", "serve an app, and load it again whenever its code changes"),
     "serve": ("serve", "take events over HTTP and work on them"),
-    "worker": ("serve", "work without HTTP; any number of workers may share a store"),
+    "worker": ("worker", "work without HTTP; any number of workers may share a store"),
     "once": ("once", "work until nothing is due any more, then exit"),
     "check": ("check", "say what is declared and what is wrong with it; runs nothing"),
     "run": ("run", "run an agent now"),
@@ -68,6 +68,8 @@ BROKEN_PIPE = 141
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code. 0: fine. 1: it went wrong. 2: it was called the wrong way."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        collect_seldom()
     forgive_encodings()
     try:
         code = dispatch(words)
@@ -145,12 +147,26 @@ def explain(error: Exception) -> int:
     if not isinstance(error, WakefulError):
         kind = type(error).__name__
         text = f"unexpected {kind}: {text or kind} (WAKEFUL_DEBUG=1 shows where)"
+    from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
+
     try:
         sys.stdout.flush()
-        print(f"wakeful: {text}", file=sys.stderr, flush=True)
+        if SPEAKS_JSON.get():
+            logger_of().error(text)
+        else:
+            print(f"wakeful: {text}", file=sys.stderr, flush=True)
     except OSError:
         silence_stdout()
     return 2 if isinstance(error, UsageError) else 1
+
+
+def collect_seldom() -> None:
+    """Loading modules makes a few hundred thousand objects, and none of them is garbage: looking for some among them takes a
+    tenth of a start. A process that stays goes back to the usual pace once it works.
+    """
+    import gc
+
+    gc.set_threshold(100_000, 50, 100)
 
 
 def forgive_encodings() -> None:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_store, operator_of
 from wakeful.cli.carrying import carry_out, number, refuse_many
 from wakeful.cli.terminal import plain, print_json, say
-from wakeful.clock import read_moment, to_text
+from wakeful.clock import to_text
 from wakeful.operations.archive import Plan, plan_archive, refuse_existing, remove_archived, write_archive
 from wakeful.operations.redo import MANY
 from wakeful.stores.base import RecordOperation
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.reading import Reader
+from wakeful.triggers.past import read_past
 
 if TYPE_CHECKING:
     from wakeful.operations.pace import Pace, Progress
@@ -71,7 +72,7 @@ class Told:
         keeper = Keeper(store.database, store.journal)
         present = await keeper.time()
         try:
-            before = present if arguments.before is None else read_moment(arguments.before, now=present)
+            before = present if arguments.before is None else read_past(arguments.before, now=present)
         except ValueError as error:
             raise UsageError(f"archive: --before: {error}") from None
         self._plan = await plan_archive(keeper, agent=arguments.agent, before=before)

@@ -15,6 +15,8 @@ from wakeful.errors import WakefulError, did_you_mean
 DEFAULT_LIMIT = 50
 LARGEST_LIMIT = 500
 APP_HELP = "file.py, file.py:name or module:name"
+USUAL_APP = "default: WAKEFUL_APP, else app.py here"
+NO_APP = "Without APP, WAKEFUL_APP or an app.py in this folder is used"
 
 
 class UsageError(WakefulError):
@@ -23,6 +25,8 @@ class UsageError(WakefulError):
 
 class Parser(argparse.ArgumentParser):
     """Raises instead of exiting, and guesses what was meant."""
+
+    needs_app = False  # and finds it, where it is not named
 
     def error(self, message: str) -> NoReturn:
         command = self.prog.removeprefix("wakeful ")
@@ -45,6 +49,12 @@ class Parser(argparse.ArgumentParser):
             known = [option for action in self._actions for option in action.option_strings]
             hint = did_you_mean(first.partition("=")[0], known)
             raise UsageError(f'{command}: there is no option "{first}".{hint}')
+        if self.needs_app:
+            from wakeful.settings import default_app
+
+            arguments.app = arguments.app or default_app()
+            if arguments.app is None:
+                raise UsageError(f"APP is missing: {self.format_usage().removeprefix('usage: ').strip()}. {NO_APP}")
         return arguments
 
 
@@ -84,7 +94,9 @@ class Command:
 
 
 def add_app(parser: Parser, *, optional: bool = False) -> None:
-    parser.add_argument("app", metavar="APP", nargs="?" if optional else None, help=APP_HELP)
+    """APP; unless it is optional, a command that names none has that of this folder."""
+    parser.needs_app = not optional
+    parser.add_argument("app", metavar="APP", nargs="?", help=APP_HELP if optional else f"{APP_HELP} ({USUAL_APP})")
 
 
 def app_and(words: list[str], *, like: str) -> tuple[str, str]:
@@ -96,10 +108,7 @@ def app_and(words: list[str], *, like: str) -> tuple[str, str]:
     if len(words) == 1 and (app := default_app()) is not None and words[0] != app:
         return app, words[0]
     command, what, example = like.split(" ", 2)
-    message = (
-        f"{command} takes APP and {what}, like: wakeful {command} app.py {example}. "
-        "Without APP, WAKEFUL_APP or an app.py in this folder is used"
-    )
+    message = f"{command} takes APP and {what}, like: wakeful {command} app.py {example}. {NO_APP}"
     raise UsageError(message)
 
 

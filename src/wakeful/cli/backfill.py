@@ -12,10 +12,11 @@ from wakeful.cli.opening import sending
 from wakeful.cli.redo import rate
 from wakeful.cli.terminal import plain, print_json, say
 from wakeful.cli.working import prepare
-from wakeful.clock import read_moment, to_text
+from wakeful.clock import to_text
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.operations import backfill as filling
 from wakeful.operations.pace import Pace, shown_rate
+from wakeful.triggers.past import read_past
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -29,7 +30,9 @@ def declare(parser: Parser) -> None:
         nargs="+",
         help="the app (default: WAKEFUL_APP, else app.py here), and the agent whose schedule it is",
     )
-    parser.add_argument("--from", dest="since", metavar="TIME", required=True, help="instants from then on, like 30d")
+    parser.add_argument(
+        "--from", dest="since", metavar="TIME", required=True, help="instants from then on, like yesterday or 30d"
+    )
     parser.add_argument("--to", dest="until", metavar="TIME", default="now", help="and before then (default now)")
     parser.add_argument("--schedule", metavar="NAME", help="which one, where the agent has several")
     parser.add_argument("--plan", action="store_true", help="only say what would be done")
@@ -102,7 +105,7 @@ async def _chosen(runtime: Runtime, arguments: argparse.Namespace) -> filling.Ba
     """
     now, _ = await runtime.store.next_schedule(runtime.app.name)
     try:
-        since, until = (read_moment(text, now=now) for text in (arguments.since, arguments.until))
+        since, until = (read_past(text, now=now) for text in (arguments.since, arguments.until))
     except ValueError as error:
         raise UsageError(f"backfill: {error}") from None
     if since >= until:

@@ -16,6 +16,9 @@ def declare(parser: Parser) -> None:
     parser.add_argument(
         "--only", metavar="NAME", action="append", default=[], help="only this measurement; may be repeated"
     )
+    parser.add_argument(
+        "--before", metavar="FOLDER", help="another checkout, measured beside this one by `idle` and `archive`"
+    )
     parser.add_argument("--seconds", metavar="TIME", type=seconds, help="how long each measurement runs")
 
 
@@ -33,6 +36,8 @@ def execute(arguments: argparse.Namespace) -> int:
     words = [f"--{name}" for name in ("smoke", "json") if getattr(arguments, name)]
     for name in arguments.only:
         words += ["--only", name]
+    if arguments.before is not None:
+        words += ["--before", arguments.before]
     if arguments.seconds is not None:
         words += ["--seconds", f"{arguments.seconds:g}"]
     code: int | None = main(words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from wakeful.cli.arguments import UsageError
 from wakeful.cli.life import Stopping, live
@@ -12,11 +13,13 @@ from wakeful.cli.opening import changing
 from wakeful.cli.terminal import say
 from wakeful.operations.pace import Pace, Progress
 from wakeful.operations.redo import MANY
-from wakeful.stores.store import DatabaseStore
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
+
+    Work = Callable[[DatabaseStore, Pace, Progress], Awaitable[int]]
 
 INTERRUPTED = 130
-
-Work = Callable[[DatabaseStore, Pace, Progress], Awaitable[int]]
 
 
 def carry_out(arguments: argparse.Namespace, work: Work) -> tuple[int, bool]:

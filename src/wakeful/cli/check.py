@@ -140,7 +140,7 @@ def read_heartbeats(app: App) -> tuple[list[dict[str, Any]], list[str]]:
         try:
             file = one.understood(one.path.read_bytes(), app.probes)
         except OSError as error:
-            problems.append(f"heartbeat {one.name}: {one.path} cannot be read: {error.strerror}")
+            problems.append(f"heartbeat {one.name}: {one.shown} cannot be read: {error.strerror}")
             continue
         except ConfigError as error:
             problems.append(f"heartbeat {one.name}: {error}")
@@ -149,7 +149,7 @@ def read_heartbeats(app: App) -> tuple[list[dict[str, Any]], list[str]]:
             {"name": f"{one.name}/{section.name}", "every": section.schedule.describe(), "session": section.session}
             for section in file.sections
         ]
-        found.append({"name": one.name, "file": str(one.path), "deliver": one.deliver, "checks": checks})
+        found.append({"name": one.name, "file": one.shown, "deliver": one.deliver, "checks": checks})
     return found, problems
 
 
@@ -327,6 +327,7 @@ def order_of(agent: dict[str, Any]) -> str:
     told += [f"{agent['concurrency']} at once"] if agent["concurrency"] is not None else []
     told += [f"rate {agent['rate']}"] if agent["rate"] is not None else []
     told += [f"overlap {agent['overlap']}"] if agent["overlap"] != "queue" else []
+    told += [f"once per {agent['once']} within {agent['once_for']}"] if agent["once"] is not None else []
     told += [
         f"{name} {agent[name]}" for name in ("debounce", "batch", "priority", "expires") if agent[name] is not None
     ]

@@ -22,7 +22,7 @@ from pathlib import Path
 from wakeful.api.security import ApiSettings, refuse_open_binding
 from wakeful.cli.arguments import Command, Parser
 from wakeful.cli.life import Stopping, live
-from wakeful.cli.serve import add_address, add_names, bind
+from wakeful.cli.listening import add_address, add_names, bind
 from wakeful.cli.terminal import say
 from wakeful.cli.working import add_working, first_of
 from wakeful.loading import app_folder, shown

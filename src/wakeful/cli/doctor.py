@@ -20,6 +20,7 @@ from wakeful import __version__
 from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store
 from wakeful.cli.carrying import number
 from wakeful.cli.check import missing
+from wakeful.cli.copies import copied
 from wakeful.cli.opening import chosen_store, is_store
 from wakeful.cli.terminal import plain, print_json, terminal
 from wakeful.clock import SECOND, SystemClock, readable
@@ -28,7 +29,9 @@ from wakeful.output.outbox import LATE
 from wakeful.settings import shown_store, sqlite_path
 from wakeful.size import in_bytes
 from wakeful.stores.migrations import Standing, standing
+from wakeful.stores.origins import Origin
 from wakeful.stores.reading import Reader
+from wakeful.stores.store import Database
 
 Verdict = Literal["good", "look", "broken"]
 MARKS: dict[Verdict, tuple[str, str]] = {"good": ("✓", "green"), "look": ("!", "yellow"), "broken": ("✗", "red")}
@@ -123,8 +126,25 @@ def versions() -> Iterator[Finding]:
         "good",
         f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
     )
+    yield from bytecode()
     yield Finding("sqlite", "good", f"{apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})")
     yield from installed_triggers()
+
+
+def bytecode() -> Iterator[Finding]:
+    """Python compiles at every start what it finds no bytecode of and may not write any of: that takes longer than the rest."""
+    import sys
+    from importlib.util import cache_from_source, find_spec
+
+    found = find_spec("wakeful.runtime")
+    source = found.origin if found is not None else None
+    if source is not None and sys.dont_write_bytecode and not Path(cache_from_source(source)).exists():
+        yield Finding(
+            "bytecode",
+            "look",
+            "Wakeful is compiled anew at each start of a process: there is no bytecode, and none may be written",
+            f"python -m compileall -q {Path(source).parent}, or UV_COMPILE_BYTECODE=1 when it is installed",
+        )
 
 
 def installed_triggers() -> Iterator[Finding]:
@@ -203,6 +223,7 @@ async def store(url: str) -> list[Finding]:
         took = time.perf_counter() - started
         findings.append(Finding("store", "good", f"{shown_store(url)} answers in {readable(round(took * SECOND))}"))
         findings += schema(standing(database.dialect, await database.ledger()))
+        findings += await origin(database, reader, url)
         if database.dialect == "postgres":
             findings += await server(url)
         findings.append(await clock(reader, local=database.dialect == "sqlite"))
@@ -237,6 +258,15 @@ def schema(found: Standing) -> list[Finding]:
         remedy = None if found.ahead else "wakeful migrate, when all processes run this version"
         findings.append(Finding("schema", "look", found.note, remedy))
     return findings or [Finding("schema", "good", f"up to date ({found.schema:04})")]
+
+
+async def origin(database: Database, reader: Reader, url: str) -> list[Finding]:
+    """A copy of a store is told; nothing is said of one that is where it always was."""
+    found = [Origin(*row) for row in await database.fetch("list_origins")]
+    path = sqlite_path(url)
+    here = None if path is None else path.absolute()
+    told = copied(found, await database.identity(), is_file=path is not None, now=await reader.time(), here=here)
+    return [] if told is None else [Finding("origin", "look", *told)]
 
 
 async def server(url: str) -> list[Finding]:
@@ -339,7 +369,9 @@ async def sources(reader: Reader) -> list[Finding]:
     for one in listed:
         name = f"{one['kind']} {one['name']} of app {one['app']}"
         unread = "" if one["unread"] is None else f"; {one['unread']}"
-        if one["state"] == "failing":
+        if one["state"] == "unserved":
+            found.append(Finding("sources", "broken", f"{name}: {one['unread']}", "wakeful serve APP"))
+        elif one["state"] == "failing":
             words = f"{name} fails: {one['reason']}{unread}"
             found.append(Finding("sources", "look", words, f"wakeful why {one['name']}"))
         elif one["unread"] is not None:

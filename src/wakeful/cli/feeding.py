@@ -15,7 +15,9 @@ from wakeful.operations.declared import Declared
 from wakeful.operations.feeding import Feeding, FeedPlan, feed_events, plan_feed, read_window
 from wakeful.operations.pace import Pace, Progress, shown_rate
 from wakeful.stores.reading import Reader
-from wakeful.stores.store import DatabaseStore
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 if TYPE_CHECKING:
     from wakeful.app import App

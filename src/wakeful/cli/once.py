@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wakeful.cli.arguments import Command, Parser, add_json
 from wakeful.cli.carrying import number
 from wakeful.cli.life import Stopping, live
-from wakeful.cli.terminal import print_json
+from wakeful.cli.terminal import announce, print_json
 from wakeful.cli.working import add_working, close, first_of, make_runtime, prepare, stop_politely
 from wakeful.model import FINAL_RUN_STATES
 
@@ -52,7 +52,7 @@ async def _once(app: App, arguments: argparse.Namespace, stopping: Stopping) -> 
         told = {state: count for state, count in messages.items() if count > 0}
         print_json({"finished": finished, "left": left, "messages": told})
     else:
-        print(f"wakeful: {sentence(ended, left, messages)}")
+        announce(sentence(ended, left, messages))
     return stopping.exit_code or (130 if stopping.asked.is_set() else 0)
 
 

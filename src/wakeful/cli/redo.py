@@ -16,13 +16,12 @@ from rich.text import Text
 
 from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store, operator_of, read_data
 from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
+from wakeful.cli.dead_views import show_dead_delivery, show_dead_run
 from wakeful.cli.deliveries import find_delivery, redo_one_delivery
-from wakeful.cli.feeding import feed
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
 from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.operations.declared import Declared
 from wakeful.operations.pace import read_rate, shown_rate
 from wakeful.operations.quarantine import dead_inputs
 from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery
@@ -86,6 +85,8 @@ def declare_replay(parser: Parser) -> None:
 def replay(arguments: argparse.Namespace) -> int:
     prepare(arguments)
     if arguments.events is not None:
+        from wakeful.cli.feeding import feed
+
         return feed(arguments)
     if arguments.since is not None or arguments.until is not None:
         message = "--from and --to are for --events TYPE"
@@ -129,8 +130,7 @@ def dead(arguments: argparse.Namespace) -> int:
     if verb == "list":
         return list_dead(arguments)
     if verb == "show":
-        print_json(find_delivery(arguments.url, rest[0]) if DASH in rest[0] else find(arguments, rest[0]))
-        return 0
+        return show_dead(arguments, rest[0])
     if rest and DASH in rest[0]:
         if arguments.data is not None:
             message = "--data is for a run: a delivery goes out as it was committed, or not at all"
@@ -143,6 +143,18 @@ def dead(arguments: argparse.Namespace) -> int:
 
 
 dead_command = Command(declare_dead, dead, "wakeful why RUN tells how one of them came about.")
+
+
+def show_dead(arguments: argparse.Namespace, identifier: str) -> int:
+    is_delivery = DASH in identifier
+    found = find_delivery(arguments.url, identifier) if is_delivery else find(arguments, identifier)
+    if arguments.json:
+        print_json(found)
+    elif is_delivery:
+        show_dead_delivery(found)
+    else:
+        show_dead_run(found)
+    return 0
 
 
 def list_dead(arguments: argparse.Namespace) -> int:
@@ -264,6 +276,8 @@ def edited_data(arguments: argparse.Namespace, run: dict[str, Any]) -> str | Non
         return None
     value = read_data(arguments.data)
     if (app := arguments.app) is not None:
+        from wakeful.operations.declared import Declared
+
         declared = Declared(app)
         declared.refuse_unknown(run["agent"])
         declared.refuse_misfit(run["agent"], value)

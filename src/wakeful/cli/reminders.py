@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from rich.text import Text
 
@@ -17,9 +17,13 @@ from wakeful.cli.terminal import moment as moment_of
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import ReminderState
 from wakeful.stores.reading import Reader
-from wakeful.triggers.reminders import Reminder, Reminders
 from wakeful.triggers.spoken import in_words
 from wakeful.triggers.zones import zone_named
+
+if TYPE_CHECKING:
+    from wakeful.triggers.reminders import Reminder, Reminders
+
+    Made = tuple[Reminder, dict[str, Any], int, bool]  # and what time it is, and whether anybody works
 
 WORDS = {"list": 0, "show": 1, "move": 2, "cancel": 1}  # and how many words follow
 TAKES = 'reminders takes list, show ID, move ID WHEN or cancel ID, like: wakeful reminders move r-7kq3xm "tomorrow 9am"'
@@ -31,7 +35,6 @@ SPOKEN = (
 WHOSE = "remind: whose reminder? Give --app app.py, or set WAKEFUL_APP, or go where there is an app.py"
 
 Shown = dict[str, Any]
-Made = tuple[Reminder, Shown, int, bool]  # and what time it is, and whether anybody works
 
 
 # making
@@ -74,6 +77,8 @@ def remind(arguments: argparse.Namespace) -> int:
             return await _make(arguments, runtime.reminders, runtime.reader)
 
     async def without_code(url: str) -> Made:
+        from wakeful.triggers.reminders import Reminders
+
         async with reading(url) as reader, changing(url) as store:
             return await _make(arguments, Reminders(await the_app(reader), store), reader)
 
@@ -216,6 +221,8 @@ def _change(
     url: str, arguments: argparse.Namespace, identifier: str, change: Callable[[Reminders, str], Awaitable[Reminder]]
 ) -> int:
     async def do() -> tuple[Reminder, Shown, int]:
+        from wakeful.triggers.reminders import Reminders
+
         async with reading(url) as reader:
             known = await the_reminder(reader, identifier)
             async with changing(url) as store:

@@ -19,7 +19,7 @@ from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import Cell, ago, is_piped, now, plain, print_json, print_table, state, terminal
 from wakeful.clock import SECOND, readable
 from wakeful.errors import NotFound
-from wakeful.model import SourceState
+from wakeful.model import ShownSourceState
 from wakeful.stores.base import RecordOperation
 from wakeful.stores.reading import Reader
 from wakeful.stores.sources import ForgetSource
@@ -34,7 +34,7 @@ def declare(parser: Parser) -> None:
     parser.add_argument(
         "words", metavar="NAME", nargs="*", help="one of them, whole; or forget NAME: one that is declared no more"
     )
-    known = get_args(SourceState)
+    known = get_args(ShownSourceState)
     parser.add_argument(
         "--state", metavar="STATE", type=one_of(known, what="state"), help=f"only those that are {', '.join(known)}"
     )

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from wakeful.clock import SECOND, Microseconds, readable
+from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
 
 SHOWN_OF_AN_ID = 10
 SHOWN_AFTER_THE_DASH = 6
@@ -93,8 +94,19 @@ def print_json(value: Any) -> None:
     sys.stdout.write(to_json(value, indent=2, inf_nan_mode="null").decode() + "\n")
 
 
+def announce(text: str) -> None:
+    """A line of output that says what this process does now; a line of the log where everything is to be JSON."""
+    if SPEAKS_JSON.get():
+        logger_of().info(text)
+    else:
+        print(f"wakeful: {text}", flush=True)
+
+
 def say(text: str) -> None:
     """A line for the person at the terminal, apart from the command's output."""
+    if SPEAKS_JSON.get():
+        logger_of().info(text)
+        return
     try:
         sys.stdout.flush()  # what was printed before comes before, also where both go into one pipe
         print(f"wakeful: {text}", file=sys.stderr, flush=True)

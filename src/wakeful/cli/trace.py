@@ -208,9 +208,11 @@ class Drawing:
         """It met other code than it began with."""
         if change is None:
             return
-        how = "started from the top" if change["restarted"] else "went on"
-        line = f"code changed  version {change['was']} to {change['now']}, {how}"
-        branch = tree.add(Text(self._fit(plain(line)), style="yellow"))
+        branch = tree
+        for one in change.get("changes") or [change]:
+            how = "started from the top" if one["restarted"] else "went on"
+            line = f"code changed  version {one['was']} to {one['now']}, {how}"
+            branch = tree.add(Text(self._fit(plain(line)), style="yellow"))
         if change["not_asked_for"]:
             branch.add(Text(self._fit(plain(f"never asked for {', '.join(change['not_asked_for'])}"), 8)))
 

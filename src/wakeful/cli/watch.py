@@ -9,24 +9,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import os
 import socket
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-import structlog
-
 from wakeful.api.health import Silent, health_routes
 from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.cli.arguments import Command, Parser, UsageError, add_app, add_logs, add_store, seconds
+from wakeful.cli.http_server import HttpServer
 from wakeful.cli.life import Stopping, live
+from wakeful.cli.listening import add_address, bind, url_of
 from wakeful.cli.opening import chosen_store, refuse_missing
-from wakeful.cli.serve import HttpServer, add_address, bind, url_of
-from wakeful.cli.terminal import say
-from wakeful.cli.working import WILL_NOT_PASS, close, first_of, is_open, prepare, start_patiently
+from wakeful.cli.terminal import announce, say
+from wakeful.cli.working import WILL_NOT_PASS, close, first_of, is_open, prepare, start_logs, start_patiently
 from wakeful.clock import SECOND, Microseconds, SystemClock, readable
 from wakeful.errors import ConfigError, StoreUnavailable
 from wakeful.settings import ping_url, shown_store, token
+from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import CURRENT, Outage, note_outage
 from wakeful.watch.ping import Ping
 from wakeful.watch.watcher import EVERY, Watcher
 
@@ -62,10 +62,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise UsageError(message)
     app = prepare(arguments) if arguments.app is not None else None
     if app is None:
-        from wakeful.telemetry.logs import configure_logs
-
-        json = None if arguments.log_format is None else arguments.log_format == "json"
-        configure_logs(json, level=arguments.log_level or os.environ.get("WAKEFUL_LOG") or "info")
+        start_logs(arguments)
         refuse_missing(chosen_store(arguments))
     url = arguments.ping or (None if app is None else app.ping) or ping_url()
     try:
@@ -123,18 +120,19 @@ async def _watch_store(
 
     url = chosen_store(arguments)
     store = DatabaseStore(open_database(url, SystemClock()))
+    CURRENT.set(Outage(store=shown_store(url)))
     watcher = Watcher(Facts(store.database), store, every=every, ping=ping)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         await stack.enter_async_context(health(arguments.host, listener, watcher, Reader(store.database), stopping))
-        if await _opened(store, url, ping, stopping):
+        if await _opened(store, ping, stopping):
             await watcher.start()
             stack.push_async_callback(watcher.stop)
-            print(f"wakeful: watching {shown_store(url)} every {readable(every)}", flush=True)
+            announce(f"watching {shown_store(url)} every {readable(every)}")
             await stopping.asked.wait()
 
 
-async def _opened(store: DatabaseStore, url: str, ping: Ping | None, stopping: Stopping) -> bool:
+async def _opened(store: DatabaseStore, ping: Ping | None, stopping: Stopping) -> bool:
     """Open the store, however long it is away. False: we were asked to stop before."""
     while not stopping.asked.is_set():
         try:
@@ -142,9 +140,7 @@ async def _opened(store: DatabaseStore, url: str, ping: Ping | None, stopping: S
         except StoreUnavailable as error:
             if store.dialect == "sqlite" or type(error.__cause__).__name__ in WILL_NOT_PASS:
                 raise
-            structlog.get_logger("wakeful").warning(
-                "the store is away; waiting for it", store=shown_store(url), error=str(error)
-            )
+            note_outage(logger_of(), "the store is away; waiting for it", error)
             if ping is not None:
                 ping.signal("fail", "the store is away")
             with contextlib.suppress(TimeoutError):
@@ -171,7 +167,7 @@ async def _watch_app(
         opened = await is_open(runtime)
         async with health(arguments.host, listener, runtime.watcher, runtime.reader, stopping, runtime.silent_parts):
             if await start_patiently(runtime, stopping, opened=opened):
-                print(f"wakeful: watching {app.name} ({shown_store(runtime.url)}) every {readable(every)}", flush=True)
+                announce(f"watching {app.name} ({shown_store(runtime.url)}) every {readable(every)}")
                 await stopping.asked.wait()
                 await first_of(runtime.worker.stop(arguments.grace), stopping.hurry.wait())
     finally:

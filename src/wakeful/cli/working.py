@@ -8,14 +8,14 @@ import gc
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
-from wakeful.cli.arguments import Parser, add_app, add_logs, add_store, seconds, whole_number
+from wakeful.cli.arguments import Parser, add_app, add_logs, add_store, operator_of, seconds, whole_number
 from wakeful.cli.carrying import number
 from wakeful.cli.life import Stopping
 from wakeful.cli.terminal import SHOWN_OF_AN_ID, say
 from wakeful.errors import StoreUnavailable
 from wakeful.settings import shown_store
+from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
+from wakeful.telemetry.outage import note_outage
 from wakeful.triggers.schedules import code_schedules
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ FIRST_WAIT = 0.25
 LONGEST_WAIT = 5.0
 STOPPING_TAKES_AT_MOST = 20.0
 SHOWN_RUNS = 4
+USUAL_PACE = (700, 10, 10)  # of Python's garbage collector
 # Why a database refuses us that no waiting will change: better said at once than every five seconds.
 WILL_NOT_PASS = {"InvalidPasswordError", "InvalidAuthorizationSpecificationError", "InvalidCatalogNameError"}
 
@@ -48,13 +49,28 @@ def add_working(parser: Parser) -> None:
     add_logs(parser)
 
 
-def prepare(arguments: argparse.Namespace) -> App:
-    """Logs, then the app. All commands log at info by default: the channel `log` writes its messages at that level."""
-    from wakeful.loading import load_app
-    from wakeful.telemetry.logs import configure_logs
+def add_paused(parser: Parser) -> None:
+    parser.add_argument("--paused", action="store_true", help="pause all of the app first, until `wakeful resume all`")
+
+
+def start_logs(arguments: argparse.Namespace) -> None:
+    """Logs as --log-format and --log-level say. With `--log-format json` everything that this process says is JSON: its words
+    for people, warnings of libraries and errors in threads too.
+    """
+    from wakeful.telemetry.logs import configure_logs, log_everything
 
     wanted = arguments.log_format
     configure_logs(None if wanted is None else wanted == "json", level=arguments.log_level)
+    if wanted == "json":
+        SPEAKS_JSON.set(True)
+        log_everything()
+
+
+def prepare(arguments: argparse.Namespace) -> App:
+    """Logs, then the app. All commands log at info by default: the channel `log` writes its messages at that level."""
+    from wakeful.loading import load_app
+
+    start_logs(arguments)
     app = load_app(arguments.app)
     if arguments.in_flight is not None:
         app.in_flight = arguments.in_flight
@@ -83,9 +99,7 @@ async def is_open(runtime: Runtime) -> bool:
     except StoreUnavailable as error:
         if runtime.database.dialect == "sqlite" or type(error.__cause__).__name__ in WILL_NOT_PASS:
             raise
-        structlog.get_logger("wakeful").warning(
-            "the store is away; waiting for it", store=shown_store(runtime.url), error=str(error)
-        )
+        note_outage(logger_of(), "the store is away; waiting for it", error)
         return False
     return True
 
@@ -96,6 +110,12 @@ def spare_the_collector() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*USUAL_PACE)  # the command line had slowed it for the start
+
+
+def pauses(arguments: argparse.Namespace) -> str | None:
+    """Who pauses the app before it begins, if somebody does."""
+    return operator_of(arguments) if arguments.paused else None
 
 
 async def pause_first(runtime: Runtime, operator: str) -> None:
@@ -123,7 +143,7 @@ async def paused_before_anything(runtime: Runtime, operator: str | None, *, open
 
 async def start_patiently(runtime: Runtime, stopping: Stopping, *, opened: bool, paused_by: str | None = None) -> bool:
     """Open and start, again and again until the store is there. False when we were asked to stop before."""
-    log = structlog.get_logger("wakeful")
+    log = logger_of()
     wait = FIRST_WAIT
     while not stopping.asked.is_set():
         if opened:
@@ -133,7 +153,7 @@ async def start_patiently(runtime: Runtime, stopping: Stopping, *, opened: bool,
                     paused_by = None  # once: a person may have resumed it by the next time round
                 await runtime.start()
             except StoreUnavailable as error:
-                log.warning("the store is away; waiting for it", store=shown_store(runtime.url), error=str(error))
+                note_outage(log, "the store is away; waiting for it", error)
                 await runtime.membership.leave()
             else:
                 spare_the_collector()

@@ -24,7 +24,7 @@ from wakeful.errors import ConfigError, RateLimited, classify, did_you_mean, htt
 from wakeful.service import Service
 from wakeful.stores.base import CHANNEL, ChangeCircuit, CircuitChange, CircuitChanged, StoredCircuit
 
-LOOK_ANYWAY_EVERY = 5.0
+LOOK_ANYWAY_EVERY = 300.0  # beside the lookout, which looks every few seconds
 LONGEST_REST: Microseconds = 300 * SECOND
 SHORTEST: Microseconds = SECOND // 1000
 ERROR_SHOWN = 400
@@ -327,6 +327,11 @@ class Circuits(Service):
             await self._change(name, partial(channel_failed, settings=self.settings_of(name), error=words))
         ).circuit
         return circuit if circuit.state == "open" else None
+
+    @property
+    def knows_of_trouble(self) -> bool:
+        """Is any of them, as far as this process knows, not as if nothing had ever failed?"""
+        return bool(self._copies)
 
     async def tick(self) -> bool:
         """Look at all of them, and do what is due. Did runs come back?"""

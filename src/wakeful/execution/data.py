@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ValidationError
 
 from wakeful.clock import Microseconds
 from wakeful.errors import InvalidData
 from wakeful.model import Event
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 SHOWN_VALIDATION_ERRORS = 20
 

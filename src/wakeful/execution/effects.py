@@ -48,7 +48,7 @@ from wakeful.execution.circuits import Shut
 from wakeful.execution.options import UNKNOWN_ATTEMPTS, UNKNOWN_ATTEMPTS_OF_A_STEP
 from wakeful.execution.retry import GiveUp, Trouble, decide, given_up, trouble_of
 from wakeful.model import Decision, Effect
-from wakeful.values import arguments_of, from_text, read_back, returns_of, to_text
+from wakeful.values import arguments_of, from_text, given_result, read_back, returns_of, to_text
 
 if TYPE_CHECKING:
     from wakeful.execution.run import Run
@@ -265,14 +265,16 @@ class EffectCall:
         return value
 
     async def _read_result(self) -> Any:
-        effect = self.effect
+        effect, function, of = self.effect, self._action.function, f"action {self._action.name}"
+        if not effect.given:
+            return from_text(effect.result or "null", returns_of(function), of=of)
+        if effect.undoes is not None or (effect.staged and effect.result is None):
+            return None  # no code reads it
         try:
-            return from_text(
-                effect.result or "null", returns_of(self._action.function), of=f"action {self._action.name}"
-            )
+            if effect.result is None:
+                return from_text("null", returns_of(function), of=of)
+            return given_result(effect.result, function, of=of)
         except Persistent as error:
-            if effect.settled_by is None:
-                raise
             effect.result = None
             await self._hold_unfit(error, f"{effect.settled_by} confirmed it")
 

@@ -45,7 +45,7 @@ from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Run
 from wakeful.execution.state import FACT as STATE_FACT
 from wakeful.execution.surroundings import Cancellable, Surroundings
-from wakeful.execution.versions import NOTES, Change, change_of, not_asked_for, version_of
+from wakeful.execution.versions import Change, change_of, is_note, not_asked_for, version_of
 from wakeful.intake.flow import FlowPlan
 from wakeful.model import VERIFIED, WENT_WELL, Claim, Decision, Effect, Event, Outcome, Step, digest
 from wakeful.output.checks import Verdict, check_output
@@ -62,6 +62,7 @@ from wakeful.stores.base import (
     Streak,
     held_alarm,
 )
+from wakeful.telemetry.logger import logger_of
 from wakeful.values import to_text
 
 
@@ -119,7 +120,7 @@ class Executor:
         self._around = surroundings
         self._read_event = read_event
         self.failing: set[str] = set()  # agents whose last runs ended dead: the next that goes well is good news
-        self._log = structlog.get_logger("wakeful").bind(part="executor")
+        self._log = logger_of(part="executor")
 
     async def execute(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
         """The whole attempt. Never raises for what the handler did; ClaimLost ends it without a trace. Somebody may want the
@@ -127,6 +128,7 @@ class Executor:
         """
         if claim.steps:
             claim.failing = take_note(claim)
+        claim.once = agent.flow.once is not None
         try:
             if claim.cancelled is not None and claim.crashes < agent.options.max_crashes:
                 raise CancelAsked(claim.id, *claim.cancelled)
@@ -201,23 +203,31 @@ class Executor:
 
     async def _met(self, claim: Claim, agent: Handler, change: Change) -> bool:
         """A run meets other code than it began with: may it go on, and with which of its records?"""
-        claim.steps = [step for step in claim.steps if step.key not in NOTES]
+        claim.steps = [step for step in claim.steps if not is_note(step)]
         if change.noted:
             return True
+        now = self._around.clock.now()
         way = "continue" if change.agreed else agent.options.on_change
-        if way == "hold":
+        reason = str(change) if way == "hold" else change.why_not_restart(now) if way == "restart" else None
+        if reason is not None:
             self._log.warning("held for a person: its code changed", run=claim.id, was=change.was, now=change.now)
-            alarm = self._held_alarm(claim, "version", str(change))
-            await self._store.leave(LeaveRun(claim, "held", "held", reason=str(change), alarm=alarm, by_itself=True))
+            held = self._held_alarm(claim, "version", reason)
+            await self._store.leave(LeaveRun(claim, "held", "held", reason=reason, alarm=held, by_itself=True))
             return False
         restart = way == "restart"
-        if restart or change.agreed:
-            fact = change.fact(self._around.clock.now(), restarted=restart)
-            await self._store.note_change(NoteChange(claim, fact, change.now, restart))
+        alarm = self._again_alarm(claim, change) if restart and change.before else None
+        fact = change.fact(now, restarted=restart)
+        await self._store.note_change(NoteChange(claim, fact, change.now, restart, alarm))
         if restart:
             self._log.warning("its code changed: it starts from the top", run=claim.id, was=change.was, now=change.now)
             claim.steps = []
         return True
+
+    def _again_alarm(self, claim: Claim, change: Change) -> Alarm:
+        """One restart is what was asked for. More of the same run may be two versions that take turns."""
+        key = f"change/{self._around.app}/{claim.agent}"
+        text = f"agent {claim.agent}: run {claim.id} {change.again()}; `wakeful why {claim.id}` tells each change"
+        return Alarm(self._around.app, key, text, claim.agent, self._around.owners.get(claim.agent))
 
     async def _report(self, run: Run, claim: Claim, change: Change) -> None:
         """Recorded steps that the new code never asked for: whatever they found out was not used."""

@@ -112,6 +112,7 @@ class Beat:
 def read_declaration(
     path: Any,
     *,
+    folder: Path,
     name: str,
     every: Duration,
     active: str | None,
@@ -148,7 +149,13 @@ def read_declaration(
     usual = Usual(
         every, active, days, tz, limit, session=name, checklist=checklist is not None, commands=bool(commands)
     )
-    return Heartbeat(name, Path(path), usual, checklist, dict(probes or {}), deliver, owner)
+    return Heartbeat(name, folder / path, usual, checklist, dict(probes or {}), deliver, owner)
+
+
+def folder_of(code: str) -> Path:
+    """The folder of the file that code was written in; the present one for an interpreter's."""
+    file = Path(code)
+    return file.absolute().parent if file.suffix == ".py" else Path.cwd()
 
 
 def refuse_probe(name: Any, function: Any, *, where: str) -> None:

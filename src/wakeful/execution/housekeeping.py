@@ -231,6 +231,10 @@ class Housekeeper(Service):
             over = RemoveTraces(app, chains_before=now - CHAINS_ARE_KEPT, most=ROWS_AT_A_TIME)
             gone = await self._keeper.remove_traces(over)
             await asyncio.sleep(self._pause)
+        gone = ROWS_AT_A_TIME
+        while gone >= ROWS_AT_A_TIME:
+            gone = await self._keeper.remove_traces(RemoveTraces(app, once=True, most=ROWS_AT_A_TIME))
+            await asyncio.sleep(self._pause)
 
     async def _remove_occurrences(self, now: Microseconds) -> None:
         """What became of the instants of an agent's schedules is kept as long as its runs."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import os
 import secrets
 import socket
@@ -17,11 +18,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-import structlog
-
 from wakeful.clock import SECOND, Microseconds, seconds
 from wakeful.errors import StoreUnavailable
 from wakeful.stores.base import Limit, RegisterProcess, RetireProcess
+from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage, outage_is_over
 
 LEASE: Microseconds = 15 * SECOND
 BEFORE_THE_LEASE = 1.0
@@ -56,17 +57,19 @@ class Membership:
         on_lost: Callable[[str], None] = lambda _: None,
         app: str | None = None,
         limits: Mapping[str, Limit | None] | None = None,
+        versions: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._registry = registry
         self._app = app
         self._limits = limits or {}  # of each agent that is loaded here
+        self._versions = versions  # of their code; asked when it joins, not when it is declared
         self._make_renewer = make_renewer
         self._lease = lease
         self._on_lost = on_lost
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._deadline = 0.0
-        self._log = structlog.get_logger("wakeful").bind(part="lease")
+        self._log = logger_of(part="lease")
         self.process = ""
 
     @property
@@ -90,13 +93,13 @@ class Membership:
         limits = {agent: limit for agent, limit in self._limits.items() if limit is not None}
         host, number, agents = socket.gethostname(), os.getpid(), list(self._limits)
         await self._registry.register(
-            RegisterProcess(self.process, host, number, self._lease, self._app, agents, limits)
+            RegisterProcess(self.process, host, number, self._lease, self._app, agents, limits, self._versions())
         )
         self._deadline = before + seconds(self._lease)
         self._stopping = threading.Event()
         self._thread = threading.Thread(
-            target=self._keep,
-            args=(self.process, self._stopping, asyncio.get_running_loop()),
+            target=contextvars.copy_context().run,
+            args=(self._keep, self.process, self._stopping, asyncio.get_running_loop()),
             name="wakeful-lease",
             daemon=True,
         )
@@ -130,11 +133,7 @@ class Membership:
                     alive = renewer.renew(process, self._lease)
                 except Exception as error:  # whatever it is: without this thread the process would die unnoticed
                     wait = rest / 5
-                    self._log.warning(
-                        "lease not renewed; trying again",
-                        error=str(error) or type(error).__name__,
-                        left=round(self.left(), 1),
-                    )
+                    note_outage(self._log, "lease not renewed; trying again", error, left=round(self.left(), 1))
                     continue
                 if not alive:
                     if not stopping.is_set():
@@ -146,5 +145,6 @@ class Membership:
                     return
                 self._deadline = before + seconds(self._lease)
                 wait = rest
+                outage_is_over()
         finally:
             renewer.close()

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, ParamSpec, TypeVar, cast, get_args, overload
 
-from pydantic import TypeAdapter
-
 from wakeful.clock import SECOND, Duration, Microseconds, duration
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.model import Overlap
@@ -101,15 +99,20 @@ class AgentOptions:
     priority: int | str | Callable[..., Any] | None = None
     expires: Microseconds | None = None
     overlap: Overlap = "queue"
+    once: str | Callable[..., Any] | None = None
+    once_for: Microseconds | None = None
     # what becomes of runs in flight
     stuck_after: Microseconds | None = 3600 * SECOND
     on_stuck: Literal["alarm", "cancel", "retry"] = "alarm"
     version: str | None = None
     on_change: Literal["continue", "restart", "hold"] = "continue"
+    drain: Microseconds = 600 * SECOND
     retention: Microseconds | None = None
     # what becomes of an agent whose runs end dead one after the other
     alarm_after: int | None = 3
     pause_after: int | None = 10
+    # how long a run may be ready before that is an alarm
+    starts_within: Microseconds | None = 300 * SECOND
 
 
 DEFAULT_STEP = StepOptions()
@@ -178,7 +181,10 @@ def read_options(kind: type[T], given: dict[str, Any], *, where: str) -> T:
 def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> Any:
     if name == "backoff":
         return as_backoff(value, where=where)
-    if name in {"timeout", "deadline", "expires", "stuck_after", "retention"}:
+    if name in {"timeout", "deadline", "expires", "stuck_after", "retention", "starts_within", "drain", "once_for"}:
+        if value is None and name == "drain":
+            message = f'{where}: drain must be how long runs are left to the code that they belong to, like "10m"'
+            raise ConfigError(message)
         return read_duration(name, value, where)
     if name in {"rate", "debounce", "batch", "priority"} or name in CHOICES:
         return _read_flow(name, value, where)
@@ -201,9 +207,9 @@ def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> A
     ):
         message = f"{where}: {name} must be a text that is not empty, not {value!r}"
         raise ConfigError(message)
-    if name == "key" and kind is AgentOptions:
+    if name in {"key", "once"} and kind is AgentOptions:
         if not (value is None or callable(value) or (isinstance(value, str) and value.strip())):
-            message = f"{where}: key must be a CEL expression or a function of the event, not {value!r}"
+            message = f"{where}: {name} must be a CEL expression or a function of the event, not {value!r}"
             raise ConfigError(message)
     elif name == "key" and not (value is None or callable(value)):
         message = f"{where}: key must be a function of the step's arguments, not {value!r}"
@@ -268,6 +274,8 @@ def _refuse_state(model: Any, where: str) -> None:
         message = f"{where}: state must be a class, a pydantic model or a dataclass, not {model!r}"
         raise ConfigError(message)
     try:
+        from pydantic import TypeAdapter
+
         TypeAdapter(model).dump_json(model())
     except Exception as error:
         message = (

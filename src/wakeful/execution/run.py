@@ -72,7 +72,7 @@ from wakeful.stores.timing import ChangeSchedule, StoredSchedule
 from wakeful.triggers.changes.causes import cause_of
 from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedule import Schedule
-from wakeful.values import digest_of_arguments, to_text
+from wakeful.values import digest_of_arguments, schema_of_result, to_text
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -940,8 +940,13 @@ class Run:
             effect.arguments,
         )
         judge = (lambda _: ALLOWED) if judged else around.judge
-        locks = locks_held(self._claim)
-        return await around.store.open_effect(OpenEffect(self._claim, around.app, effect, lambda: judge(facts), locks))
+        request = OpenEffect(self._claim, around.app, effect, lambda: judge(facts), locks_held(self._claim))
+        if action.reference in around.declared or effect.undoes is not None:
+            return await around.store.open_effect(request)
+        request.declares = (around.app, action.reference, action.name, schema_of_result(action.function))
+        opened = await around.store.open_effect(request)
+        around.declared.add(action.reference)
+        return opened
 
     async def open_held(self, effect: Effect) -> None:
         """Store an effect that waits for a person from the start: nothing is asked of policy, because nothing is to happen."""

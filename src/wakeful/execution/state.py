@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import ValidationError, from_json, to_json
 
 from wakeful.errors import InvalidState
 from wakeful.model import StateRead
@@ -18,6 +17,8 @@ from wakeful.stores.base import StateChange
 from wakeful.values import to_text
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
     from wakeful.execution.run import Run
 
 FACT = "state"
@@ -83,6 +84,8 @@ class AgentState:
 
 @cache
 def reader(model: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
     return TypeAdapter(model)
 
 

@@ -130,3 +130,4 @@ class Surroundings:
     circuits: Dependencies | None = None
     schedules: Schedules | None = None
     reminders: Reminders | None = None
+    declared: set[str] = field(default_factory=set)  # actions whose results the store knows from this process

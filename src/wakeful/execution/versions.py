@@ -4,6 +4,9 @@
     restart    what was recorded is dropped, and the handler starts from the top; effects stay in the ledger and are found
     hold       a person looks first: a replay lets it go on with the new code, a cancel ends it
 
+A run belongs to the version that ran it last. While others serve that one, it is theirs (stores/verbs/versions.py); a process meets
+it only once nobody does, or once it has waited for `drain`.
+
 A version is what the agent was given as `version=`, or a digest of its handler's source. Only the handler's own: what it
 calls may change freely, steps are found by their names.
 """
@@ -19,37 +22,63 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
+from wakeful.clock import SECOND, Microseconds
 from wakeful.model import Claim, Step, digest
 
 if TYPE_CHECKING:
-    from wakeful.clock import Microseconds
     from wakeful.execution.options import AgentOptions
 
-FACT = "version"  # it went over from one version to another
+FACT = "version"  # it went over from one version to another: this, `version 2`, `version 3`, …
 UNASKED_FACT = "not asked for"
 AGREED = "~"  # before a version: a person let the run go on, whatever code it meets
 FINISHED = frozenset({"done", "failed"})
-NOTES = frozenset({FACT, UNASKED_FACT})  # about the run, and no part of it
+RESTARTS = 5  # of one run within a day, because its code changed; then a person looks first
+RESTARTS_WITHIN: Microseconds = 24 * 3600 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """A run meets other code than it began with. `agreed`: a person said that it may go on; `noted`: it has gone over to that
-    code in an earlier attempt.
+    code in an earlier attempt; `back`: that code is older; `before`: the times at which it started from the top already.
     """
 
     was: str
     now: str
     agreed: bool = False
     noted: bool = False
+    back: bool = False
+    number: int = 1
+    before: tuple[Microseconds, ...] = ()
 
     def __str__(self) -> str:
         return f"its code changed since it began: version {self.was} then, {self.now} now"
 
+    def restarts(self, moment: Microseconds) -> int:
+        """How often it started from the top lately, because its code changed."""
+        return sum(one > moment - RESTARTS_WITHIN for one in self.before)
+
+    def why_not_restart(self, moment: Microseconds) -> str | None:
+        """A run that newer code began is not begun anew by older code, and none goes on starting for ever."""
+        if self.back:
+            return (
+                f"newer code began it (version {self.was}), and only older code (version {self.now}) is at work: it does not "
+                "start from the top there by itself"
+            )
+        if (times := self.restarts(moment)) >= RESTARTS:
+            return f"{self}; it started from the top {times} times within a day for that"
+        return None
+
+    def again(self) -> str:
+        """That it starts from the top once more, in words."""
+        return (
+            f"has started from the top {len(self.before) + 1} times because its code changed, now from version {self.was} to "
+            f"{self.now}. After {RESTARTS} times within a day it is held for a person"
+        )
+
     def fact(self, moment: Microseconds, *, restarted: bool) -> Step:
         """Recorded with the run, so that a later attempt knows it too."""
-        told = {"was": self.was, "now": self.now, "restarted": restarted}
-        return _fact(FACT, told, moment)
+        told = {"was": self.was, "now": self.now, "restarted": restarted, "agreed": self.agreed}
+        return _fact(FACT if self.number == 1 else f"{FACT} {self.number}", told, moment)
 
     def unasked(self, names: Collection[str], moment: Microseconds) -> Step:
         """What the new code never asked for."""
@@ -61,10 +90,30 @@ def change_of(claim: Claim, now: str) -> Change | None:
     if claim.version is None or claim.first_start or claim.committed is not None:
         return None
     was = claim.version.removeprefix(AGREED)
+    facts = [step for step in claim.steps if is_change(step)]
     if was != now:
-        return Change(was, now, agreed=claim.version.startswith(AGREED))
-    fact = next((step for step in claim.steps if step.key == FACT), None)
-    return None if fact is None else Change(from_json(fact.result or "{}").get("was", ""), now, noted=True)
+        before = tuple(step.started_at for step in facts if from_json(step.result or "{}").get("restarted"))
+        agreed = claim.version.startswith(AGREED)
+        return Change(was, now, agreed, back=claim.went_back, number=len(facts) + 1, before=before)
+    if not facts:
+        return None
+    last = max(facts, key=lambda step: number_of(step.key))
+    return Change(from_json(last.result or "{}").get("was", ""), now, noted=True)
+
+
+def is_change(step: Step) -> bool:
+    """Is it a note that the run went over to other code?"""
+    return step.state == "fact" and (step.key == FACT or step.key.startswith(f"{FACT} "))
+
+
+def is_note(step: Step) -> bool:
+    """Is it about the run, and no part of it?"""
+    return is_change(step) or step.key == UNASKED_FACT
+
+
+def number_of(key: str) -> int:
+    """Which change it was: `version` is the first, `version 2` the second."""
+    return int(key.removeprefix(FACT) or 1)
 
 
 def not_asked_for(steps: Collection[Step], asked: Collection[str]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import sys
 import threading
 import traceback
@@ -15,14 +16,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-import structlog
-
 from wakeful.clock import Clock, Microseconds, readable, seconds
 from wakeful.clock import to_text as time_text
 from wakeful.errors import StoreUnavailable
 from wakeful.execution.executor import Handler
 from wakeful.execution.run import Run
 from wakeful.stores.base import stuck_alarm
+from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage
 
 LONGEST_REST = 30.0
 SHORTEST_REST = 0.05
@@ -88,7 +89,7 @@ class Watchdog:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread = 0
-        self._log = structlog.get_logger("wakeful").bind(part="watchdog")
+        self._log = logger_of(part="watchdog")
 
     # life
 
@@ -102,7 +103,10 @@ class Watchdog:
         if self._thread is None and any(one.options.stuck_after is not None for one in self._agents.values()):
             self._stopping = threading.Event()
             self._thread = threading.Thread(
-                target=self._keep, args=(self._stopping,), name="wakeful-watchdog", daemon=True
+                target=contextvars.copy_context().run,
+                args=(self._keep, self._stopping),
+                name="wakeful-watchdog",
+                daemon=True,
             )
             self._thread.start()
 
@@ -124,7 +128,10 @@ class Watchdog:
                     rest = self.look()
                 except Exception as error:  # whatever it is: without this thread nobody would notice
                     rest = LOOK_AFTER_ONE
-                    self._log.warning("cannot look; trying again", error=str(error) or type(error).__name__)
+                    if isinstance(error, StoreUnavailable):
+                        note_outage(self._log, "cannot look; trying again", error)
+                    else:
+                        self._log.warning("cannot look; trying again", error=str(error) or type(error).__name__)
         finally:
             self._end()
 

@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
-import structlog
-
 from wakeful.clock import seconds
 from wakeful.errors import CancelAsked, ClaimLost, StoreUnavailable
 from wakeful.execution.executor import Ended, Executor, Handler
@@ -24,9 +22,12 @@ from wakeful.execution.run import TURNS_BEFORE_LEAVING, Run
 from wakeful.execution.versions import version_of
 from wakeful.model import OWN_AGENTS, Claim
 from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Ready, Share
+from wakeful.stores.glance import Glance
+from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage
 
 AFTER_AN_ERROR = 0.25
-LOOK_ANYWAY_EVERY = 5.0
+LOOK_ANYWAY_EVERY = 300.0  # beside the lookout, which looks every few seconds
 # What is to come sooner than in half of that, uvloop makes no timer of, and nobody can ask it when.
 SOONEST_LOOK = 0.001
 GIVING_BACK_TAKES = 1.0
@@ -46,6 +47,11 @@ def limits_of(agents: Mapping[str, Handler]) -> dict[str, Limit | None]:
         else Limit(concurrency, agent.options.rate)
         for name, agent in agents.items()
     }
+
+
+def versions_of(agents: Mapping[str, Handler]) -> dict[str, str]:
+    """The version of each agent's code."""
+    return {name: version_of(one.function, one.options) for name, one in agents.items()}
 
 
 class ClaimingStore(Protocol):
@@ -87,6 +93,8 @@ class Worker:
         self._serial = frozenset(name for name, by_key in keeping.items() if not by_key)
         self._keeps_by_key = frozenset(name for name, by_key in keeping.items() if by_key)
         self._replacing = frozenset(name for name, agent in agents.items() if agent.options.overlap == "replace")
+        # Where every version goes on with what another recorded, older code may too.
+        self._drains = {name: (one.options.drain, one.options.on_change == "continue") for name, one in agents.items()}
         self._limits = {name: limit for name, limit in limits_of(agents).items() if limit is not None}
         self._has_priorities = any(agent.options.priority is not None for agent in agents.values())
         self._left: dict[str, float] = {}  # agents of which something was left to other processes; since when
@@ -115,7 +123,7 @@ class Worker:
         self._looked_at = 0.0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._log = structlog.get_logger("wakeful").bind(part="worker")
+        self._log = logger_of(part="worker")
         self.finished = 0
         self.on_finished: Callable[[], None] = lambda: None
 
@@ -125,7 +133,7 @@ class Worker:
         if self._loop_task is None:
             self._stopping = False
             self._looked_at = time.monotonic()
-            self._versions = {name: version_of(one.function, one.options) for name, one in self._agents.items()}
+            self._versions = versions_of(self._agents)
             self._loop_task = asyncio.create_task(self._loop(), name="wakeful worker")
             self._look_anyway()
 
@@ -227,6 +235,16 @@ class Worker:
         if self._owned and not self._replacing.isdisjoint(ready.agents):
             self.look_who_is_to_stop()  # a newer event may have taken the place of a run
 
+    def glanced(self, seen: Glance) -> None:
+        """The lookout saw runs: look for those that are due, and when the next is."""
+        due = frozenset(agent for agent, wait in seen.runs.items() if wait <= 0 and agent in self._agents)
+        if due:
+            self.look(Ready(self._app, due))
+        later = [wait for wait in seen.runs.values() if wait > 0]
+        if later:
+            self._look_later(seconds(min(later)))
+        self.look_who_is_to_stop()
+
     def look(self, ready: Ready | None = None) -> None:
         """Take a hint and look now."""
         self.hint(ready or Ready())
@@ -307,7 +325,9 @@ class Worker:
                     await self._forget_orphans()
                 claimed = await self._store.claim(self._request(), now=bool(self._wants()))
             except Exception as error:
-                if isinstance(error, StoreUnavailable | ClaimLost):
+                if isinstance(error, StoreUnavailable):
+                    note_outage(self._log, "cannot claim; trying again", error, again_in=AFTER_AN_ERROR)
+                elif isinstance(error, ClaimLost):
                     self._log.warning("cannot claim; trying again", error=str(error), again_in=AFTER_AN_ERROR)
                 else:
                     self._log.exception("cannot claim; trying again", again_in=AFTER_AN_ERROR)
@@ -343,6 +363,7 @@ class Worker:
             keeps_by_key=self._keeps_by_key,
             limits=self._limits,
             versions=self._versions,
+            drains=self._drains,
         )
         return request
 

@@ -15,13 +15,14 @@ from typing import Any, Protocol
 from pydantic_core import to_json
 
 from wakeful.cel import Expression, compile_expression
-from wakeful.clock import Microseconds, readable
+from wakeful.clock import Microseconds, duration, readable
 from wakeful.errors import ConfigError, InvalidKey, storable
 from wakeful.model import Event, Flow, Overlap, digest
 
 LONGEST_KEY = 200
 SHOWN_DATA = 500
 LOWEST, HIGHEST = -10, 10
+ONCE_FOR = duration("90d")  # as long as identities of events are known, unless told otherwise
 
 Source = Expression | Callable[[Event], Any]
 
@@ -47,6 +48,10 @@ class FlowOptions(Protocol):
     def expires(self) -> Microseconds | None: ...
     @property
     def state(self) -> type[Any] | None: ...
+    @property
+    def once(self) -> str | Callable[..., Any] | None: ...
+    @property
+    def once_for(self) -> Microseconds | None: ...
 
 
 class Flowing(Protocol):
@@ -66,6 +71,7 @@ class FlowPlan:
     options: FlowOptions
     key: Source | None = None
     priority: Source | int | None = None
+    once: Source | None = None
     ranked: bool = False  # some agent of the app has a priority, and so all of its runs have a rank
 
     @property
@@ -80,6 +86,7 @@ class FlowPlan:
             or options.debounce is not None
             or options.batch is not None
             or options.expires is not None
+            or self.once is not None
         )
 
     def flow(self, event: Event) -> Flow:
@@ -92,6 +99,7 @@ class FlowPlan:
         if key is None and (options.overlap != "queue" or options.debounce or options.batch):
             key = ""
         ordered = self.key is not None or options.overlap != "queue"
+        once, note = (None, None) if self.once is None else self.once_of(event)
         return Flow(
             key,
             (options.concurrency_per_key or 1) if ordered else None,
@@ -101,6 +109,25 @@ class FlowPlan:
             options.batch,
             priority,
             options.expires,
+            once,
+            0 if once is None else options.once_for or ONCE_FOR,
+            note,
+        )
+
+    def once_of(self, event: Event) -> tuple[str | None, str | None]:
+        """The key by which an event is handled once, or None and why it has none: then it is handled like any other."""
+        if self.once is None:
+            return None, None
+        try:
+            value = self._ask("once", self.once, event)
+            key = "" if value is None else as_key(value)
+        except (InvalidKey, ValueError) as error:
+            words = error.problem if isinstance(error, InvalidKey) else str(error)
+            return None, f"once={shown_source(self.once)} gives no key ({words}): it is not compared with other events"
+        return (
+            (key, None)
+            if key
+            else (None, f"once={shown_source(self.once)} gives no key: it is not compared with other events")
         )
 
     def place(self, event: Event) -> Flow:
@@ -140,10 +167,12 @@ class FlowPlan:
     def _refusal(self, option: str, source: Any, words: str, event: Event) -> InvalidKey:
         data = to_json(event.data, fallback=repr, inf_nan_mode="constants").decode()
         shown = data if len(data) <= SHOWN_DATA else data[:SHOWN_DATA] + "…"
-        return InvalidKey(
+        refusal = InvalidKey(
             f"agent {self.agent}: {option}={shown_source(source)} cannot be told for event {event.id}: {words}. "
             f"Mend the {option}=, or replay it with other data. The data is {shown}"
         )
+        refusal.problem = words
+        return refusal
 
     def describe(self) -> dict[str, Any]:
         """What was declared, for people and JSON."""
@@ -158,6 +187,8 @@ class FlowPlan:
             "batch": None if batch is None else f"up to {batch[0]} within {readable(batch[1])}",
             "priority": self.priority if isinstance(self.priority, int) else _shown_or_none(self.priority),
             "expires": None if options.expires is None else readable(options.expires),
+            "once": _shown_or_none(self.once),
+            "once_for": None if self.once is None else readable(options.once_for or ONCE_FOR),
         }
 
 
@@ -170,6 +201,7 @@ def plan_flow(agent: str, options: FlowOptions, *, where: str) -> FlowPlan:
         options,
         _source("key", options.key, where),
         priority if type(priority) is int else _source("priority", priority, where),
+        _source("once", options.once, where),
     )
 
 
@@ -252,6 +284,18 @@ def refuse_contradictions(options: FlowOptions, where: str) -> None:
         (
             options.overlap != "queue" and many,
             f'overlap="{options.overlap}" and concurrency_per_key over 1 exclude each other: only one run of a key is open',
+        ),
+        (
+            options.once_for is not None and options.once is None,
+            "once_for= says how long a key is known: give the agent a once=",
+        ),
+        (
+            options.once is not None and (options.batch is not None or options.debounce is not None),
+            "once= and batch= or debounce= exclude each other: once= keeps the first event of a key, the others take several",
+        ),
+        (
+            options.once is not None and options.overlap != "queue",
+            f'once= and overlap="{options.overlap}" exclude each other: the run of a key must not give way to another key',
         ),
     )
     for wrong, words in complaints:

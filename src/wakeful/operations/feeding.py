@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from wakeful.clock import Microseconds, read_moment, to_text
+from wakeful.clock import Microseconds, to_text
 from wakeful.intake.route import WILDCARD, type_matcher
 from wakeful.model import Decision, Flow, run_id
 from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
 from wakeful.stores.base import FeedEvents, RecordOperation, StoredEvent
+from wakeful.triggers.past import read_past
 
 
 class Reading(Protocol):
@@ -78,8 +79,8 @@ class FeedPlan:
 
 def read_window(since: str, until: str | None, *, now: Microseconds) -> tuple[Microseconds, Microseconds]:
     """From and to, read. ValueError tells what was understood when they are the wrong way round."""
-    first = read_moment(since, now=now)
-    last = now if until is None else read_moment(until, now=now)
+    first = read_past(since, now=now)
+    last = now if until is None else read_past(until, now=now)
     if first >= last:
         message = f"from {since!r} ({to_text(first)}) is not before to {until or 'now'!r} ({to_text(last)})"
         raise ValueError(message)

@@ -31,8 +31,8 @@ from wakeful.service import Service
 from wakeful.stores.base import Alarm, Delivered, Lane, StoredCircuit, WorkLane, late_alarm
 
 # Somebody else may have the lane and deliver ours too, or nothing may be known of; but should they die, or should a word
-# of another process get lost, somebody must look. It is a read and no more.
-LOOK_ANYWAY_EVERY = 5.0
+# of another process get lost, the lookout sees what is left within seconds. This is beside it.
+LOOK_ANYWAY_EVERY = 300.0
 # A message that has not got through for so long needs a person, and so do those behind it.
 LATE: Microseconds = 15 * 60 * SECOND
 # However long the other side tells us to wait: an hour later it may have changed its mind.

@@ -174,6 +174,8 @@ class ClaimRuns:
     serial: frozenset[str] = frozenset()  # agents with a state: one run at a time, wherever it runs
     keeps_by_key: frozenset[str] = frozenset()  # agents with a state for each key: the key has one run at a time
     versions: Mapping[str, str] = field(default_factory=dict)  # of the agents' code, noted with a run's first start
+    # How long runs are left to the code that they belong to, and whether they may go back to older code.
+    drains: Mapping[str, tuple[Microseconds, bool]] = field(default_factory=dict)
     limits: Mapping[str, Limit] = field(default_factory=dict)  # for all processes together
     shares: Mapping[str, Share] = field(default_factory=dict)  # where other processes want to have some too
     room: int | None = None  # for all wanted together, where that is less; then the longest due of all agents go first
@@ -291,6 +293,10 @@ class ReleaseRun:
     note: str | None = None
 
 
+# An action: its app, its reference, its name, and the JSON schema of its result, if that is declared.
+ActionResult = tuple[str, str, str, str | None]
+
+
 @dataclass(slots=True)
 class OpenEffect:
     """Write down what is about to happen, before it does. `decide` is policy, asked in the same transaction.
@@ -305,6 +311,7 @@ class OpenEffect:
     effect: Effect
     decide: Callable[[], Decision]
     locks: tuple[HeldLock, ...] = ()
+    declares: ActionResult | None = None  # at its first use by a process: what its action returns
 
     @property
     def process(self) -> str:
@@ -325,22 +332,45 @@ class SaveEffect:
 
 @dataclass(slots=True)
 class SettleEffect:
-    """A person says what became of a held effect: the first answer stands. Its run goes on once none is held any more."""
+    """A person says what became of a held effect: the first answer stands. Its run goes on once none is held any more. The result
+    of a confirmed one can be corrected until its run has stored anything more.
+
+    `refuse` is asked in the same transaction whether a result fits the JSON schema of what the action returns: why not, or None.
+    """
 
     id: str
     state: Literal["confirmed", "retrying", "abandoned"]
     operator: str
     note: str | None = None
     result: str | None = None
+    refuse: Callable[[str, str | None], str | None] | None = None
 
 
 @dataclass(slots=True)
 class Settled:
-    """What a settlement found: `first` says whether this answer is the one that stands."""
+    """What a settlement found: `first` says whether this answer is the one that stands, `refused` why a result was not taken."""
 
     effect: Effect
     run: str
     first: bool
+    refused: str | None = None
+    unfit: bool = False  # it was refused because it is not what the action returns
+    corrected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HeldEffect:
+    """As much of a held effect as it takes to settle many of them."""
+
+    id: str
+    agent: str
+    action: str
+    run: str
+    called: bool
+    opened_at: Microseconds
+    reason: str | None
+    staged: bool
+    returns: str | None  # the JSON schema of what its action returns, if that is known and is read
 
 
 @dataclass(slots=True)
@@ -790,6 +820,7 @@ class RegisterProcess:
     app: str | None = None
     agents: Sequence[str] = ()
     limits: Mapping[str, Limit] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)  # of the code of these agents
 
 
 @dataclass(slots=True)
@@ -808,13 +839,19 @@ class BuryProcess:
 
 
 class LeftBehind(int):
-    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now."""
+    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now; `versions`:
+    others may take runs of the code that it alone served; `gone`: it went just now, and what it held, such as sources, is free.
+    """
 
     lanes: int
+    versions: bool
+    gone: bool
 
-    def __new__(cls, runs: int = 0, lanes: int = 0) -> Self:
+    def __new__(cls, runs: int = 0, lanes: int = 0, *, versions: bool = False, gone: bool = False) -> Self:
         made = super().__new__(cls, runs)
         made.lanes = lanes
+        made.versions = versions
+        made.gone = gone
         return made
 
 
@@ -885,6 +922,7 @@ class RemoveTraces:
     occurrences: list[tuple[str, Microseconds]] = field(default_factory=list)  # (agent, before)
     most: int = 100  # of occurrences and chains
     chains_before: Microseconds | None = None
+    once: bool = False  # keys of `once=` whose time is over
 
 
 @dataclass(slots=True)

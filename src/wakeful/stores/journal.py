@@ -58,7 +58,7 @@ from wakeful.stores.base import (
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
-from wakeful.stores.sources import ReportSource, SettleQuarantine, TakeIn, TakenIn
+from wakeful.stores.sources import LetSourceGo, ReportSource, SettleQuarantine, TakeIn, TakenIn
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, accept_of
 from wakeful.stores.verbs.keys import ENDS, lock, pass_on
 from wakeful.stores.verbs.table import VERBS
@@ -471,6 +471,8 @@ def whole(now: int | None, requests: list[Any], *, notifies: bool) -> Transactio
     if notifies:
         claiming = {request.process: request.app for request in requests if type(request) is ClaimRuns}
         shut = {request.app for request in requests if type(request) is ChangePause}
+        # Other code may come with a process: no claim is to be under way that has not heard of it.
+        shut |= {one.app for one in requests if type(one) is RegisterProcess and one.app and one.versions}
         if shut:
             yield "shut_gate", [(app,) for app in sorted(shut)]
     if fenced:
@@ -566,7 +568,7 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
     for request, result in zip(requests, results, strict=True):
         if isinstance(result, Exception):
             continue
-        if isinstance(request, RegisterProcess):
+        if isinstance(request, RegisterProcess) or (isinstance(request, LetSourceGo) and request.leaves):
             joined = request.app
         if type(request) in MAY_WAKE and request.woken:
             apps |= {app for app, _ in request.woken}
@@ -597,10 +599,10 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
             if result.changed:
                 return ""
         elif isinstance(request, (BuryProcess, RetireProcess)):
-            if result or result.lanes:
+            if result.gone:
                 return ""
         elif isinstance(request, (FeedEvents, ForgetRuns, *BY_PEOPLE)) and result:
             return ""
     if not agents:
-        return joined  # the name of an app alone: it has one process more
+        return joined  # the name of an app alone: it has one process more, or a source that nobody reads
     return " ".join([next(iter(apps)), *sorted(agents)]) if len(apps) == 1 and len(agents) <= 50 else ""

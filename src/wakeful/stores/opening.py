@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wakeful.settings import encryption_keys, sqlite_path
+from wakeful.settings import encryption_keys, listen_store, most_connections, sqlite_path
 from wakeful.stores.keyring import read_keys
 
 if TYPE_CHECKING:
@@ -14,8 +14,17 @@ if TYPE_CHECKING:
     from wakeful.stores.store import Database
 
 
-def open_database(url: str, clock: Clock, *, encryption: Sequence[Secret] | None = None) -> Database:
-    """The database of a store's address. Its payloads are encrypted with the given keys, else with those of the setting."""
+def open_database(
+    url: str,
+    clock: Clock,
+    *,
+    encryption: Sequence[Secret] | None = None,
+    connections: int | None = None,
+    listen: str | None = None,
+) -> Database:
+    """The database of a store's address. Its payloads are encrypted with the given keys, how many connections it has and where
+    those lead that listen is as given; else all of this is as the settings say.
+    """
     path = sqlite_path(url)
     ring = read_keys(encryption, encryption_keys())
     if path is not None:
@@ -24,4 +33,6 @@ def open_database(url: str, clock: Clock, *, encryption: Sequence[Secret] | None
         return SqliteBackend(path, clock, ring=ring)
     from wakeful.stores.postgres import PostgresBackend
 
-    return PostgresBackend(url, clock, ring=ring)
+    return PostgresBackend(
+        url, clock, ring=ring, connections=connections or most_connections(), listen=listen or listen_store()
+    )

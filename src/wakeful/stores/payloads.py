@@ -116,16 +116,16 @@ class Codec:
     def __init__(
         self, given: Mapping[str, Places], returned: Mapping[str, tuple[int, ...]], ring: KeyRing | None
     ) -> None:
-        self._given = {name: places for name, places in given.items() if places}
-        self._returned = {name: places for name, places in returned.items() if places}
+        self._given = given
+        self._returned = returned
         self.ring = ring
 
     # going in
 
     def encode(self, name: str, rows: Sequence[Row]) -> tuple[Sequence[Row], list[tuple[str, str]]]:
         """The rows as they are stored, and the blobs (id, content) that they point to."""
-        places = self._given.get(name)
-        if places is None:
+        places = self._given[name]
+        if not places:
             return rows, []
         if self.ring is None and not needs_encoding(rows, places):
             return rows, []  # as nearly always
@@ -182,8 +182,8 @@ class Codec:
 
     def references(self, name: str, rows: Sequence[Row]) -> set[str] | None:
         """The ids of the blobs that these rows point to; None when they are as they shall be, as nearly always."""
-        places = self._returned.get(name)
-        if places is None:
+        places = self._returned[name]
+        if not places:
             return None
         found: set[str] | None = None
         for row in rows:

@@ -12,29 +12,32 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-import structlog
 
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
+from wakeful.settings import shown_store
 from wakeful.stores.base import Call, Count, Ready, Row, Transaction
+from wakeful.stores.connections import POOLERS_REFUSAL, SAME_SERVER, budget_of, is_a_pooler, is_another
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
+from wakeful.stores.origins import cluster, settle_origin
 from wakeful.stores.postgres_migrating import Migrator, migration_settings, read_ledger
-from wakeful.stores.queries import Dialect, codec, load_queries
+from wakeful.stores.queries import Dialect, codec, statements, written_queries
+from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage
 
 if TYPE_CHECKING:
     import asyncpg
+    from structlog.typing import FilteringBoundLogger
 
 R = TypeVar("R")
 
 CHANNEL = "wakeful"
 RESULTS = "wakeful_results"  # which runs are waited for, and which of these have ended
 COMMAND_TIMEOUT = 15.0
-READING_CONNECTIONS = 4
-USERS_CONNECTIONS = 16
 CONNECT_TIMEOUT = 5.0
 # How long the server waits for the next word of a transaction of ours. After a connection was lost the journal waits for
 # what may still be on its way by it, and the server may not know yet that nobody is there any more.
@@ -146,21 +149,32 @@ class PostgresBackend:
     dialect: Dialect = "postgres"
     notifies = True
 
-    def __init__(self, dsn: str, clock: Clock, *, ring: KeyRing | None = None) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        clock: Clock,
+        *,
+        ring: KeyRing | None = None,
+        connections: int | None = None,
+        listen: str | None = None,
+    ) -> None:
+        """`connections`: all that it may have. `listen`: the address of the server itself, where `dsn` is that of a pooler."""
         self._dsn = dsn
+        self._direct_dsn = listen or dsn
+        self._pooled = listen is not None
+        self._budget = budget_of(connections)
         self._clock = clock
         self._asyncpg = driver()
-        queries = load_queries("postgres")
-        self._queries = {name: query.sql for name, query in queries.items()}
+        self._queries = statements("postgres")
         self.codec = codec("postgres", ring)
-        self._bulk = {name: "now" in query.parameters for name, query in queries.items() if query.bulk}
+        written = written_queries("postgres").items()
+        self._bulk = {name: "now" in query.parameters for name, query in written if query.bulk}
         self._idle: list[asyncpg.Connection[Any]] = []
         self._lost: set[int] = set()
         self._pools: dict[bool, asyncpg.Pool[Any]] = {}
         self._pool_lock = asyncio.Lock()
         self._listener: asyncio.Task[None] | None = None
         self._name = "wakeful"
-        self._log = structlog.get_logger("wakeful").bind(part="postgres")
         self.on_ready: Callable[[Ready], None] = lambda _: None
         self.on_results: Callable[[str], None] = lambda _: None
         errors = self._asyncpg.exceptions
@@ -180,18 +194,47 @@ class PostgresBackend:
         self._silenced: tuple[type[BaseException], ...] = (StoreUnavailable, *self._gone)
         self._again = (errors.DeadlockDetectedError, errors.SerializationError)
 
+    @cached_property
+    def _log(self) -> FilteringBoundLogger:
+        return logger_of(part="postgres")
+
     # life
 
     async def open(self, *, migrate: bool = False) -> None:
         """Connect; refuse a schema that is behind or ahead, unless asked to migrate."""
+        try:
+            await self._look_at_server()
+        except StoreUnavailable as error:
+            if POOLERS_REFUSAL in str(error) and not self._pooled:
+                raise is_a_pooler(shown_store(self._dsn)) from error
+            raise
+        if migrate:
+            await self.migrate()
+        standing("postgres", await self.ledger()).refuse_behind()
+        async with self._borrowed() as connection:
+            await self._settle_origin(connection)
+
+    async def _look_at_server(self) -> None:
+        """Is it new enough, and is it the server itself, or a pooler of the server that we listen to?"""
         async with self._borrowed() as connection:
             version = connection.get_server_version().major
             if version < OLDEST_VERSION:
                 message = f"PostgreSQL {version} is too old: Wakeful needs {OLDEST_VERSION} or newer"
                 raise ConfigError(message)
-        if migrate:
-            await self.migrate()
-        standing("postgres", await self.ledger()).refuse_behind()
+            if self._pooled:
+                await self._refuse_another_server(connection)
+            elif connection.get_server_pid() != await connection.fetchval("select pg_backend_pid()"):
+                raise is_a_pooler(shown_store(self._dsn))  # it tells its clients a number of its own
+
+    async def _refuse_another_server(self, connection: Any) -> None:
+        """A lease that is kept in another database than the runs would let every process die."""
+        through = await connection.fetchrow(SAME_SERVER)
+        directly = await self._connect_directly()
+        try:
+            if tuple(await directly.fetchrow(SAME_SERVER)) != tuple(through):
+                raise is_another(shown_store(self._direct_dsn), shown_store(self._dsn))
+        finally:
+            await self._drop(directly)
 
     async def listen(self) -> None:
         """Hear of runs that other processes made ready."""
@@ -220,13 +263,16 @@ class PostgresBackend:
         connection = await self._journal_connection()
         process = connection.get_server_pid()
         try:
-            one = self._as_one_statement(transaction) if plain else None
+            one = self._as_one_statement(transaction) if plain and not self._pooled else None
             if one is not None and await self._went_well(connection, one):
                 result = cast("R", one.result)
             else:
                 result = await self._in_transaction(connection, lambda: self.drive(connection, transaction))
         except self._gone as error:
-            self._lost.add(process)
+            if (
+                not self._pooled
+            ):  # there the number is the pooler's, and nothing that is on its way can be whole without us
+                self._lost.add(process)
             await self._drop(connection)
             raise self._unavailable(error) from error
         except BaseException:
@@ -340,6 +386,8 @@ class PostgresBackend:
         for tried in range(1, DEADLOCK_TRIES + 1):
             try:
                 async with connection.transaction():
+                    if self._pooled:
+                        await connection.execute(self._settings_of_a_transaction())
                     return await work()
             except self._again:
                 if tried == DEADLOCK_TRIES:
@@ -432,10 +480,12 @@ class PostgresBackend:
     async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]:
         """Apply what is missing, one process at a time, on a connection without a time limit of its own."""
         if not standing("postgres", await self.ledger()).pending:
+            async with self._borrowed() as connection:
+                await self._settle_origin(connection)
             return []
         try:
             connection = await self._asyncpg.connect(
-                self._dsn,
+                self._direct_dsn,
                 timeout=CONNECT_TIMEOUT,
                 server_settings={"application_name": "wakeful migrate", "jit": "off", **migration_settings()},
             )
@@ -448,7 +498,9 @@ class PostgresBackend:
                     patience=patience or Patience(),
                     told=told or self._log.info,
                 )
-                return await migrator.migrate()
+                applied = await migrator.migrate()
+                await self._settle_origin(connection)
+                return applied
             finally:
                 await self._drop(connection)
         except self._gone as error:
@@ -517,7 +569,7 @@ class PostgresBackend:
             lost = asyncio.Event()
             connection = None
             try:
-                connection = await self._connect()
+                connection = await self._connect_directly()
                 connection.add_termination_listener(lambda _, lost=lost: lost.set())
                 await connection.add_listener(CHANNEL, self._heard)
                 await connection.add_listener(RESULTS, self._heard_results)
@@ -529,7 +581,7 @@ class PostgresBackend:
                     if not lost.is_set():  # a connection that only listens would never notice that the network is gone
                         await connection.fetchval("select 1", timeout=CONNECT_TIMEOUT)
             except self._silenced as error:
-                self._log.warning("not listening; trying again", error=str(error), again_in=LISTEN_AGAIN_AFTER)
+                note_outage(self._log, "not listening; trying again", error, again_in=LISTEN_AGAIN_AFTER)
             finally:
                 await self._drop(connection)
             await asyncio.sleep(LISTEN_AGAIN_AFTER)
@@ -545,28 +597,75 @@ class PostgresBackend:
 
     async def _connect(self, **settings: str) -> Any:
         try:
-            return await self._asyncpg.connect(self._dsn, **self._options(**settings))
+            return await self._asyncpg.connect(self._dsn, **self._options(pooled=self._pooled, **settings))
+        except self._gone as error:
+            raise self._unavailable(error) from error
+
+    async def _connect_directly(self) -> Any:
+        """A session of our own, also where everything else goes through a pooler."""
+        try:
+            return await self._asyncpg.connect(self._direct_dsn, **self._options(pooled=False))
         except self._gone as error:
             raise self._unavailable(error) from error
 
     @staticmethod
-    def _options(**settings: str) -> dict[str, Any]:
-        return {
-            "timeout": CONNECT_TIMEOUT,
-            "command_timeout": COMMAND_TIMEOUT,
-            "server_settings": {"application_name": "wakeful", "jit": "off", **settings},
+    def _options(*, pooled: bool, **settings: str) -> dict[str, Any]:
+        options = {"timeout": CONNECT_TIMEOUT, "command_timeout": COMMAND_TIMEOUT}
+        if (
+            pooled
+        ):  # a pooler refuses settings that it does not know, and the next transaction may be in another session
+            return {**options, "server_settings": {"application_name": "wakeful"}, "statement_cache_size": 0}
+        return {**options, "server_settings": {"application_name": "wakeful", "jit": "off", **settings}}
+
+    def _settings_of_a_transaction(self) -> str:
+        """What a session of the journal's has by itself where there is no pooler."""
+        settings = {
+            **ONLY_POINT_LOOKUPS,
+            "jit": "off",
+            "idle_in_transaction_session_timeout": limits()["idle_in_transaction_session_timeout"],
+            "application_name": self._name,
         }
+        return "; ".join(f"set local {name} = '{value}'" for name, value in settings.items())
 
     async def _journal_connection(self) -> Any:
         while self._idle:
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
-        return await self._connect(**ONLY_POINT_LOOKUPS, **limits(), application_name=self._name)
+        connection = await self._connect(**ONLY_POINT_LOOKUPS, **limits(), application_name=self._name)
+        try:  # behind this address may be another server than before, into which a copy was restored
+            await self._settle_origin(connection)
+        except BaseException as error:
+            await self._drop(connection)
+            if isinstance(error, self._gone):
+                raise self._unavailable(error) from error
+            raise
+        return connection
+
+    async def _settle_origin(self, connection: Any) -> None:
+        """Before the first write over a connection: see origins.py."""
+        errors = self._asyncpg.exceptions
+        moved = await settle_origin(connection, self._queries, errors, self._clock.for_database())
+        if moved is not None:
+            self._log.warning(
+                "this store was restored into another PostgreSQL cluster: events and runs are compared anew from here on. "
+                "Make sure that the original is not at work as well",
+                was_in=moved[0],
+                now_in=moved[1],
+            )
+
+    async def identity(self) -> str:
+        """Which cluster this is."""
+        async with self._borrowed() as connection:
+            return await cluster(connection, self._queries, self._asyncpg.exceptions)
 
     @contextlib.asynccontextmanager
     async def _borrowed(self, *, for_users: bool = False) -> AsyncIterator[Any]:
-        """A connection of a pool. Users' transactions have a pool of their own: slow ones must not keep us from reading."""
+        """A connection of a pool. Users' transactions have a pool of their own: slow ones must not keep us from reading. Unless
+        there are too few: then those who read wait for them.
+        """
+        budget = self._budget
+        for_users = for_users and budget.users > 0
         try:
             async with self._pool_lock:
                 pool = self._pools.get(for_users)
@@ -574,12 +673,13 @@ class PostgresBackend:
                     pool = self._pools[for_users] = await self._asyncpg.create_pool(
                         self._dsn,
                         min_size=0,
-                        max_size=USERS_CONNECTIONS if for_users else READING_CONNECTIONS,
+                        max_size=budget.users if for_users else budget.reading,
                         max_inactive_connection_lifetime=60,
-                        reset=None if for_users else nothing_to_reset,
-                        **self._options(),
+                        reset=None if (for_users or not budget.users) and not self._pooled else nothing_to_reset,
+                        **self._options(pooled=self._pooled),
                     )
-            async with pool.acquire(timeout=None if for_users else CONNECT_TIMEOUT) as connection:
+            patience = None if for_users or not budget.users else CONNECT_TIMEOUT
+            async with pool.acquire(timeout=patience) as connection:
                 yield connection
         except self._gone as error:
             raise self._unavailable(error) from error
@@ -620,7 +720,7 @@ class PostgresRenewer:
         backend = self._backend
         try:
             if self._connection is None or self._connection.is_closed():
-                self._connection = await backend._connect()  # noqa: SLF001 the two belong together
+                self._connection = await backend._connect_directly()  # noqa: SLF001 the two belong together
             now = backend._clock.for_database()  # noqa: SLF001
             rows: list[Row] = await self._connection.fetch(backend._queries[name], now, *parameters, timeout=3)  # noqa: SLF001
             return rows

@@ -14,14 +14,16 @@ One that ends in `raw --` takes and returns payloads as they are stored; all oth
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Literal
+from typing import Any, Literal
 
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.payloads import Codec, Places, given_places, returned_places
 from wakeful.stores.places import queries_of_places
+from wakeful.stores.run_filters import queries_of_runs
 
 Dialect = Literal["sqlite", "postgres"]
 
@@ -36,6 +38,15 @@ _CLAIMED = """seq, id, root, agent, token, attempts, crashes, created_at, starte
   (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
   case when committed_at is not null then outcome end, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note,
   case when committed_at is not null and parent_seq is not null then output end"""
+# What a claim leaves to other code (verbs/versions.py): a query that has this slot is there twice, as it stands, without a word of
+# versions, and under its name and `_apart`, which takes three parameters more. What is committed needs no code of its handler.
+_APART_PARAMETERS = ("never", "later", "drain")
+_APART: dict[Dialect, str] = {
+    "sqlite": """and (committed_at is not null or (coalesce(version, '') not in (select value from json_each(:never))
+    and (due_at <= {now} - :drain or coalesce(version, '') not in (select value from json_each(:later)))))""",
+    "postgres": """and (committed_at is not null or (not jsonb_exists(cast(:never as jsonb), coalesce(version, ''))
+    and (due_at <= {now} - :drain or not jsonb_exists(cast(:later as jsonb), coalesce(version, '')))))""",
+}
 # A schedule, in the order in which `verbs/schedules.py` reads it; at the end, the state of the run that it would wait for.
 _SCHEDULE = """schedule.seq, schedule.app, schedule.name, schedule.agent, schedule.origin, schedule.state,
   schedule.revision, schedule.definition, schedule.data, schedule.owner, schedule.next_at, schedule.due_at,
@@ -80,16 +91,42 @@ class Query:
     returned: tuple[int, ...] = ()
 
 
+class Shaped(dict[str, Any]):
+    """Something of each query by its name, made when it is first asked for: a command needs a dozen of many hundred."""
+
+    def __init__(self, make: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, name: str) -> Any:
+        made = self[name] = self._make(name)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A query as its file has it."""
+
+    name: str
+    parameters: tuple[str, ...]
+    kind: str
+    body: str
+
+    @property
+    def bulk(self) -> bool:
+        return self.kind == " bulk"
+
+
 @cache
-def load_queries(dialect: Dialect) -> dict[str, Query]:
-    """All queries of a database, by name."""
+def written_queries(dialect: Dialect) -> dict[str, Written]:
+    """All queries of a database, by name, as they are written."""
     folder = resources.files("wakeful.stores") / "sql"
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
     files = [name for name in names if not name.startswith("postgres")]
     files += [name for name in names if name.startswith("postgres") and dialect == "postgres"]
-    found = {query.name: query for query in parse(queries_of_places(), dialect)}
+    found = {query.name: query for query in split(queries_of_places() + queries_of_runs(), dialect)}
     for file in files:
-        for query in parse(folder.joinpath(file).read_text(encoding="utf-8"), dialect):
+        for query in split(folder.joinpath(file).read_text(encoding="utf-8"), dialect):
             if query.name in found and not file.startswith("postgres"):
                 message = f"query {query.name} is there twice, the second time in {file}"
                 raise ValueError(message)
@@ -97,33 +134,57 @@ def load_queries(dialect: Dialect) -> dict[str, Query]:
     return found
 
 
+@cache
+def query_named(dialect: Dialect, name: str) -> Query:
+    """One query, ready for its database."""
+    return shape(written_queries(dialect)[name], dialect)
+
+
+@cache
+def load_queries(dialect: Dialect) -> dict[str, Query]:
+    """All queries of a database, by name, ready for it."""
+    return {name: query_named(dialect, name) for name in written_queries(dialect)}
+
+
+def statements(dialect: Dialect) -> dict[str, str]:
+    """The text of each query, by name."""
+    return Shaped(lambda name: query_named(dialect, name).sql)
+
+
 def codec(dialect: Dialect, ring: KeyRing | None = None) -> Codec:
     """What a database's payloads look like in its rows."""
-    queries = load_queries(dialect)
     return Codec(
-        {name: query.given for name, query in queries.items()},
-        {name: query.returned for name, query in queries.items()},
+        Shaped(lambda name: query_named(dialect, name).given),
+        Shaped(lambda name: query_named(dialect, name).returned),
         ring,
     )
 
 
 def parse(text: str, dialect: Dialect) -> list[Query]:
     """The queries of one file."""
+    return [shape(query, dialect) for query in split(text, dialect)]
+
+
+def split(text: str, dialect: Dialect) -> list[Written]:
+    """The queries of one file, as they are written."""
     pieces = _HEADING.split(text)[1:]
-    return [
-        _shape(
-            name, tuple(word.strip() for word in declared.split(",") if word.strip()), body, dialect, kind=kind or ""
-        )
-        for name, declared, kind, body in zip(pieces[::4], pieces[1::4], pieces[2::4], pieces[3::4], strict=True)
-    ]
+    found = []
+    for name, declared, kind, body in zip(pieces[::4], pieces[1::4], pieces[2::4], pieces[3::4], strict=True):
+        parameters = tuple(word.strip() for word in declared.split(",") if word.strip())
+        found.append(Written(name, parameters, kind or "", body.replace("{apart}", "")))
+        if "{apart}" in body:
+            whole = body.replace("{apart}", _APART[dialect])
+            found.append(Written(f"{name}_apart", (*parameters, *_APART_PARAMETERS), kind or "", whole))
+    return found
 
 
-def _shape(name: str, declared: tuple[str, ...], body: str, dialect: Dialect, *, kind: str) -> Query:
-    bulk, raw = kind == " bulk", kind == " raw"
-    sql = "\n".join(line for line in body.splitlines() if line.strip() and not line.lstrip().startswith("--"))
+def shape(query: Written, dialect: Dialect) -> Query:
+    """A query as its database takes it: slots filled, parameters numbered, payloads found."""
+    name, declared, raw = query.name, query.parameters, query.kind == " raw"
+    sql = "\n".join(line for line in query.body.splitlines() if line.strip() and not line.lstrip().startswith("--"))
     for slot, filling in _SLOTS[dialect].items():
         sql = sql.replace(slot, filling)
-    if bulk:
+    if query.bulk:
         sql = _ARRAY.sub(r"cast(cast(:\1 as text) as \2[])", sql)
     used = set(_PARAMETER.findall(sql))
     if used != set(declared):
@@ -133,4 +194,4 @@ def _shape(name: str, declared: tuple[str, ...], body: str, dialect: Dialect, *,
     numbers = {parameter: f"{mark}{number}" for number, parameter in enumerate(declared, start=1)}
     ready = _PARAMETER.sub(lambda match: numbers[match[1]], sql)
     given, returned = ((), ()) if raw else (given_places(name, declared), returned_places(ready))
-    return Query(name, declared, ready, bulk, given, returned)
+    return Query(name, declared, ready, query.bulk, given, returned)

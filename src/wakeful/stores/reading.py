@@ -16,12 +16,14 @@ from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound
 from wakeful.model import ReminderState
 from wakeful.rate import Rate
-from wakeful.stores.base import Row, StoredEvent
+from wakeful.stores.base import HeldEffect, Row, StoredEvent
 from wakeful.stores.migrations import Applied, standing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reading_chains import chain_summary
+from wakeful.stores.reading_versions import awaited_version
 from wakeful.stores.reminded import page_of_reminders, reminder_change, reminder_summary
+from wakeful.stores.run_filters import RunFilter, runs_between
 from wakeful.stores.sources import source_alarm
 from wakeful.stores.watching import NOT_READ, absence_alarm
 
@@ -78,12 +80,20 @@ class Reader:
         agent: str | None = None,
         state: str | None = None,
         event: str | None = None,
+        subject: str | None = None,
+        action: str | None = None,
+        trace: str | None = None,
+        since: Microseconds | None = None,
+        until: Microseconds | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> dict[str, Any]:
         """A page of runs, newest first."""
-        most = min(limit, LONGEST_PAGE)
-        rows = await self._database.fetch("list_runs", agent, state, event, _cursor(after), most + 1)
+        wanted = RunFilter(agent, state, event, subject, action, trace, since, until)
+        most, cursor = min(limit, LONGEST_PAGE), _cursor(after)
+        least, before = await runs_between(self._database.fetch, wanted.since, wanted.until)
+        name, parameters = wanted.query(least, before if cursor is None else min(before, cursor), most + 1)
+        rows = await self._database.fetch(name, *parameters)
         return {"runs": [run_summary(row) for row in rows[:most]], "next": _next(rows, most)}
 
     async def run(self, identifier: str) -> dict[str, Any] | None:
@@ -120,11 +130,16 @@ class Reader:
             "parked_for": parked_for,
             "token": token,
             "expires_at": to_text(expires_at),
-            "version": None if version is None else version.lstrip("~"),
+            "version": began_with(version, steps),
             "cancel": None
             if cancel_at is None
             else {"by": cancel_by, "note": cancel_note, "asked_at": to_text(cancel_at)},
             "change": change_summary(steps),
+            "awaits_code": awaited_version(
+                version, await self._database.fetch("versions_of_agent", summary["app"], summary["agent"])
+            )
+            if summary["state"] in {"ready", "waiting"} and version is not None
+            else None,
             "steps": [step_summary(step, misfits.get(step[9])) for step in steps if step[1] != "fact"],
             "history": [attempt_summary(attempt) for attempt in attempts],
             "remedies": [remedy_summary(one) for one in remedies],
@@ -182,10 +197,18 @@ class Reader:
         """The agents whose runs go in order of a key."""
         return sorted(row[0] for row in await self._database.fetch("keyed_agents"))
 
-    async def effects(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> dict[str, Any]:
+    async def effects(
+        self,
+        *,
+        state: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+        agent: str | None = None,
+        action: str | None = None,
+    ) -> dict[str, Any]:
         """A page of effects, newest first."""
         most = min(limit, LONGEST_PAGE)
-        rows = await self._database.fetch("page_of_effects", state, _cursor(after), most + 1)
+        rows = await self._database.fetch("page_of_effects", state, _cursor(after), most + 1, agent, action)
         return {"effects": [effect_summary(row[1:]) for row in rows[:most]], "next": _next(rows, most)}
 
     async def effect(self, identifier: str) -> dict[str, Any] | None:
@@ -198,6 +221,19 @@ class Reader:
             raise NotFound(message)
         found = exact or rows
         return effect_summary(found[0]) if found else None
+
+    async def held_effects(self, *, agent: str | None = None, action: str | None = None) -> list[HeldEffect]:
+        """All effects that wait for a person, the oldest first."""
+        rows = await self._database.fetch("held_effects", agent, action)
+        return [
+            HeldEffect(identifier, of, name, run, bool(called), opened, reason, bool(staged), returns)
+            for identifier, of, name, run, called, opened, reason, staged, returns in rows
+        ]
+
+    async def result_wanted(self, effect: str) -> dict[str, Any] | None:
+        """The JSON schema of what an effect's action returns; None if that is not known, or if no code reads it."""
+        rows = await self._database.fetch("result_wanted", effect)
+        return None if not rows or rows[0][1] else _json(rows[0][0])
 
     async def deliveries(
         self, *, channel: str | None = None, state: str | None = None, limit: int = 50, after: str | None = None
@@ -673,7 +709,12 @@ class Reader:
         used = [row[0] for row in await self._database.fetch("list_ciphers")]
         refuse_missing_keys(used, self._database.codec.ring)
         noted = {"note": schema.note} if schema.note else {}
-        return {"store": self._database.dialect, "schema": schema.schema, **noted}
+        parts: dict[str, Any] = {"store": self._database.dialect, "schema": schema.schema, **noted}
+        unserved = (await self._database.fetch("count_unserved", self._database.read_clock()))[0][0]
+        if unserved:  # nobody is unready for that: the servers that live do their work
+            words = f"no living server answers the requests to {unserved} of the webhooks: `wakeful sources` lists them"
+            parts["webhooks"] = {"ok": False, "detail": words}
+        return parts
 
     async def _find_run(self, identifier: str) -> Row | None:
         """By its id, or the beginning of one: `3f2a91` is the first run of its family, `3f2a91.2` what came of the second
@@ -756,19 +797,50 @@ def flow_summary(row: Row) -> dict[str, Any]:
 
 
 def change_summary(steps: list[Row]) -> dict[str, Any] | None:
-    """What is noted of a run that met other code than it began with."""
-    notes = {
-        step[9]: from_json(step[5]) for step in steps if step[1] == "fact" and step[9] in {"version", "not asked for"}
-    }
-    if not notes:
+    """What is noted of a run that met other code than it began with: the last change, and all of them."""
+    notes = {step[9]: from_json(step[5]) for step in steps if step[1] == "fact" and step[9] == "not asked for"}
+    changes = changes_of(steps)
+    if not notes and not changes:
         return None
-    either = {**notes.get("version", {}), **notes.get("not asked for", {})}
+    either = {**(changes[-1] if changes else {}), **notes.get("not asked for", {})}
     return {
         "was": either["was"],
         "now": either["now"],
         "restarted": either.get("restarted", False),
         "not_asked_for": either.get("steps", []),
+        "changes": changes,
     }
+
+
+def changes_of(steps: list[Row]) -> list[dict[str, Any]]:
+    """Each time that a run went over to other code, in order."""
+    found = [
+        (int(step[9].removeprefix("version") or 1), from_json(step[5]), step[7])
+        for step in steps
+        if step[1] == "fact" and (step[9] == "version" or step[9].startswith("version "))
+    ]
+    return [
+        {
+            "was": told["was"],
+            "now": told["now"],
+            "restarted": told["restarted"],
+            "agreed": told.get("agreed", True),
+            "at": to_text(moment),
+        }
+        for _, told, moment in sorted(found, key=lambda one: one[0])
+    ]
+
+
+def began_with(version: str | None, steps: list[Row]) -> str | None:
+    """The version whose records a run goes by: that of its first start, unless it started anew or a person let it go on since."""
+    changes = changes_of(steps)
+    if version is None or not changes:
+        return None if version is None else version.lstrip("~")
+    began: str = changes[0]["was"]
+    for change in changes:
+        if change["restarted"] or change["agreed"]:
+            began = change["now"]
+    return began
 
 
 def step_summary(row: Row, misfit: Row | None = None) -> dict[str, Any]:

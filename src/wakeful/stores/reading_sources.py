@@ -41,12 +41,18 @@ class SourceReader:
         for one in await self._database.fetch("waiting_inputs"):
             kept[one[0], one[1]] = kept.get((one[0], one[1]), 0) + one[3]
         present = (await self._database.fetch("read_time", clock))[0][0]
+        servers: dict[tuple[str, str], list[Shown]] = {}
+        for row in await self._database.fetch("servers_of_sources", clock, app, name):
+            servers.setdefault((row[0], row[1]), []).append(server_summary(row[2:], present))
         found = []
         for row in rows:
             stored = source_of(row[:COLUMNS])
             holder = holder_summary(stored.holder, row[COLUMNS:])
             shown = source_summary(stored, holder, kept.get((stored.app, stored.name), 0))
+            serving = shown["servers"] = servers.get((stored.app, stored.name), [])
             shown["unread"] = unread(stored, holder, living.get(stored.app, 0), present)
+            if serving and not any(one["alive"] for one in serving):
+                shown |= unserved(serving, present)
             found.append(shown)
         return found
 
@@ -103,6 +109,30 @@ def holder_summary(process: str | None, row: Row) -> Shown | None:
         return None
     host, pid, state, left = row
     return {"process": process, "host": host, "pid": pid, "alive": state == "alive" and left > 0}
+
+
+def server_summary(row: Row, now: Microseconds) -> Shown:
+    """A process that answers the requests to a webhook, or did when it died. `until` is when its lease ended, or will."""
+    process, host, pid, state, left, since = row
+    return {
+        "process": process,
+        "host": host,
+        "pid": pid,
+        "alive": state == "alive" and left > 0,
+        "since": to_text(since),
+        "until": None if left is None else to_text(now + left),
+    }
+
+
+def unserved(servers: list[Shown], now: Microseconds) -> Shown:
+    """What is told of a webhook whose servers are all dead: nobody takes its requests."""
+    last = servers[0]  # the one whose lease ended last
+    since = last["until"] if last["until"] is not None and last["until"] <= (to_text(now) or "") else to_text(now)
+    words = (
+        f"no server answers its requests: {named(last)} did and is dead. "
+        "Start `wakeful serve APP` again; its senders hear nothing until then"
+    )
+    return {"state": "unserved", "since": since, "unread": words}
 
 
 def unread(stored: StoredSource, holder: Shown | None, living: int, now: Microseconds) -> str | None:

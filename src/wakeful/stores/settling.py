@@ -14,7 +14,7 @@ from wakeful.clock import SECOND, Microseconds
 from wakeful.service import Service
 from wakeful.stores.base import LookAgain, Matches, Row
 
-LOOK_FOR_OTHERS_EVERY = 5.0
+LOOK_FOR_OTHERS_EVERY = 300.0  # beside the lookout, which looks every few seconds
 LEFT_BEHIND_AFTER: Microseconds = 10 * SECOND
 FIRST_REST = 0.002
 LONGEST_REST = 5.0

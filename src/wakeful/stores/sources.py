@@ -39,11 +39,27 @@ class Kept:
 
 @dataclass(slots=True)
 class EnterSources:
-    """Make known which sources an app has: (name, kind) of each, and the agents that each of them wakes."""
+    """Make known which sources an app has: (name, kind) of each, and the agents that each of them wakes; who hears of it, and
+    how far behind it may be, where that was declared.
+    """
 
     app: str
     sources: list[tuple[str, str]]
     agents: dict[str, list[str]] = field(default_factory=dict)
+    owners: dict[str, str | None] = field(default_factory=dict)
+    lag_within: dict[str, Microseconds | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ServeSources:
+    """A process answers the requests to these webhooks, or with `ends` does so no more. What it says is known to be over when its
+    lease is.
+    """
+
+    app: str
+    names: list[str]
+    process: str
+    ends: bool = False
 
 
 @dataclass(slots=True)
@@ -67,12 +83,15 @@ class HeldSource:
 
 @dataclass(slots=True)
 class LetSourceGo:
-    """Read it no more. Somebody else may at once."""
+    """Read it no more. Somebody else may at once. With `leaves` the others are told: this one does not come back to it, as it
+    does after a failure.
+    """
 
     app: str
     name: str
     process: str
     token: int
+    leaves: bool = False
 
 
 @dataclass(slots=True)

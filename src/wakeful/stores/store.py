@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-import structlog
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ConfigError, EncryptionKeyMissing, StoreUnavailable
 from wakeful.model import Claim, Decision, Effect, Receipt, Step
+from wakeful.stores.agents import KeepAgents
 from wakeful.stores.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
 from wakeful.stores.backfill import FillInstants, LedgerRow
 from wakeful.stores.base import (
@@ -73,6 +73,7 @@ from wakeful.stores.base import (
     TransactStep,
     WorkLane,
 )
+from wakeful.stores.glance import Glance, glance_of
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.journal import Died, Journal, Probe, whole
@@ -81,6 +82,7 @@ from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.settling import LEFT_BEHIND_AFTER
 from wakeful.stores.sources import (
     EnterSources,
     ForgetSource,
@@ -89,6 +91,7 @@ from wakeful.stores.sources import (
     Item,
     LetSourceGo,
     ReportSource,
+    ServeSources,
     SettleQuarantine,
     StoredSource,
     TakeIn,
@@ -100,6 +103,8 @@ from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.schedules import schedule_of
 from wakeful.stores.verbs.sources import source_of
 from wakeful.stores.watching import KeepExpectations, SettleLook
+from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.outage import note_outage
 
 R = TypeVar("R")
 
@@ -134,6 +139,7 @@ class Database(Protocol):
     async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]: ...
     async def ledger(self) -> list[Applied]: ...
     async def applied_migrations(self) -> list[Row]: ...
+    async def identity(self) -> str: ...
     def read_clock(self) -> Microseconds | None: ...
     def renewer(self) -> Renewer: ...
     def lock(self, process: str) -> None: ...
@@ -168,7 +174,7 @@ class DatabaseStore:
         self._deliveries_wait: Callable[[], None] = lambda: None
         self._waits_registered: Callable[[int], None] = lambda _: None
         self._to_stop: Callable[[CancelAsked | None], None] = lambda _: None
-        self.log = structlog.get_logger("wakeful").bind(part="store")
+        self.log = logger_of(part="store")
 
     @property
     def dialect(self) -> Dialect:
@@ -278,7 +284,7 @@ class DatabaseStore:
                 if self.journal.closed:
                     raise
                 in_doubt = True
-                self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
+                note_outage(self.log, "the store is unavailable; a run waits for it", error, again_in=wait)
             except Exception:
                 # After a lost COMMIT the function may have failed on its own rows of that earlier try.
                 if not in_doubt or (done := await self._find_step(claim, key)) is None:
@@ -372,6 +378,9 @@ class DatabaseStore:
 
     async def settle_effect(self, request: SettleEffect) -> Settled | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def settle_all(self, requests: Sequence[SettleEffect]) -> list[Settled | None]:
+        return list(await asyncio.gather(*map(self.journal.submit, requests)))
 
     async def commit(self, request: CommitRun) -> None:
         await self._persist(request)
@@ -581,6 +590,9 @@ class DatabaseStore:
 
     # expectations
 
+    async def keep_agents(self, request: KeepAgents) -> None:
+        await self.journal.submit(request)
+
     async def keep_expectations(self, request: KeepExpectations) -> None:
         await self.journal.submit(request)
 
@@ -588,6 +600,9 @@ class DatabaseStore:
         await self.journal.submit(request)
 
     # sources
+
+    async def serve_sources(self, request: ServeSources) -> None:
+        await self.journal.submit(request)
 
     async def enter_sources(self, request: EnterSources) -> None:
         await self.journal.submit(request)
@@ -634,15 +649,18 @@ class DatabaseStore:
 
     async def backlog(self, app: str, agents: Sequence[str], most: int) -> int:
         """How many runs of these agents could start now; it stops counting at `most`."""
-        counted = 0
-        for agent in agents:
-            rows = await self.database.fetch("backlog_of", self.database.read_clock(), app, agent, most - counted)
-            counted += rows[0][0]
-            if counted >= most:
-                break
-        return counted
+        listed = to_json(list(agents)).decode()
+        rows = await self.database.fetch("backlog_of", self.database.read_clock(), app, listed, most)
+        return int(rows[0][0])
 
     # waking
+
+    async def glance(self, app: str, agents: Sequence[str], channels: Sequence[str]) -> Glance:
+        """What there is to do for a process that has these agents and channels, in one query."""
+        listed = [to_json(list(names)).decode() for names in (agents, channels)]
+        return glance_of(
+            await self.database.fetch("glance", self.database.read_clock(), app, *listed, LEFT_BEHIND_AFTER)
+        )
 
     def poke(self) -> None:
         self.journal.poke()
@@ -656,6 +674,6 @@ class DatabaseStore:
             except StoreUnavailable as error:
                 if self.journal.closed:
                     raise
-                self.log.warning("the store is unavailable; a run waits for it", error=str(error), again_in=wait)
+                note_outage(self.log, "the store is unavailable; a run waits for it", error, again_in=wait)
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)

@@ -13,8 +13,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import sys
+import threading
 from collections.abc import Mapping
 from typing import Any, TextIO, cast
 
@@ -22,6 +22,7 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 from wakeful.errors import ConfigError, did_you_mean
+from wakeful.model import trace_id
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -31,7 +32,6 @@ LEVELS = {
     "none": logging.CRITICAL,
 }
 SHOWN_OF_AN_ID = 10
-_TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def configure_logs(json: bool | None = None, *, level: str | None = None, stream: TextIO | None = None) -> None:
@@ -58,6 +58,19 @@ def configure_logs(json: bool | None = None, *, level: str | None = None, stream
     root.handlers[:] = [handler]
     # Libraries talk a lot at info: what they say below a warning is shown only to those who ask for debug.
     root.setLevel(threshold if threshold <= logging.DEBUG else max(threshold, logging.WARNING))
+
+
+def log_everything() -> None:
+    """Warnings, and exceptions that end a thread, become lines of the log instead of text on standard error."""
+    logging.captureWarnings(capture=True)
+    log = logging.getLogger("wakeful")
+
+    def thread_ended(hook: threading.ExceptHookArgs) -> None:
+        name = "" if hook.thread is None else hook.thread.name
+        problem = (hook.exc_type, hook.exc_value or hook.exc_type(), hook.exc_traceback)
+        log.error("a thread ended with an exception: %s", name, exc_info=problem)
+
+    threading.excepthook = thread_ended
 
 
 class ForgivingStream:
@@ -88,12 +101,6 @@ def read_level(given: str | None = None, environment: Mapping[str, str] | None =
         message = f'{where}: no level "{name}".{did_you_mean(name, LEVELS)}'
         raise ConfigError(message)
     return LEVELS[name]
-
-
-def trace_id(traceparent: str | None) -> str | None:
-    """The trace id of a W3C traceparent; what is not one is shown as it is."""
-    match = _TRACEPARENT.match(traceparent) if traceparent else None
-    return match[1] if match else traceparent
 
 
 def _shared(*, as_json: bool) -> list[Processor]:

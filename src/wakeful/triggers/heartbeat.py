@@ -87,10 +87,18 @@ class Heartbeat:
     deliver: str = "log"
     owner: str | None = None
 
+    @property
+    def shown(self) -> str:
+        """The file as a person in the present folder would write it."""
+        try:
+            return str(self.path.relative_to(Path.cwd()))
+        except ValueError:
+            return str(self.path)
+
     def understood(self, content: bytes, probes: Collection[str]) -> HeartbeatFile:
         """The file as it was read, where the app has these probes."""
         known = {*probes, *self.probes}
-        return read_heartbeat(content, file=str(self.path), usual=replace(self.usual, probes=known))
+        return read_heartbeat(content, file=self.shown, usual=replace(self.usual, probes=known))
 
 
 @dataclass(slots=True)

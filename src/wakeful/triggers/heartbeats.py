@@ -111,7 +111,7 @@ class Heartbeats(Service):
         key = heartbeat_alarm(self._app, heartbeat.name)
         try:
             if isinstance(content, str):
-                raise ConfigError(f"{heartbeat.path} cannot be read: {content}")
+                raise ConfigError(f"{heartbeat.shown} cannot be read: {content}")
             file = heartbeat.understood(content, self._probes)
             changes = await self._put_in_force(heartbeat, file)
         except ConfigError as error:
@@ -121,11 +121,11 @@ class Heartbeats(Service):
         over = [heartbeat_alarm(self._app, name) for name in changes.forgotten]
         await self._store.report_heartbeat(ReportHeartbeat(resolved=[key, *over]))
         if not file.sections:
-            self.log.warning("the heartbeat has no checks: it does nothing", file=str(heartbeat.path))
+            self.log.warning("the heartbeat has no checks: it does nothing", file=heartbeat.shown)
         else:
             self.log.info(
                 "heartbeat read",
-                file=str(heartbeat.path),
+                file=heartbeat.shown,
                 checks=len(file.sections),
                 added=changes.added,
                 edited=changes.edited,
@@ -211,7 +211,7 @@ def refuse_taken(heartbeat: Heartbeat, section: Section, known: StoredSchedule |
     """Somebody made a schedule of that name for something else."""
     if known is not None and is_there(known) and not is_of(known, heartbeat):
         raise ConfigError(
-            f'{heartbeat.path}:{section.line}: there is a schedule "{known.name}" of agent {known.agent} already, which is '
+            f'{heartbeat.shown}:{section.line}: there is a schedule "{known.name}" of agent {known.agent} already, which is '
             "none of this heartbeat: give the section another title"
         )
 

@@ -35,10 +35,11 @@ from wakeful.stores.sources import (
     concern_alarm,
     source_alarm,
 )
+from wakeful.telemetry.outage import note_outage
 from wakeful.triggers.source import Batch, Reader, SourceTrouble, Unreadable
 
 READ_WITHIN = 5.0
-HOLD_AGAIN_AFTER = 0.5
+HOLD_AGAIN_AFTER = 0.5  # where no other process says that it let a source go
 LOOK_AT_BACKLOG_EVERY = 0.5
 SAY_THAT_IT_LIVES_EVERY = 30.0
 SOON = 0.1
@@ -85,14 +86,17 @@ class Reading(Service):
         arrive: Callable[[Event], Arrival],
         process: Callable[[], str],
         *,
-        too_much: Callable[[], Awaitable[str | None]],
+        too_much: Callable[[bool], Awaitable[str | None]],
         enter: Callable[[], Awaitable[None]],
         event_source: str,
         look_after: int | None = None,
         on_conflict: Callable[[Receipt], None] = lambda _: None,
+        hold_again_after: float = HOLD_AGAIN_AFTER,
     ) -> None:
-        """`too_much` says, in words, why nothing more is to come in for now: it is asked now and then, and after so many events.
-        `enter` makes the source known, should it not be. `event_source` is the source of what it keeps.
+        """`too_much` says, in words, why nothing more is to come in for now: it is asked now and then, and after so many events;
+        with False, because none came since then, an answer that others were given lately will do. `enter` makes the source known,
+        should it not be. `event_source` is the source of what it keeps. While another process reads the source, this one looks
+        again after `hold_again_after` seconds, or when it is told to.
         """
         super().__init__()
         self.log = self.log.bind(source=reader.name)
@@ -120,6 +124,9 @@ class Reading(Service):
         self._nothing = False  # not even something to acknowledge
         self._behind = False  # by what was stored last
         self._concern: str | None = ""  # not known: a process before this one may have had one
+        self._hold_again_after = hold_again_after
+        self._waits_for_holder = False
+        self._well_at = 0.0
 
     @property
     def state(self) -> SourceState:
@@ -136,7 +143,9 @@ class Reading(Service):
         held, self._held = self._held, None
         with contextlib.suppress(StoreUnavailable, ClaimLost):
             if held is not None:
-                await self._store.let_source_go(LetSourceGo(self._app, held.name, self._holder, held.token))
+                await self._store.let_source_go(
+                    LetSourceGo(self._app, held.name, self._holder, held.token, leaves=True)
+                )
             elif self._state == "reading":
                 await self._store.report_source(ReportSource(self._app, self.reader.name, "idle"))
         self._state = "idle"
@@ -157,8 +166,10 @@ class Reading(Service):
     async def take(self, within: float) -> float:
         """Read and store what comes within that time; returns how long to rest."""
         try:
+            self._waits_for_holder = False
             if not await self._opened():
-                return HOLD_AGAIN_AFTER
+                self._waits_for_holder = True
+                return self._hold_again_after
             await self._worry()
             if await self._is_too_much():
                 return LOOK_AT_BACKLOG_EVERY
@@ -174,10 +185,25 @@ class Reading(Service):
         except (SourceLost, ClaimLost) as lost:
             self.log.warning("another process reads the source now", reason=str(lost))
             await self._stand_back()
-            return HOLD_AGAIN_AFTER
+            self._waits_for_holder = True
+            return self._hold_again_after
         except Exception as error:  # whatever the outside does: the rest of the app runs on
             return await self._failed(error)
         return 0.0
+
+    def hold_again(self) -> None:
+        """The process that reads the source may have let it go: look now, if that is what this one waits for."""
+        if self._waits_for_holder:
+            self.wake()
+
+    async def say_that_it_lives(self) -> None:
+        """For those who watch: nothing came for a while, and that is all. Told by all sources of a process at once."""
+        now = time.monotonic()
+        silent = now - self._said_at > SAY_THAT_IT_LIVES_EVERY
+        if self._state == "reading" and silent and self._well_at > self._said_at and not self._came:
+            self._said_at = now
+            token = None if self._held is None else self._held.token
+            await self._store.report_source(ReportSource(self._app, self.reader.name, token=token))
 
     async def drain(self) -> int:
         """Everything that is there now; returns how many batches that was."""
@@ -259,8 +285,9 @@ class Reading(Service):
         many = self._look_after is not None and self._since_look >= self._look_after
         if self._state != "paused" and now - self._looked_at_backlog < LOOK_AT_BACKLOG_EVERY and not many:
             return False
+        fresh = self._since_look > 0 or self._state == "paused"
         self._looked_at_backlog, self._since_look = now, 0
-        words = await self._too_much()
+        words = await self._too_much(fresh)
         if words is None:
             return False
         await self._say("paused", words)
@@ -296,7 +323,7 @@ class Reading(Service):
             try:
                 taken = await self._store.take_in(request)
             except StoreUnavailable as error:
-                self.log.warning("the store is unavailable; what was read waits for it", error=str(error))
+                note_outage(self.log, "the store is unavailable; what was read waits for it", error)
                 await self._let_go()
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)
@@ -329,8 +356,8 @@ class Reading(Service):
     async def _well(self, batch: Batch | None) -> None:
         self._came, self._nothing = batch is not None and not batch.empty, batch is None
         self._wait = FIRST_WAIT
-        silent = time.monotonic() - self._said_at > SAY_THAT_IT_LIVES_EVERY
-        if self._state != "reading" or (silent and not self._came):
+        self._well_at = time.monotonic()
+        if self._state != "reading":
             await self._say("reading", None, batch)
         if batch is not None:
             self._behind = bool(batch.behind)

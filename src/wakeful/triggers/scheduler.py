@@ -30,8 +30,9 @@ from wakeful.triggers.settling import Verdict, covered, judge, missed_text
 
 # So many schedules in one go.
 BATCH = 500
-# Runs may end without a word (a process that died, a person at another store), and clocks may be set: somebody must look.
-LOOK_ANYWAY_EVERY = 30.0
+# Runs may end without a word (a process that died, a person at another store), and clocks may be set: the lookout looks every
+# few seconds. This is beside it.
+LOOK_ANYWAY_EVERY = 300.0
 LOOK_FOR_QUEUED_EVERY = 5.0
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from wakeful.clock import Clock
@@ -12,13 +13,15 @@ from wakeful.errors import ConfigError
 from wakeful.model import Arrival, Event, Receipt
 from wakeful.stores.sources import EnterSources, Item
 from wakeful.triggers.base import Trigger
-from wakeful.triggers.reading import Reading, SourceStore
+from wakeful.triggers.reading import HOLD_AGAIN_AFTER, Reading, SourceStore
 from wakeful.triggers.source import Context, Reader, ReadTrigger
 from wakeful.triggers.unmade import make_reader
 from wakeful.triggers.webhook import Webhook
 
 # So often is the backlog looked at while it could fill up.
 LOOKS_A_BACKLOG = 4
+# And so long an answer will do for a source that brought nothing since: others ask again with what they bring.
+QUIET_FOR_AT_MOST = 30.0
 
 
 class SourcesStore(SourceStore, Protocol):
@@ -46,13 +49,17 @@ class Sources:
         backlog: int | None,
         on_conflict: Callable[[Receipt], None] = lambda _: None,
         pushed: Sequence[tuple[str, str]] = (),
+        owners: Mapping[str, str | None] | None = None,
+        hold_again_after: float = HOLD_AGAIN_AFTER,
     ) -> None:
         """`triggers` are those of each agent. `pushed` are (name, kind) of sources that nobody reads: others call here."""
         self._app = app
         self._store = store
         self._agents = list(triggers)
         self._backlog = backlog
+        self._asked_at: float | None = None  # when the backlog was last asked for, and was small enough
         self._pushed = list(pushed)
+        self._owners = owners or {}
         context = Context(app, socket.gethostname(), clock, store)
         self.readings: dict[str, Reading] = {}
         self._wakes = {name: _agents_of(name, triggers) for name, _ in pushed}
@@ -75,13 +82,21 @@ class Sources:
                 event_source=sharing[0].source or reader.name,
                 on_conflict=on_conflict,
                 look_after=None if backlog is None else max(1, backlog // LOOKS_A_BACKLOG),
+                hold_again_after=hold_again_after,
             )
 
     async def enter(self) -> None:
         """Make them known. Done before any of them is read, so that one which never could be read is there to be seen."""
         known = [(name, one.reader.kind) for name, one in self.readings.items()] + self._pushed
         if known:
-            await self._store.enter_sources(EnterSources(self._app, known, self._wakes))
+            await self._store.enter_sources(EnterSources(self._app, known, self._wakes, self._owners_of_sources()))
+
+    def _owners_of_sources(self) -> dict[str, str | None]:
+        """Who hears of each: the first owner among the agents that it wakes."""
+        return {
+            name: next((owner for agent in agents if (owner := self._owners.get(agent)) is not None), None)
+            for name, agents in self._wakes.items()
+        }
 
     async def start(self) -> None:
         for one in self.readings.values():
@@ -94,6 +109,16 @@ class Sources:
         for one in self.readings.values():
             await one.die()
 
+    def hold_again(self, held: Collection[str] = ()) -> None:
+        """Look for sources that no process reads, as far as is known: not those that are `held`."""
+        for name, one in self.readings.items():
+            if name not in held:
+                one.hold_again()
+
+    async def say_that_they_live(self) -> None:
+        """Those of which nothing has been heard for long, in one transaction."""
+        await asyncio.gather(*(one.say_that_it_lives() for one in self.readings.values()))
+
     async def drain(self) -> int:
         """Take in what is there now (`wakeful once`); returns how many batches that was. Those that are read anyway are left
         alone.
@@ -103,17 +128,22 @@ class Sources:
     async def may_go_on(self) -> bool:
         """Did any of those that are drained stop at too large a backlog, which is smaller now?"""
         paused = any(one.state == "paused" and not one.runs for one in self.readings.values())
-        return paused and await self._too_much() is None
+        return paused and await self._too_much(True) is None
 
     def reader(self, name: str) -> Reader | None:
         one = self.readings.get(name)
         return None if one is None else one.reader
 
-    async def _too_much(self) -> str | None:
+    async def _too_much(self, fresh: bool) -> str | None:
         if self._backlog is None:
             return None
+        now = time.monotonic()
+        if not fresh and self._asked_at is not None and now - self._asked_at < QUIET_FOR_AT_MOST:
+            return None
+        self._asked_at = None
         waiting = await self._store.backlog(self._app, self._agents, self._backlog)
         if waiting < self._backlog:
+            self._asked_at = now
             return None
         return f"{waiting:,} runs wait to be started, the limit of App(backlog=…): nothing more is taken in until some are done"
 

@@ -6,6 +6,7 @@ A small grammar of our own, by the clock on the wall of one zone:
     DAY and CLOCK, either way  tomorrow at 9:30 · 6pm on 24 dec · in 3 days at 9am
     CLOCK alone                at 3pm · 15:00 · noon: today, and midnight is the next one
     tonight                    20:00
+    DAY and PART of it         tomorrow morning (9:00) · friday afternoon (15:00) · this evening (19:00) · tomorrow evening at 7
 
 What can be read in two ways, is past, or leaves something out is refused, and the refusal says what was understood. Days and
 weeks are those of the calendar, so that "in 3 days" comes at the same time of day; hours and minutes are counted.
@@ -17,7 +18,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 from zoneinfo import ZoneInfo
 
 from wakeful.clock import SECOND, Microseconds, from_datetime, readable
@@ -42,8 +43,11 @@ MONTHS = (
     "december",
 )
 TONIGHT = time(20)
+# The parts of a day: when each is, where no time is said with it, and its first and last hour.
+PARTS = {"morning": (9, 0, 11), "afternoon": (15, 12, 18), "evening": (19, 17, 23), "night": (20, 17, 23)}
 # What "tonight" reaches: "tonight at 9" is 21:00, and nobody calls 15:00 night.
 NIGHT_BEGINS = 17
+LATER_PARTS = frozenset({"evening", "night"})
 # A date without a year is the next one to come. One that was just now is more likely a mistake than eleven months away.
 JUST_PASSED = timedelta(days=90)
 FURTHEST: Microseconds = 50 * 366 * 86400 * SECOND
@@ -84,7 +88,7 @@ class Reading:
 
 def in_words(moment: Microseconds, zone: ZoneInfo, now: Microseconds | None = None) -> str:
     """A moment for people, on the wall of its zone; with `now`, how far away it is too."""
-    shown = f"on {_shown_day(local(moment, zone))} {_shown_clock(local(moment, zone).time())} {zone.key}"
+    shown = f"on {shown_day(local(moment, zone))} {_shown_clock(local(moment, zone).time())} {zone.key}"
     if now is None:
         return shown
     away = f"in {readable(moment - now)}" if moment > now else f"{readable(now - moment)} ago"
@@ -93,7 +97,7 @@ def in_words(moment: Microseconds, zone: ZoneInfo, now: Microseconds | None = No
 
 def read_time(text: str, *, now: Microseconds, zone: ZoneInfo) -> Reading:
     """Read a time that is still to come. InvalidTime says what was understood of one that cannot be meant."""
-    return _Reader(text, now, zone).read()
+    return TimeReader(text, now, zone).read()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +109,11 @@ class _Clock:
     twelve_hours: bool = False  # am or pm was said, or it is noon
 
 
-class _Reader:
-    """One text, word by word."""
+class TimeReader:
+    """One text, word by word; `past.py` reads times that are over with it."""
+
+    examples = EXAMPLES
+    near: ClassVar[tuple[str, ...]] = ("today", "tonight", "tomorrow")
 
     def __init__(self, text: str, now: Microseconds, zone: ZoneInfo) -> None:
         if not isinstance(text, str) or not text.strip():
@@ -127,7 +134,7 @@ class _Reader:
         if _EXACT.fullmatch(self.text.casefold()):
             return self._exact()
         if "yesterday" in self.words:
-            day = _shown_day(self.today - timedelta(days=1))
+            day = shown_day(self.today - timedelta(days=1))
             raise self.refusal(f'({day}) is past: write a time that is still to come, like "tomorrow 9am"')
         if "ago" in self.words:
             raise self.refusal('is past: write how long from now, like "in 1 minute"')
@@ -144,6 +151,19 @@ class _Reader:
             words = words[:-2]
         elif words[:1] == ["in"]:
             words = words[1:]
+        span = self._counted(words)
+        if span is None:
+            return None
+        days, counted = span
+        if not days and not counted:
+            raise self.refusal('is now: write how long from now, like "in 1 minute"')
+        start = self.now
+        if days:
+            start = self._moment(self.wall.replace(tzinfo=None, fold=0) + timedelta(days=days))
+        return Reading(-(-(start + counted) // SECOND) * SECOND, self.zone)  # in whole seconds, and none too early
+
+    def _counted(self, words: list[str]) -> tuple[int, Microseconds] | None:
+        """1 day and 30 minutes: the days, and the rest of it; None where that is no span."""
         days, counted, read = 0, 0, 0
         while read < len(words):
             if words[read] == "and" and read:
@@ -160,16 +180,9 @@ class _Reader:
             else:
                 counted += round(count * _COUNTED[unit])
             read += length
-        if not read:
-            return None
-        if not days and not counted:
-            raise self.refusal('is now: write how long from now, like "in 1 minute"')
         if days * 86400 * SECOND + counted > FURTHEST:
             raise self._too_far()
-        start = self.now
-        if days:
-            start = self._moment(self.wall.replace(tzinfo=None, fold=0) + timedelta(days=days))
-        return Reading(-(-(start + counted) // SECOND) * SECOND, self.zone)  # in whole seconds, and none too early
+        return (days, counted) if read else None
 
     def _part(self, words: list[str]) -> tuple[float, str, int] | None:
         """The count and the unit that come next, and how many words they are."""
@@ -184,10 +197,22 @@ class _Reader:
     # a day, and a time of day
 
     def _day_and_clock(self) -> Reading:
+        day, clock, tonight = self._said()
+        if clock is None:
+            if tonight:
+                return self._settle(self.today, _Clock("20:00", TONIGHT))
+            raise self._no_clock(day)
+        if clock.said == "midnight":
+            return self._midnight(day, clock, tonight=tonight)
+        return self._settle(day, clock, tonight=tonight)
+
+    def _said(self) -> tuple[date | None, _Clock | None, bool]:
+        """The day, the time of day, and whether it was "tonight"."""
         for slashed in filter(None, map(_SLASHES.fullmatch, self.words)):
             raise self._slashes(slashed)
         day: date | None = None
         clock: _Clock | None = None
+        part: str | None = None
         takes_day: tuple[Callable[[], date | None], ...] = (self._near_day, self._weekday, self._date, self._days_away)
         tonight = False
         while self.position < len(self.words):
@@ -197,20 +222,29 @@ class _Reader:
                 continue
             if day is None and (found := next((one for take in takes_day if (one := take()) is not None), None)):
                 day, tonight = found, word == "tonight"
+            elif part is None and word in PARTS:
+                part = self._taken(1, word)
             elif clock is None and (said := self._clock(tonight="tonight" in self.words)) is not None:
                 clock = said
             else:
                 raise self._not_understood(word)
+        return day, clock if part is None else self._within(part, clock), tonight
+
+    def _within(self, part: str, clock: _Clock | None) -> _Clock:
+        """The time of day that is said with a part of the day, or the usual one of that part."""
+        usual, first, last = PARTS[part]
         if clock is None:
-            if tonight:
-                return self._settle(self.today, _Clock("20:00", TONIGHT))
-            raise self._no_clock(day)
-        if clock.said == "midnight":
-            return self._midnight(day, clock, tonight=tonight)
-        return self._settle(day, clock, tonight=tonight)
+            return _Clock(part, time(usual), twelve_hours=True)
+        if not first <= clock.time.hour <= last:
+            raise self.refusal(
+                f"says {part}, and {_shown_clock(clock.time)} is not in the {part}: leave one of them out"
+            )
+        return clock
 
     def _near_day(self) -> date | None:
         match self.words[self.position :]:
+            case ["this", part, *_] if part in PARTS:
+                return self._taken(1, self.today)
             case ["today" | "tonight", *_]:
                 return self._taken(1, self.today)
             case ["tomorrow", *_]:
@@ -224,7 +258,7 @@ class _Reader:
         words = self.words[self.position :]
         which = words[0] if words[0] in {"next", "this"} else None
         named = words[1:2] if which else words[:1]
-        weekday = _named(named[0], WEEKDAYS) if named else None
+        weekday = name_among(named[0], WEEKDAYS) if named else None
         if weekday is None:
             return None
         monday = self.today - timedelta(days=self.today.weekday())
@@ -235,8 +269,8 @@ class _Reader:
         away = (weekday - self.today.weekday()) % 7
         if away == 0:
             raise self.refusal(
-                f"is said on a {WEEKDAYS[weekday].title()}: today ({_shown_day(self.today)}) or in a week "
-                f'({_shown_day(self.today + timedelta(days=7))})? Write "{self._instead(named[0], "today")}" '
+                f"is said on a {WEEKDAYS[weekday].title()}: today ({shown_day(self.today)}) or in a week "
+                f'({shown_day(self.today + timedelta(days=7))})? Write "{self._instead(named[0], "today")}" '
                 f'or "{self._instead(named[0], f"next {named[0]}")}"'
             )
         return self._taken(1, self.today + timedelta(days=away))
@@ -264,7 +298,7 @@ class _Reader:
         if before is not None and coming > self.today and self.today - before <= JUST_PASSED:
             ago = (self.today - before).days
             raise self.refusal(
-                f"is past: {_shown_day(before)} was {ago} {'day' if ago == 1 else 'days'} ago. Name the year"
+                f"is past: {shown_day(before)} was {ago} {'day' if ago == 1 else 'days'} ago. Name the year"
             )
         return coming
 
@@ -319,14 +353,22 @@ class _Reader:
                     f'or "{self._instead(word, f"00:{minute:02}")}"'
                 )
             hour += 12 if half == "pm" else 0
-        elif tonight and 5 <= hour <= 11:
+        elif self._is_later(hour, tonight=tonight):
             hour += 12
+        elif "morning" in self.words and 1 <= hour <= 11:
+            pass
         elif match[2] is None:
             raise self._bare_hour(word, hour)
         try:
             return self._taken(1, _Clock(word, time(hour, minute, second), twelve_hours=half is not None))
         except ValueError:
             raise self.refusal(f'has "{word}", which is no time of day: from 00:00 to 23:59') from None
+
+    def _is_later(self, hour: int, *, tonight: bool) -> bool:
+        """Is an hour of the second half of the day meant, without pm?"""
+        if "afternoon" in self.words:
+            return 1 <= hour <= 6
+        return (tonight or not LATER_PARTS.isdisjoint(self.words)) and 5 <= hour <= 11
 
     def _bare_hour(self, word: str, hour: int) -> InvalidTime:
         if 1 <= hour <= 11:
@@ -351,7 +393,7 @@ class _Reader:
             return self._settle(self.today + timedelta(days=1), clock)
         after = day + timedelta(days=1)
         raise self.refusal(
-            f"is the beginning of {_shown_day(day)} or its end? "
+            f"is the beginning of {shown_day(day)} or its end? "
             f'Write "{day.isoformat()} 00:00" or "{after.isoformat()} 00:00"'
         )
 
@@ -420,22 +462,20 @@ class _Reader:
 
     def _no_clock(self, day: date | None) -> InvalidTime:
         if day is None:
-            return self.refusal(f"is no time: write {EXAMPLES}")
-        return self.refusal(f'({_shown_day(day)}) has no time of day: write "{self.text} 9am"')
+            return self.refusal(f"is no time: write {self.examples}")
+        return self.refusal(f'({shown_day(day)}) has no time of day: write "{self.text} 9am"')
 
     def _not_understood(self, word: str) -> InvalidTime:
-        if word in {"morning", "afternoon", "evening", "night"}:
-            return self.refusal(f'says "{word}" and no time of day: write "9am" or "15:00" instead')
         if word in {"utc", "gmt", "z"} or "/" in word:
             return self.refusal(f'has the zone "{word}" in it: hand the zone in by itself (--tz, tz=)')
         if not {"month", "months", "year", "years"}.isdisjoint(self.words):
             return self.refusal("counts months or years, which are not all of one length: write the date")
         if word == "in":
             return self.refusal('is no span of time that can be read: write "in 20 minutes", "in 1h30m" or "in 3 days"')
-        known = (*WEEKDAYS, *MONTHS, *_UNITS, "today", "tonight", "tomorrow", "noon", "midnight")
+        known = (*WEEKDAYS, *MONTHS, *_UNITS, *PARTS, *self.near, "noon", "midnight")
         close = did_you_mean(word, known)
         close = close if "Did you mean" in close else ""
-        return self.refusal(f'is no time that can be read, because of "{word}".{close} Write {EXAMPLES}')
+        return self.refusal(f'is no time that can be read, because of "{word}".{close} Write {self.examples}')
 
     def _too_far(self) -> InvalidTime:
         return self.refusal("is more than 50 years away")
@@ -456,7 +496,7 @@ def _apart(word: str) -> list[str]:
     return [part for pair in parts for part in pair]
 
 
-def _named(word: str, names: tuple[str, ...]) -> int | None:
+def name_among(word: str, names: tuple[str, ...]) -> int | None:
     """Which of the names a word is, in full or by its first letters, three or more."""
     start = word.removesuffix(".")
     return None if len(start) < 3 else next((place for place, name in enumerate(names) if name.startswith(start)), None)
@@ -464,12 +504,12 @@ def _named(word: str, names: tuple[str, ...]) -> int | None:
 
 def _day_and_month(words: list[str]) -> tuple[int | None, int | None]:
     """24 dec, 24th december, dec 24: a day of a month that is named."""
-    month = _named(words[0], MONTHS)
+    month = name_among(words[0], MONTHS)
     if month is not None:
         day = _DAY_OF_MONTH.fullmatch(words[1]) if words[1:] else None
         return (None if day is None else int(day[1])), month + 1
     day = _DAY_OF_MONTH.fullmatch(words[0])
-    month = _named(words[1], MONTHS) if day is not None and words[1:] else None
+    month = name_among(words[1], MONTHS) if day is not None and words[1:] else None
     return (None, None) if day is None or month is None else (int(day[1]), month + 1)
 
 
@@ -477,7 +517,7 @@ def _is_number(word: str) -> bool:
     return re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", word) is not None
 
 
-def _shown_day(day: date) -> str:
+def shown_day(day: date) -> str:
     return f"{WEEKDAYS[day.weekday()][:3].title()} {day.day} {MONTHS[day.month - 1][:3].title()} {day.year}"
 
 

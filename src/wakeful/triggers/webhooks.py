@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -30,7 +30,7 @@ from wakeful.intake.quarantine import HIDDEN, keep
 from wakeful.model import Event, Receipt
 from wakeful.rate import Rate
 from wakeful.service import Service
-from wakeful.stores.sources import EnterSources, QuarantineKind, ReportSource, TakeIn, TakenIn
+from wakeful.stores.sources import EnterSources, QuarantineKind, ReportSource, ServeSources, TakeIn, TakenIn
 from wakeful.triggers.allowance import Allowance
 from wakeful.triggers.endpoint import Aliases, Endpoint
 from wakeful.verify.base import Answer, Refused, WebhookRequest
@@ -66,6 +66,8 @@ class WebhookStore(Protocol):
 
     async def enter_sources(self, request: EnterSources) -> None: ...
 
+    async def serve_sources(self, request: ServeSources) -> None: ...
+
     async def take_in(self, request: TakeIn) -> TakenIn: ...
 
     async def report_source(self, request: ReportSource) -> None: ...
@@ -96,14 +98,23 @@ class Webhooks(Service):
     name = "webhooks"
 
     def __init__(
-        self, app: str, endpoints: Mapping[str, Endpoint], door: WebhookDoor, store: WebhookStore, clock: Clock
+        self,
+        app: str,
+        endpoints: Mapping[str, Endpoint],
+        door: WebhookDoor,
+        store: WebhookStore,
+        clock: Clock,
+        process: Callable[[], str] = str,
     ) -> None:
+        """`process` is the identity of this process among the others; empty while it has none."""
         super().__init__()
         self.endpoints = endpoints
         self._app = app
         self._door = door
         self._store = store
         self._clock = clock
+        self._process = process
+        self._served_as = ""  # the process by whose name others know that these are served
         self._counts = {path: Counts() for path in endpoints}
         self._strangers = {path: Allowance(KEPT_OF_STRANGERS) for path in endpoints}
         self._entered = False
@@ -211,6 +222,7 @@ class Webhooks(Service):
         if not self._entered:
             await self._store.enter_sources(EnterSources(self._app, [(path, KIND) for path in self.endpoints]))
             self._entered = True
+        await self._serve()
         silent = time.monotonic() - self._said_at > SAY_THAT_IT_LIVES_EVERY
         for path in self.endpoints:
             if silent or self._counts[path]:
@@ -219,12 +231,24 @@ class Webhooks(Service):
             self._said_at = time.monotonic()
         return TELL_EVERY
 
+    async def _serve(self) -> None:
+        """Say who serves: the death of this process is then known by its lease, and not only by its silence. One that was declared
+        dead by others serves on under a new identity.
+        """
+        process = self._process()
+        if process and process != self._served_as:
+            await self._store.serve_sources(ServeSources(self._app, list(self.endpoints), process))
+            self._served_as = process
+
     async def stop(self) -> None:
         """Nobody listens here any more; another server that does says so again."""
         ran = self.runs
         await super().stop()
         if ran and self._entered:
             with contextlib.suppress(StoreUnavailable):
+                if self._served_as:
+                    gone, self._served_as = self._served_as, ""
+                    await self._store.serve_sources(ServeSources(self._app, list(self.endpoints), gone, ends=True))
                 for path in self.endpoints:
                     await self._tell(path, "idle")
         self._said_at = 0.0

@@ -386,3 +386,20 @@ def judge_source(facts: SourceFacts, now: Microseconds, *, workers: int) -> Verd
         f"was removed from the code, `wakeful sources forget {facts.name}`"
     )
     return Verdict("absent", reason, "not-read", told=not workers)
+
+
+def judge_served(
+    last: SourceFacts | None, read_at: Microseconds | None, now: Microseconds, *, name: str, workers: int
+) -> Verdict:
+    """Does a process answer the requests to a webhook? `last` is the one whose lease ended last; None while one lives."""
+    if last is None:
+        return Verdict("met", "a server answers its requests", met_at=read_at)
+    who = "its server" if last.pid is None else f"pid {last.pid} on {last.host}"
+    ended = now + last.left if last.left is not None else read_at or 0
+    if now < ended + TAKEN_OVER_WITHIN:
+        return pending(f"{who}, which answered its requests, is dead; another may start", ended + TAKEN_OVER_WITHIN)
+    reason = (
+        f"no server answers its requests since {to_text(ended)}, when {who} died: start `wakeful serve APP` again, or, if it was "
+        f"removed from the code, `wakeful sources forget {name}`"
+    )
+    return Verdict("absent", reason, "not-read", told=not workers)

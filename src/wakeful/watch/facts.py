@@ -26,6 +26,7 @@ from wakeful.watch.absence import (
     judge_every,
     judge_output,
     judge_schedule,
+    judge_served,
     judge_source,
 )
 from wakeful.watch.expectations import CHECKIN, Expectation, read_definition
@@ -98,18 +99,36 @@ class Facts:
         return alarms_of(app, await retried(self._database, app), now)
 
     async def has_work_to_come(self, app: str) -> bool:
-        """Does it have schedules, or sources?"""
-        asked = ("count_live_schedules", "count_sources")
-        return any([(await self._database.fetch(query, app))[0][0] for query in asked])
+        """Does it have schedules, sources, runs that are not over, effects that are not settled, or messages on their way?"""
+        for query in ("count_live_schedules", "count_sources", "count_unfinished"):
+            if (await self._database.fetch(query, app))[0][0]:
+                return True
+        return False
 
     async def _sources(self, app: str, now: Microseconds, crew: Crew) -> list[Expected]:
         """How the sources stand that are read by one process at a time."""
         found = []
         for row in await self._database.fetch("sources_to_judge", self._database.read_clock(), app):
-            name, kind, state, read_at, host, pid, process, left = row
+            name, kind, state, read_at, host, pid, process, left, owner = row
             living = process == "alive" and left > -LATE_RENEWAL
             verdict = judge_source(SourceFacts(name, state, read_at, host, pid, living, left), now, workers=crew.alive)
-            found.append(Expected(app, name, "source", kind, verdict, met_at=verdict.met_at))
+            found.append(Expected(app, name, "source", kind, verdict, owner=owner, met_at=verdict.met_at))
+        return found
+
+    async def _webhooks(self, app: str, now: Microseconds, crew: Crew) -> list[Expected]:
+        """Whether the webhooks that were served still are."""
+        servers: dict[str, list[Row]] = {}
+        for row in await self._database.fetch("webhooks_to_judge", self._database.read_clock(), app):
+            servers.setdefault(row[0], []).append(row)
+        found = []
+        for name, rows in sorted(servers.items()):
+            _, kind, state, read_at, _, owner, *_ = rows[0]
+            last: SourceFacts | None = None
+            if not any(row[8] is not None and row[8] > -LATE_RENEWAL for row in rows):
+                host, pid, _, left = max((row[6:10] for row in rows), key=lambda one: one[3] or 0)
+                last = SourceFacts(name, state, read_at, host, pid, alive=False, left=left)
+            verdict = judge_served(last, read_at, now, name=name, workers=crew.alive)
+            found.append(Expected(app, name, "source", kind, verdict, owner=owner, met_at=verdict.met_at))
         return found
 
     async def crew(self, app: str) -> Crew:
@@ -135,6 +154,7 @@ class Facts:
             *(_schedule(app, row, now, around) for row in rows),
             *[await self._declared(app, row, now, around) for row in declared],
             *await self._sources(app, now, crew),
+            *await self._webhooks(app, now, crew),
         ]
 
     async def _declared(self, app: str, row: Row, now: Microseconds, around: _Around) -> Expected:

@@ -13,11 +13,10 @@ import asyncio
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import SplitResult
 
-import structlog
-
 from wakeful.output.channels.addresses import check_url
 from wakeful.secrets import Env, Secret, reveal
 from wakeful.service import Service
+from wakeful.telemetry.logger import logger_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -55,7 +54,7 @@ class Ping(Service):
         self._client: httpx2.AsyncClient | None = None
         self._trouble = False
         # The last part of the path is the secret of such a URL.
-        self.log = structlog.get_logger("wakeful").bind(part=self.name, host=self._parts.netloc)
+        self.log = logger_of(part=self.name, host=self._parts.netloc)
 
     def signal(self, kind: Signal, words: str = "") -> None:
         """Send this, instead of what was not sent yet: only the latest counts."""

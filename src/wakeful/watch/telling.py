@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 TELLER = "wakeful.tell"
 TYPE = "wakeful.alarm"
 BATCH = 100
-# Another process may die between raising an alarm and telling it, and people change alarms from elsewhere. It is a read and
-# no more.
-LOOK_ANYWAY_EVERY = 5.0
+# Another process may die between raising an alarm and telling it, and people change alarms from elsewhere: the lookout sees that
+# within seconds. This is beside it.
+LOOK_ANYWAY_EVERY = 300.0
 # Alarms about a channel: its name comes after that of the app.
 ABOUT_CHANNELS = frozenset({"delivery", "channel"})
 

@@ -15,10 +15,11 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from wakeful.clock import SECOND, Microseconds, seconds
-from wakeful.errors import WakefulError, words_of
+from wakeful.errors import StoreUnavailable, WakefulError, words_of
 from wakeful.service import Service
 from wakeful.stores.base import Alarm
 from wakeful.stores.watching import SettleLook, absence_alarm, down_alarm
+from wakeful.telemetry.outage import note_outage, outage_is_over
 from wakeful.watch.absence import KINDS, WORDS
 from wakeful.watch.facts import Crew, Expected, Facts
 from wakeful.watch.ping import Ping
@@ -118,10 +119,14 @@ class Watcher(Service):
         except (WakefulError, TimeoutError) as error:
             self._failed = True
             words = words_of(error) or "the store did not answer in time"
-            self.log.warning("could not look", error=words, again_in=AFTER_A_FAILED_LOOK)
+            if isinstance(error, StoreUnavailable):
+                note_outage(self.log, "could not look", error, again_in=AFTER_A_FAILED_LOOK)
+            else:
+                self.log.warning("could not look", error=words, again_in=AFTER_A_FAILED_LOOK)
             self._tell("fail", f"could not look: {words}")
             return min(AFTER_A_FAILED_LOOK, seconds(self._every))
         self._failed = False
+        outage_is_over()
         self._good_at = time.monotonic()
         self.looks += 1
         if down:

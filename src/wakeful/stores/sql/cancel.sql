@@ -24,7 +24,8 @@ limit 1
 -- What a run has to answer for, the latest first: its own effects, and those of runs of its family that did not go well. What
 -- is open is settled now, and so is the latest of all.
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
-  settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes
+  settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes,
+  stored_before is not null
 from wakeful_effect effect
 where effect.root = :root
   and (effect.run_seq = :run_seq
@@ -55,6 +56,8 @@ select app, agent, key from wakeful_run where seq = :seq and key is not null and
 select parent_seq, parent_key from wakeful_run where seq = :seq and parent_seq is not null
 union
 select parent_seq, parent_key from wakeful_batch where run_seq = :seq and parent_seq is not null
+union
+select parent_seq, parent_key from wakeful_caller where run_seq = :seq
 
 -- let_go_of_place(seq) --
 update wakeful_run set place = null where seq = :seq and place is not null

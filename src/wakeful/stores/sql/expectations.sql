@@ -38,6 +38,8 @@ select app, definition from wakeful_expectation where state = 'live'
 select app from wakeful_expectation where state = 'live'
 union select app from wakeful_schedule where state <> 'removed'
 union select app from wakeful_source
+union select app from wakeful_agent
+union select app from wakeful_process where state = 'alive' and app is not null
 union select app from wakeful_alarm where state <> 'resolved'
   and (substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/' or substr(key, 1, 9) = 'retrying/' or substr(key, 1, 8) = 'limited/')
 
@@ -91,6 +93,19 @@ order by schedule.name
 
 -- count_live_schedules(app) --
 select count(*) from (select 1 from wakeful_schedule where app = :app and state = 'live' and due_at is not null limit 1) as live
+
+-- count_unfinished(app) --
+-- Is anything of an app not over? Each is looked for by its own index, and one is enough.
+select (
+    exists (select 1 from wakeful_run where app = :app and state in ('ready', 'waiting'))
+    or exists (select 1 from wakeful_run where app = :app and state = 'running')
+    or exists (select 1 from wakeful_run where app = :app and state = 'held')
+    or exists (select 1 from wakeful_run where app = :app and state = 'parked')
+    or exists (select 1 from wakeful_delivery where app = :app and state = 'pending')
+    or exists (
+      select 1 from wakeful_effect where app = :app and state in ('intent', 'retrying', 'unknown', 'held')
+    )
+  )
 
 -- checkins(app, subject, most) --
 -- The last ones of a name, newest first.

@@ -2,7 +2,7 @@
 
 -- claim_facts(now, app) --
 -- What a claim must know first: agents that have a run which goes alone, what people paused or let come back slowly, and
--- agents whose next run that goes well is good news.
+-- agents whose next run that goes well is good news. Versions only while old and new code are side by side.
 select agent, 'solo', cast(null as text) from (
   select distinct agent from wakeful_run
   where app = :app and state in ('ready', 'waiting') and crashes >= 2 and due_at <= {now}
@@ -12,6 +12,9 @@ select agent, case when paused = 1 then 'paused' else 'rate' end, rate from wake
 where app = :app and (paused = 1 or rate is not null)
 union all
 select agent, 'failing', null from wakeful_failing where app = :app
+union all
+select agent, 'version', cast(place as text) || ' ' || cast(live as text) || ' ' || version from wakeful_version
+where app = :app and apart = 1
 
 -- take_limit(app, agent) --
 -- Whoever has this row may count, and claim what is left: nobody else claims of this agent until its commit.
@@ -47,7 +50,7 @@ select count(*) from (
 -- peek_due(now, app, agent, most) --
 -- When the next ones became due, the oldest first.
 select agent, due_at from wakeful_run
-where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
+where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2 {apart}
 order by due_at
 limit :most
 
@@ -55,7 +58,7 @@ limit :most
 -- As claim_runs, for those that have started before. The `+ 0` is what their index has.
 with candidate as materialized (
   select seq from wakeful_run
-  where app = :app and agent = :agent and state in ('ready', 'waiting') and token > 0 and due_at + 0 <= {now} and crashes < 2
+  where app = :app and agent = :agent and state in ('ready', 'waiting') and token > 0 and due_at + 0 <= {now} and crashes < 2 {apart}
   order by due_at + 0
   limit :most
 )

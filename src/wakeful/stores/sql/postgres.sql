@@ -8,7 +8,7 @@ set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
 where seq = any(array(
   select seq from wakeful_run
-  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
+  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2 {apart}
   order by due_at
   limit :most
   {skip_locked}
@@ -22,7 +22,7 @@ set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
 where seq = any(array(
   select seq from wakeful_run
-  where app = :app and agent = :agent and state || '' in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
+  where app = :app and agent = :agent and state || '' in ('ready', 'waiting') and due_at <= {now} and crashes >= 2 {apart}
   order by due_at, seq
   limit 1
   {skip_locked}
@@ -95,6 +95,12 @@ from unnest(
 ) as given
 on conflict (key) do nothing
 returning key, seq
+
+-- insert_trace(trace, event_seq) bulk --
+-- differs: as insert_event.
+insert into wakeful_trace (trace, event_seq)
+select given.* from unnest(cast(:trace as text[]), cast(:event_seq as bigint[])) as given
+on conflict (trace, event_seq) do nothing
 
 -- accept_new(now, count, payload, key, app, source, id, type, subject, state, reason, content, envelope, place, agent, admission, run_id, why, run_place, run, root, run_app, run_agent, expires_at) --
 -- differs: exists only here. Events, admissions, runs and the word to other processes as one statement, if every event is new

@@ -13,7 +13,8 @@ limit 1
 -- effects_to_undo(root, run_seq) --
 -- differs: as done_outside.
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
-  settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes
+  settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes,
+  stored_before is not null
 from wakeful_effect effect
 where effect.root = :root
   and (effect.run_seq = :run_seq

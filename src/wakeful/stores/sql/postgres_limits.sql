@@ -26,6 +26,9 @@ select agent, case when paused = 1 then 'paused' else 'rate' end, rate from wake
 where app = :app and (paused = 1 or rate is not null)
 union all
 select agent, 'failing', null from wakeful_failing where app = :app
+union all
+select agent, 'version', cast(place as text) || ' ' || cast(live as text) || ' ' || version from wakeful_version
+where app = :app and apart = 1
 
 -- claim_resumed(now, app, agent, most, process, version) --
 -- differs: as claim_runs.
@@ -34,7 +37,7 @@ set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
 where seq = any(array(
   select seq from wakeful_run
-  where app = :app and agent = :agent and state in ('ready', 'waiting') and token > 0 and due_at + 0 <= {now} and crashes < 2
+  where app = :app and agent = :agent and state in ('ready', 'waiting') and token > 0 and due_at + 0 <= {now} and crashes < 2 {apart}
   order by due_at + 0
   limit :most
   {skip_locked}

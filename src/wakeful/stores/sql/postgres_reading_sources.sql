@@ -3,7 +3,7 @@
 -- sources_to_judge(now, app) --
 -- differs: `offset 0` keeps the subquery apart, so that each process is looked up by its id; a join may walk along all of them.
 select source.name, source.kind, source.state, source.read_at, process.host, process.pid, process.state,
-  process.lease_until - {now}
+  process.lease_until - {now}, source.owner
 from wakeful_source source
 left join lateral (
   select host, pid, state, lease_until from wakeful_process where id = source.holder offset 0

@@ -34,3 +34,11 @@ returning item
 delete from wakeful_alias where key = any(array(
   select key from wakeful_alias where app = :app and made_at < :before order by made_at limit :most))
 returning key
+
+-- backlog_of(now, app, agents, most) --
+-- differs: a list is unfolded by another function, and into an array, so that the index is entered for each agent.
+select count(*) from (
+  select 1 from wakeful_run
+  where app = :app and agent = any(array(select json_array_elements_text(cast(:agents as json))))
+    and state in ('ready', 'waiting') and due_at <= {now}
+  limit :most) waiting

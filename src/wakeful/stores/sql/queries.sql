@@ -3,6 +3,7 @@
 --   {for_key_share}  PostgreSQL: lock what a fenced write checks until its commit. Many may hold it at once, and the
 --                    renewal of the lease neither waits for them nor they for it. SQLite has one writer: nothing to lock
 --   {for_update}     PostgreSQL: the same lock for one alone, which waits until nobody else holds it
+--   {apart}          what a claim leaves to other code, see queries.py
 --   {claimed}        what a claim tells of a run, see queries.py
 --   {skip_locked}    PostgreSQL: claimants pass over each other's candidates. SQLite has one writer: nobody to pass over
 -- A heading names the query and its parameters, in the order in which they are handed over. What must differ in more
@@ -22,6 +23,9 @@ insert into wakeful_event (key, app, source, id, type, subject, state, reason, c
 values (:key, :app, :source, :id, :type, :subject, :state, :reason, :content, :envelope, {now})
 on conflict (key) do nothing
 returning key, seq
+
+-- insert_trace(trace, event_seq) --
+insert into wakeful_trace (trace, event_seq) values (:trace, :event_seq) on conflict (trace, event_seq) do nothing
 
 -- insert_admission(event_seq, agent, state, run_id, reason) --
 insert into wakeful_admission (event_seq, agent, state, run_id, reason)
@@ -75,7 +79,7 @@ update wakeful_idempotency set response = :response where app = :app and key = :
 -- The oldest due runs of one agent, now owned by this process under a new token.
 with candidate as materialized (
   select seq from wakeful_run
-  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
+  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2 {apart}
   order by due_at
   limit :most
 )
@@ -90,7 +94,7 @@ returning {claimed}
 -- SQLite from the index of all due runs: these came last into it.
 with candidate as materialized (
   select seq from wakeful_run
-  where app = :app and +agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2
+  where app = :app and +agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2 {apart}
   order by due_at, seq
   limit 1
 )
@@ -105,7 +109,7 @@ returning {claimed}
 update wakeful_run
 set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
-where seq = :seq and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2
+where seq = :seq and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2 {apart}
 returning {claimed}
 
 -- next_due(now, app, agent) --
@@ -369,14 +373,15 @@ returning id
 
 -- load_effects(root) --
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
-  settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes
+  settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes,
+  stored_before is not null
 from wakeful_effect where root = :root order by position, seq
 
 -- find_effect(id) --
 select effect.root, effect.id, effect.action, effect.reference, effect.safety, effect.state, effect.arguments,
   effect.reason, effect.result, effect.error, effect.tries, effect.attempt, effect.position, effect.opened_at,
   effect.settled_by, effect.note, effect.staged, coalesce(effect.called_at, effect.opened_at), coalesce(effect.due_at, 0),
-  effect.doubtful, effect.undoes, run.id
+  effect.doubtful, effect.undoes, effect.stored_before is not null, run.id
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
 
 -- settle_effect(now, id, state, result, operator, note) --
@@ -501,9 +506,9 @@ where agent = (select agent from wakeful_run where seq = :run_seq)
     select event_seq from wakeful_batch where run_seq = :run_seq
   )
 
--- register_process(now, id, host, pid, lease, app, agents, knows) --
-insert into wakeful_process (id, host, pid, state, started_at, lease_until, app, agents, knows)
-values (:id, :host, :pid, 'alive', {now}, {now} + :lease, :app, :agents, :knows)
+-- register_process(now, id, host, pid, lease, app, agents, knows, versions) --
+insert into wakeful_process (id, host, pid, state, started_at, lease_until, app, agents, knows, versions)
+values (:id, :host, :pid, 'alive', {now}, {now} + :lease, :app, :agents, :knows, :versions)
 on conflict (id) do nothing
 
 -- renew_lease(now, id, lease) --

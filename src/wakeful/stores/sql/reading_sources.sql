@@ -11,15 +11,40 @@ order by source.app, source.name
 -- How many processes of each app are alive.
 select app, count(*) from wakeful_process where state = 'alive' and lease_until > {now} and app is not null group by app
 
+-- servers_of_sources(now, app, name) --
+-- Which processes answer, or answered, the requests to webhooks, and what is left of their leases; the last one first.
+select server.app, server.source, server.process, process.host, process.pid, process.state, process.lease_until - {now}, server.since
+from wakeful_server server left join wakeful_process process on process.id = server.process
+where (cast(:app as text) is null or server.app = :app) and (cast(:name as text) is null or server.source = :name)
+order by server.app, server.source, process.lease_until desc
+
 -- count_items(app, source) --
 select count(*) from wakeful_source_item where app = :app and source = :source and gone = 0
 
 -- sources_to_judge(now, app) --
 -- Those that a process has, or had when it died.
 select source.name, source.kind, source.state, source.read_at, process.host, process.pid, process.state,
-  process.lease_until - {now}
+  process.lease_until - {now}, source.owner
 from wakeful_source source left join wakeful_process process on process.id = source.holder
 where source.app = :app and source.holder is not null
+
+-- count_unserved(now) --
+-- Webhooks whose servers are all dead.
+select count(*) from (
+  select server.app, server.source from wakeful_server server
+  group by server.app, server.source
+  having max(coalesce(
+    (select lease_until - {now} from wakeful_process where id = server.process and state = 'alive'), 0)) <= 0
+) as dead
+
+-- webhooks_to_judge(now, app) --
+-- Those that a process serves, or served when it died, once for each: each process is looked up by its id.
+select server.source, source.kind, source.state, source.read_at, server.process, source.owner,
+  (select host from wakeful_process where id = server.process), (select pid from wakeful_process where id = server.process),
+  (select lease_until - {now} from wakeful_process where id = server.process and state = 'alive'),
+  (select lease_until - {now} from wakeful_process where id = server.process)
+from wakeful_server server join wakeful_source source on source.app = server.app and source.name = server.source
+where server.app = :app
 
 -- count_sources(app) --
 select count(*) from wakeful_source where app = :app

@@ -1,10 +1,31 @@
 -- Sources: where each stands, who reads it, how it is; and what could not be taken in.
 
--- enter_source(now, app, name, kind, agents) --
+-- enter_source(now, app, name, kind, agents, owner, lag_within) --
 -- Who only says that it is there, and not whom it wakes, leaves that as it is.
-insert into wakeful_source (app, name, kind, agents, state, since) values (:app, :name, :kind, :agents, 'idle', {now})
-on conflict (app, name) do update set kind = excluded.kind, agents = coalesce(excluded.agents, wakeful_source.agents)
-where wakeful_source.kind <> excluded.kind or wakeful_source.agents is distinct from coalesce(excluded.agents, wakeful_source.agents)
+insert into wakeful_source (app, name, kind, agents, state, since, owner, lag_within)
+values (:app, :name, :kind, :agents, 'idle', {now}, :owner, :lag_within)
+on conflict (app, name) do update set kind = excluded.kind, agents = coalesce(excluded.agents, wakeful_source.agents),
+  owner = case when excluded.agents is null then wakeful_source.owner else excluded.owner end,
+  lag_within = case when excluded.agents is null then wakeful_source.lag_within else excluded.lag_within end
+where wakeful_source.kind <> excluded.kind
+  or wakeful_source.agents is distinct from coalesce(excluded.agents, wakeful_source.agents)
+  or excluded.agents is not null and (
+    wakeful_source.owner is distinct from excluded.owner or wakeful_source.lag_within is distinct from excluded.lag_within)
+
+-- insert_server(now, app, source, process) --
+insert into wakeful_server (app, source, process, since) values (:app, :source, :process, {now})
+on conflict (app, source, process) do nothing
+
+-- drop_dead_servers(now, app, source) --
+-- Each process is looked up by its id.
+delete from wakeful_server where app = :app and source = :source
+  and coalesce((select lease_until from wakeful_process where id = wakeful_server.process and state = 'alive'), 0) <= {now}
+
+-- remove_server(app, source, process) --
+delete from wakeful_server where app = :app and source = :source and process = :process
+
+-- remove_servers(app, source) --
+delete from wakeful_server where app = :app and source = :source
 
 -- find_source(app, name) --
 select {source} from wakeful_source source where app = :app and name = :name
@@ -108,8 +129,9 @@ set state = :state, became = :became, made = :made, operator = :operator, note =
 where event_seq = (select seq from wakeful_event where key = :key) and app = :app and state = 'kept'
 returning event_seq
 
--- backlog_of(now, app, agent, most) --
--- How many runs of an agent could start now; it stops counting at `most`.
+-- backlog_of(now, app, agents, most) --
+-- How many runs of these agents, a JSON list, could start now; it stops counting at `most`.
 select count(*) from (
   select 1 from wakeful_run
-  where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} limit :most) waiting
+  where app = :app and agent in (select value from json_each(:agents)) and state in ('ready', 'waiting') and due_at <= {now}
+  limit :most) waiting

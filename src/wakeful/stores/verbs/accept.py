@@ -11,8 +11,9 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import IdempotencyConflict, StoreUnavailable
 from wakeful.model import Arrival, Receipt
 from wakeful.stores.base import AcceptEvents, SaveSteps, Transaction
-from wakeful.stores.verbs.admit import Entry, admit
+from wakeful.stores.verbs.admit import admit
 from wakeful.stores.verbs.chains import judge_loops
+from wakeful.stores.verbs.entry import Entry
 from wakeful.stores.verbs.progress import save_steps
 from wakeful.stores.verbs.waits import Woken, bring_events, not_taken
 
@@ -47,6 +48,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     judged = yield from _judge(now, requests, arrivals, new)
 
     fresh: list[tuple[str, int, Arrival]] = []
+    traced: list[tuple[object, ...]] = []
     receipt_of: dict[int, Receipt] = {}
     known: list[tuple[Arrival, Receipt]] = []
     for number in pending:
@@ -56,6 +58,8 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
             if seq is not None:
                 arrival = judged.get(arrival.key, arrival)
                 fresh.append((requests[number].app, seq, arrival))
+                if arrival.trace is not None:
+                    traced.append((arrival.trace, seq))
                 receipts.append(_receipt(arrival))
                 receipt_of[seq] = receipts[-1]
             else:
@@ -63,6 +67,8 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
                 known.append((arrival, receipt))
                 receipts.append(receipt)
         results[number] = receipts
+    if traced:
+        yield "insert_trace", traced
     decided, skipped, woken = yield from _insert_consequences(now, fresh)
     for number in pending:
         requests[number].woken = [*_asked_to_stop(requests[number]), *woken]
@@ -243,8 +249,13 @@ def _adopt_children(stored: list[tuple[AcceptEvents, Result | None]]) -> Transac
         if request.adopts and request.claim is not None and request.step is not None
         if isinstance(receipts, list) and receipts[0].runs
     ]
+    joined = [row for row in rows if _joined_by_key(row[0], row[1])]
+    rows = [row for row in rows if row not in joined] if joined else rows
     if rows:
         yield "adopt_run", [(run, parent, key) for run, _, parent, key in rows]
+    for run, _, parent, key in sorted(joined, key=lambda row: row[0]):
+        for (seq,) in (yield "lock_joined", [(run,)]):
+            yield "adopt_joined", [(seq, parent, key)]
     members = [
         (run, arrival.key, parent, key)
         for run, arrival, parent, key in rows
@@ -252,6 +263,11 @@ def _adopt_children(stored: list[tuple[AcceptEvents, Result | None]]) -> Transac
     ]
     if members:
         yield "adopt_member", members
+
+
+def _joined_by_key(run: str, arrival: Arrival) -> bool:
+    """Is it the run of an earlier event of the same key? That one may have a caller of its own."""
+    return any(one.flow is not None and one.flow.once is not None and one.run_id != run for one in arrival.admissions)
 
 
 def _tell_in_vain(now: int | None, stored: list[tuple[AcceptEvents, Result | None]]) -> Transaction[None]:

@@ -21,35 +21,15 @@ from typing import NamedTuple
 from pydantic_core import to_json
 
 from wakeful.clock import Microseconds
-from wakeful.model import AdmissionState, Flow, Outcome, RunState
+from wakeful.model import Flow, Outcome, RunState
 from wakeful.stores.base import Count, Transaction
+from wakeful.stores.verbs.entry import Entry
 from wakeful.stores.verbs.keys import Lane, take_places
+from wakeful.stores.verbs.once import take_once
 from wakeful.stores.verbs.waits import Woken, answer_of, tell
 
 TOGETHER = "together with earlier events"
 SUPERSEDED = to_json(Outcome("cancelled")).decode()
-
-
-@dataclass(slots=True)
-class Entry:
-    """One new event for one agent, and what becomes of it."""
-
-    app: str
-    agent: str
-    event_seq: int
-    run: str | None
-    flow: Flow
-    event: str = ""  # its id
-    expires_at: Microseconds | None = None
-    state: AdmissionState = "started"
-    reason: str | None = None
-
-    def become(self, state: AdmissionState, reason: str, run: str | None = None) -> None:
-        self.state, self.reason, self.run = state, reason, run
-
-    @property
-    def lane(self) -> Lane:
-        return self.app, self.agent, self.flow.key or ""
 
 
 @dataclass(slots=True)
@@ -139,10 +119,13 @@ Crossings = dict[Lane, Crossing]
 
 
 def admit(now: int | None, entries: Sequence[Entry]) -> Transaction[Woken]:
-    """1. What is there of each key? 2. Take away or join what has not started; the rows that come back say where that was in
+    """What was handled before by its `once=` joins that run. Of the rest: 1. What is there of each key? 2. Take away or join what has not started; the rows that come back say where that was in
     time. 3. The rest gets new runs, with places. 4. Write all of it down. Returns who is to go on, because a run that it called
     gave way.
     """
+    admitted = entries
+    if any(entry.flow.once is not None for entry in entries):
+        entries = yield from take_once(now, entries)
     loners = [entry for entry in entries if entry.flow.key is None]
     crossings: Crossings = {}
     for entry in entries:
@@ -154,7 +137,7 @@ def admit(now: int | None, entries: Sequence[Entry]) -> Transaction[Woken]:
     runs = [NewRun([entry]) for entry in loners]
     for lane in sorted(crossings):
         runs += _begin(crossings[lane], superseded)
-    admissions = [(one.event_seq, one.agent, one.state, one.run, one.reason) for one in entries]
+    admissions = [(one.event_seq, one.agent, one.state, one.run, one.reason) for one in admitted]
     yield "insert_admission", admissions
     yield from insert_runs(now, runs, joined)
     return woken

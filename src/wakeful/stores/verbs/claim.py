@@ -23,6 +23,7 @@ from wakeful.stores.verbs.limits import (
     until_more_may_start,
 )
 from wakeful.stores.verbs.state import claim_serial, load_states_of_keys
+from wakeful.stores.verbs.versions import Apart, apart_of
 
 # When to look again for a run that must go alone, and whose row another process is just holding.
 SOMEBODY_HAS_IT: Microseconds = 50_000
@@ -46,6 +47,7 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     facts = yield from read_facts(now, app)
     failing = frozenset(facts.failing)
     open_to = {agent: most for agent, most in request.wanted if not facts.is_paused(agent)}
+    aparts = {agent: apart_of(request, agent, rows) for agent, rows in facts.versions.items() if agent in open_to}
     rooms = yield from open_rooms(now, request, open_to, facts)
     solo = sorted(
         agent for agent in open_to if agent in facts.alone and (agent not in rooms or rooms[agent].runs() > 0)
@@ -54,14 +56,16 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     states: dict[str, StateRead] = {}
     asked, left = request.wanted, frozenset[str]()
     if alone:
-        rows = yield from _take_alone(now, request, solo[0], rooms, states)
+        rows = yield from _take_alone(now, request, solo[0], rooms, states, aparts.get(solo[0]))
     else:
-        parts, asked, left = yield from _parts(now, request, open_to, rooms)
-        rows = yield from _take_all(now, request, parts, rooms, states)
+        parts, asked, left = yield from _parts(now, request, open_to, rooms, aparts)
+        rows = yield from _take_all(now, request, parts, rooms, states, aparts)
     claims = [_claim_of(row, request) for row in rows]
     for claim in claims:
         claim.app = app
         claim.state = states.get(claim.agent)
+        if claim.agent in aparts:
+            claim.went_back = claim.version in aparts[claim.agent].newer
     yield from load_gathered(claims)
     yield from load_states_of_keys([claim for claim in claims if claim.agent in request.keeps_by_key])
     claims.sort(key=lambda claim: claim.created_at)
@@ -85,7 +89,11 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
 
 
 def _parts(
-    now: int | None, request: ClaimRuns, open_to: Mapping[str, int], rooms: Mapping[str, Room]
+    now: int | None,
+    request: ClaimRuns,
+    open_to: Mapping[str, int],
+    rooms: Mapping[str, Room],
+    aparts: Mapping[str, Apart],
 ) -> Transaction[tuple[dict[str, int], list[tuple[str, int]], frozenset[str]]]:
     """How many of each agent; what then counts as asked for; and of which agents some are left to other processes."""
     parts = {agent: min(most, rooms[agent].runs()) if agent in rooms else most for agent, most in open_to.items()}
@@ -93,7 +101,8 @@ def _parts(
     asked = request.wanted
     if request.room is not None and len(parts) > 1:
         peeked = [(now, request.app, agent, part) for agent, part in parts.items() if part]
-        due = sorted((yield "peek_due", peeked) if peeked else [], key=lambda row: row[1])
+        due = yield from _for_each(peeked, aparts, "peek_due")
+        due.sort(key=lambda row: row[1])
         there = Counter(row[0] for row in due)
         chosen = Counter(row[0] for row in due[: request.room])
         parts = {agent: chosen[agent] for agent in parts}
@@ -108,6 +117,7 @@ def _take_all(
     parts: Mapping[str, int],
     rooms: Mapping[str, Room],
     states: dict[str, StateRead],
+    aparts: Mapping[str, Apart],
 ) -> Transaction[list[Row]]:
     """Agents without a limit in one go, the others one by one, and those with a state last."""
     wanted = {agent: most for agent, most in parts.items() if most > 0}
@@ -116,22 +126,43 @@ def _take_all(
         for agent, most in wanted.items()
         if agent not in request.serial and agent not in rooms
     ]
-    rows: list[Row] = list((yield "claim_runs", free) if free else [])
+    rows = yield from _for_each(free, aparts, "claim_runs")
     for agent in sorted(wanted):
         if agent in rooms and agent not in request.serial:
-            rows += yield from take(now, request, agent, wanted[agent], rooms[agent])
+            rows += yield from take(now, request, agent, wanted[agent], rooms[agent], aparts.get(agent))
     for agent in sorted(wanted):
         if agent in request.serial:
-            found, states[agent] = yield from claim_serial(now, request, agent, rooms.get(agent) or Room())
+            room = rooms.get(agent) or Room()
+            found, states[agent] = yield from claim_serial(now, request, agent, room, aparts.get(agent))
             rows += found
     return rows
 
 
+def _for_each(asked: Sequence[Row], aparts: Mapping[str, Apart], query: str) -> Transaction[list[Row]]:
+    """A query for some agents, the third value of each: for all in one go, but for those of which something is left alone."""
+    plain = [one for one in asked if one[2] not in aparts] if aparts else asked
+    rows: list[Row] = list((yield query, plain) if plain else [])
+    if aparts:
+        others = [(*one, *aparts[one[2]].parameters) for one in asked if one[2] in aparts]
+        rows += (yield f"{query}_apart", others) if others else []
+    return rows
+
+
 def _take_alone(
-    now: int | None, request: ClaimRuns, agent: str, rooms: Mapping[str, Room], states: dict[str, StateRead]
+    now: int | None,
+    request: ClaimRuns,
+    agent: str,
+    rooms: Mapping[str, Room],
+    states: dict[str, StateRead],
+    apart: Apart | None,
 ) -> Transaction[list[Row]]:
     app = request.app
-    rows: list[Row] = yield "claim_solo", [(now, app, agent, request.process, request.versions.get(agent))]
+    mine = (now, app, agent, request.process, request.versions.get(agent))
+    rows: list[Row]
+    if apart is None:
+        rows = yield "claim_solo", [mine]
+    else:
+        rows = yield "claim_solo_apart", [(*mine, *apart.parameters)]
     if rows and agent in rooms:
         yield from note_starts(now, app, rows, rooms[agent])
     if rows and agent in request.serial:

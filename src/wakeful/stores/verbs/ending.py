@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from wakeful.model import Claim
 from wakeful.stores.base import Transaction
-from wakeful.stores.verbs.waits import Woken, close_waits, tell_parents
+from wakeful.stores.verbs.waits import Woken, close_waits, tell_joined, tell_parents
 
 
 class Ended(NamedTuple):
@@ -33,5 +33,10 @@ def runs_ended(now: int | None, ended: Sequence[Ended]) -> Transaction[Woken]:
     if called:
         woken += yield from tell_parents(
             now, [(one.claim, one.state, one.output, one.error, one.reason) for one in called]
+        )
+    joined = [one for one in ended if one.claim.once]
+    if joined:
+        woken += yield from tell_joined(
+            now, [(one.claim, one.state, one.output, one.error, one.reason) for one in joined]
         )
     return woken

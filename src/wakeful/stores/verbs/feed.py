@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wakeful.stores.base import FeedEvents, Transaction
-from wakeful.stores.verbs.admit import Entry, NewRun, insert_runs
+from wakeful.stores.verbs.admit import NewRun, insert_runs
+from wakeful.stores.verbs.entry import Entry
+from wakeful.stores.verbs.once import take_once
 
 
 def feed_events(now: int | None, requests: Sequence[FeedEvents]) -> Transaction[list[int]]:
@@ -26,7 +28,11 @@ def feed_events(now: int | None, requests: Sequence[FeedEvents]) -> Transaction[
         plain = [seq for seq in new if seq not in request.flows]
         yield "insert_run", [(now, runs[seq], runs[seq], app, agent, seq, None) for seq in plain]
         placed = [Entry(app, agent, seq, runs[seq], request.flows[seq]) for seq in new if seq in request.flows]
-        yield from insert_runs(now, [NewRun([entry]) for entry in placed])
+        going = (yield from take_once(now, placed)) if placed else []
+        yield from insert_runs(now, [NewRun([entry]) for entry in going])
+        joined = [(one.event_seq, one.agent, one.run, one.reason) for one in placed if one.state == "joined"]
+        if joined:
+            yield "join_admission", joined
         yield "accept_unmatched", [(seq,) for seq in new]
         if request.denied:
             denied = [
@@ -38,5 +44,5 @@ def feed_events(now: int | None, requests: Sequence[FeedEvents]) -> Transaction[
                 for seq, decision in request.denied
             ]
             yield "insert_decision", decisions
-        results.append(len(new))
+        results.append(len(new) - len(joined))
     return results

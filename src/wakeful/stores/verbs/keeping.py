@@ -23,6 +23,7 @@ OF_A_RUN = (
     "remove_remedies",
     "remove_waits",
     "remove_approvals",
+    "remove_callers",
     "remove_run",
 )
 OF_AN_EVENT = ("remove_admissions", "remove_conflicts", "remove_decisions_of_event", "remove_quarantine")
@@ -74,7 +75,7 @@ def _forget(events: set[int]) -> Transaction[int]:
     return len(forgotten)
 
 
-def remove_traces(now: int | None, requests: Sequence[RemoveTraces]) -> Transaction[list[int]]:  # noqa: ARG001 a verb's shape
+def remove_traces(now: int | None, requests: Sequence[RemoveTraces]) -> Transaction[list[int]]:
     results = []
     for request in requests:
         count = yield from _forget(set(request.payloads))
@@ -98,7 +99,8 @@ def remove_traces(now: int | None, requests: Sequence[RemoveTraces]) -> Transact
             yield "remove_blob", [(one, request.blobs_before) for one in sorted(request.blobs)]
         instants = yield from _forget_instants(request)
         chains = yield from _forget_chains(request)
-        results.append(count + len(removed) + instants + chains)
+        once = yield from _forget_once(now, request)
+        results.append(count + len(removed) + instants + chains + once)
     return results
 
 
@@ -111,6 +113,13 @@ def _forget_chains(request: RemoveTraces) -> Transaction[int]:
     if request.chains_before is None:
         return 0
     return len((yield "remove_chains", [(request.app, request.chains_before, request.most)]))
+
+
+def _forget_once(now: int | None, request: RemoveTraces) -> Transaction[int]:
+    if not request.once:
+        return 0
+    row = (now, request.app, request.most)
+    return len((yield "remove_once", [row])) + len((yield "remove_operation_keys", [row]))
 
 
 def reseal_payloads(now: int | None, requests: Sequence[ResealPayloads]) -> Transaction[list[int]]:  # noqa: ARG001 a verb's shape

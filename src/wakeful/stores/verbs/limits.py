@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds
 from wakeful.rate import Rate
 from wakeful.stores.base import ClaimRuns, Limit, Row, Transaction
+from wakeful.stores.verbs.versions import Apart
 
 NO_LIMIT = 1 << 31
 ALL = ""  # in place of an agent: all of the app
@@ -56,6 +58,8 @@ class Facts:
     paused: set[str] = field(default_factory=set)
     rates: dict[str, str] = field(default_factory=dict)  # at which agents come back after a pause
     failing: set[str] = field(default_factory=set)  # agents whose last runs ended dead
+    # Agents that old and new code serve side by side: each version, its place in their order, and whether it lives.
+    versions: dict[str, list[tuple[str, int, bool]]] = field(default_factory=dict)
 
     def is_paused(self, agent: str) -> bool:
         return ALL in self.paused or agent in self.paused
@@ -70,6 +74,9 @@ def read_facts(now: int | None, app: str) -> Transaction[Facts]:
             facts.paused.add(agent)
         elif kind == "failing":
             facts.failing.add(agent)
+        elif kind == "version":
+            place, live, version = rate.split(" ", 2)
+            facts.versions.setdefault(agent, []).append((version, int(place), live == "1"))
         else:
             facts.rates[agent] = rate
     return facts
@@ -133,19 +140,25 @@ def due_of(now: int | None, app: str, agents: Collection[str]) -> Transaction[se
     return {agent for agent, (count,) in zip(asked, counts, strict=True) if count}
 
 
-def take(now: int | None, request: ClaimRuns, agent: str, most: int, room: Room) -> Transaction[list[Row]]:
+def take(
+    now: int | None, request: ClaimRuns, agent: str, most: int, room: Room, apart: Apart | None = None
+) -> Transaction[list[Row]]:
     """Claim the oldest due runs of an agent. Once no more may start, those that have started before still go on."""
-    details = (request.process, request.versions.get(agent))
+    details: tuple[Any, ...] = (request.process, request.versions.get(agent))
+    runs, resumed = "claim_runs", "claim_resumed"
+    if apart is not None:
+        details = (*details, *apart.parameters)
+        runs, resumed = f"{runs}_apart", f"{resumed}_apart"
     taken: list[Row] = []
     while (asked := min(most - len(taken), room.first_starts())) > 0:
-        rows = yield "claim_runs", [(now, request.app, agent, asked, *details)]
+        rows = yield runs, [(now, request.app, agent, asked, *details)]
         taken += rows
         yield from note_starts(now, request.app, rows, room)
         if len(rows) < asked:
             return taken
     asked = min(most - len(taken), room.runs())
     if asked > 0:
-        rows = yield "claim_resumed", [(now, request.app, agent, asked, *details)]
+        rows = yield resumed, [(now, request.app, agent, asked, *details)]
         taken += rows
         yield from note_starts(now, request.app, rows, room)
     return taken

@@ -9,6 +9,7 @@ from pydantic_core import to_json
 from wakeful.stores.base import BuryProcess, LeftBehind, RegisterProcess, RetireProcess, Transaction
 from wakeful.stores.migrations import newest
 from wakeful.stores.verbs.limits import show_limits
+from wakeful.stores.verbs.versions import enter_versions, look_at_versions
 
 
 def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> Transaction[list[None]]:
@@ -24,6 +25,7 @@ def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> 
                 one.app,
                 to_json(list(one.agents)).decode() if one.app else None,
                 newest(),
+                to_json(dict(one.versions)).decode() if one.app and one.versions else None,
             )
             for one in requests
         ],
@@ -31,6 +33,8 @@ def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> 
     for one in requests:
         if one.app is not None:
             yield from show_limits(one.app, one.agents, one.limits)
+            if one.versions:
+                yield from enter_versions(now, one.app, one.versions)
     return [None] * len(requests)
 
 
@@ -46,7 +50,8 @@ def retire_processes(now: int | None, requests: Sequence[RetireProcess]) -> Tran
                 "insert_attempt",
                 [(now, run, token - 1, request.id, "released", None, claimed) for run, token, claimed in runs],
             )
-        results.append(LeftBehind(len(runs), len(lanes)))
+        moved = yield from look_at_versions(now, request.id)
+        results.append(LeftBehind(len(runs), len(lanes), versions=moved, gone=True))
     return results
 
 
@@ -68,5 +73,6 @@ def bury_processes(now: int | None, requests: Sequence[BuryProcess]) -> Transact
                 "insert_attempt",
                 [(now, run, token - 1, request.id, "crashed", None, claimed) for run, token, claimed in runs],
             )
-        results[request.id] = LeftBehind(len(runs), len(lanes))
+        moved = yield from look_at_versions(now, request.id)
+        results[request.id] = LeftBehind(len(runs), len(lanes), versions=moved, gone=True)
     return [results[request.id] for request in requests]

@@ -17,6 +17,7 @@ from wakeful.stores.sources import (
     HoldSource,
     LetSourceGo,
     ReportSource,
+    ServeSources,
     SettleQuarantine,
     StoredSource,
     TakeIn,
@@ -30,12 +31,29 @@ from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 def enter_sources(now: int | None, requests: Sequence[EnterSources]) -> Transaction[list[None]]:
     rows = {
-        (one.app, name): (kind, to_json(one.agents[name]).decode() if name in one.agents else None)
+        (one.app, name): (
+            kind,
+            to_json(one.agents[name]).decode() if name in one.agents else None,
+            one.owners.get(name),
+            one.lag_within.get(name),
+        )
         for one in requests
         for name, kind in one.sources
     }
     if rows:
         yield "enter_source", [(now, *key, *rows[key]) for key in sorted(rows)]
+    return [None] * len(requests)
+
+
+def serve_sources(now: int | None, requests: Sequence[ServeSources]) -> Transaction[list[None]]:
+    """Whoever serves now makes the words of those that are gone superfluous: since when nobody did was told until then."""
+    begins = sorted({(one.app, name, one.process) for one in requests if not one.ends for name in one.names})
+    ends = sorted({(one.app, name, one.process) for one in requests if one.ends for name in one.names})
+    if begins:
+        yield "drop_dead_servers", [(now, app, name) for app, name, _ in begins]
+        yield "insert_server", [(now, *row) for row in begins]
+    if ends:
+        yield "remove_server", ends
     return [None] * len(requests)
 
 
@@ -179,6 +197,7 @@ def forget_sources(now: int | None, requests: Sequence[ForgetSource]) -> Transac
             results[number] = False
             continue
         yield "remove_items", [(one.app, one.name)]
+        yield "remove_servers", [(one.app, one.name)]
         yield "remove_source", [(one.app, one.name)]
         alarm = source_alarm(one.app, one.name)
         yield from resolve_alarms(now, [alarm, concern_alarm(alarm)])

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from wakeful.model import Claim, StateRead
 from wakeful.stores.base import ChangeState, ClaimRuns, Row, Transaction
 from wakeful.stores.verbs.limits import Room, note_starts, take
+from wakeful.stores.verbs.versions import Apart
 
 # A run in one of these still has the state that it took: it will go on by itself.
 KEEPS = frozenset({"ready", "running", "waiting"})
 
 
 def claim_serial(
-    now: int | None, request: ClaimRuns, agent: str, room: Room
+    now: int | None, request: ClaimRuns, agent: str, room: Room, apart: Apart | None = None
 ) -> Transaction[tuple[list[Row], StateRead]]:
     """The next run of an agent whose runs are serial, if it may go now, with the state. The row of the state is locked, so
     that two processes do not both see it free. When none may go this writes nothing: a write wakes all other processes
@@ -26,15 +27,23 @@ def claim_serial(
         if holding
         else room.first_starts() > 0 and bool((yield "due_of_agent", [(now, app, agent)]))
     )
+    if may_go and apart is not None:
+        asked = (now, app, agent) if holding else (now, app, agent, 1)
+        due = yield "holder_due_apart" if holding else "peek_due_apart", [(*asked, *apart.parameters)]
+        may_go = bool(due)
     if not may_go:
         return [], StateRead(None, 0)
     value, version, holder = (yield "take_state", [(app, agent)])[0]
     kept = (yield "state_of_run", [(holder,)]) if holder is not None else []
     if kept and kept[0][0] in KEEPS:
-        rows = yield "claim_one", [(now, holder, request.process, request.versions.get(agent))]
+        mine = (now, holder, request.process, request.versions.get(agent))
+        if apart is None:
+            rows = yield "claim_one", [mine]
+        else:
+            rows = yield "claim_one_apart", [(*mine, *apart.parameters)]
         yield from note_starts(now, app, rows, room)
     else:
-        rows = yield from take(now, request, agent, 1, room)
+        rows = yield from take(now, request, agent, 1, room, apart)
         if rows:
             yield "hold_state", [(app, agent, rows[0][0])]
     return rows, StateRead(value, version)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wakeful.stores.agents import KeepAgents
 from wakeful.stores.alarms import ChangeAlarm, ResolveAlarms, TellAlarms
 from wakeful.stores.backfill import FillInstants
 from wakeful.stores.base import (
@@ -66,11 +67,13 @@ from wakeful.stores.sources import (
     HoldSource,
     LetSourceGo,
     ReportSource,
+    ServeSources,
     SettleQuarantine,
     TakeIn,
 )
 from wakeful.stores.timing import ChangeSchedule, FireSchedule, SettleOccurrences
 from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.verbs.agents import keep_agents
 from wakeful.stores.verbs.alarms import change_alarms, resolve_named, tell_alarms
 from wakeful.stores.verbs.backfill import fill_instants
 from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
@@ -101,6 +104,7 @@ from wakeful.stores.verbs.sources import (
     hold_sources,
     let_sources_go,
     report_sources,
+    serve_sources,
     settle_quarantined,
     take_in,
 )
@@ -147,6 +151,7 @@ VERBS: dict[type, Verb] = {
     FireSchedule: fire_schedules,
     FillInstants: fill_instants,
     EnterSources: enter_sources,
+    ServeSources: serve_sources,
     HoldSource: hold_sources,
     LetSourceGo: let_sources_go,
     ForgetSource: forget_sources,
@@ -156,6 +161,7 @@ VERBS: dict[type, Verb] = {
     ReportSource: report_sources,
     AnswerApproval: answer_approvals,
     LookAgain: look_again,
+    KeepAgents: keep_agents,
     KeepExpectations: keep_expectations,
     SettleLook: settle_looks,
     RaiseAlarm: raise_alarms,

@@ -221,6 +221,19 @@ def tell_parents(
     return woken
 
 
+def tell_joined(
+    now: int | None, ended: Sequence[tuple[Claim, str, str | None, str | None, str | None]]
+) -> Transaction[Woken]:
+    """As tell_parents, for runs whose calls joined one that an earlier event of their key had started."""
+    woken: Woken = []
+    by_seq = {one[0].seq: one for one in ended}
+    for seq, parent, key in (yield "callers_by_key", [(one,) for one in sorted(by_seq)]):
+        claim, state, output, error, reason = by_seq[seq]
+        answer = answer_of(claim.id, state, output, error, reason)
+        woken += yield from tell(now, [(parent, key)], claim.id, state, answer)
+    return woken
+
+
 def tell(
     now: int | None,
     callers: Sequence[Sequence[Any]],

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import structlog
+from wakeful.telemetry.logger import logger_of
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
@@ -36,7 +36,7 @@ class Watcher:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._loop = asyncio.get_running_loop()
-        self._log = structlog.get_logger("wakeful").bind(part="files", folder=root)
+        self._log = logger_of(part="files", folder=root)
 
     async def start(self) -> None:
         """What happens after this is heard. OSError if the folder cannot be watched."""

@@ -1,0 +1,24 @@
+"""What a store can be told about agents: what a watcher that has none of the code must know of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wakeful.clock import Microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredAgent:
+    """An agent as the code declares it: who hears of it, and how long its runs may be ready before that is an alarm."""
+
+    name: str
+    owner: str | None = None
+    starts_within: Microseconds = 0  # 0: as long as it takes
+
+
+@dataclass(slots=True)
+class KeepAgents:
+    """Store what an app's code declares of its agents. Those that it does not have stay: another process may have them."""
+
+    app: str
+    declared: list[DeclaredAgent]

@@ -1,0 +1,8 @@
+-- The agents of an app, for a watcher that has none of the code.
+
+-- keep_agent(app, name, owner, starts_within) --
+insert into wakeful_agent (app, name, owner, starts_within) values (:app, :name, :owner, :starts_within)
+on conflict (app, name) do update set owner = excluded.owner, starts_within = excluded.starts_within
+
+-- agents_of_app(app) --
+select name, owner, starts_within from wakeful_agent where app = :app

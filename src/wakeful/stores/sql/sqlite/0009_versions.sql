@@ -1,0 +1,24 @@
+-- Which code serves each agent, and in which order it came; and how a process is seen to be gone before its lease ends.
+
+-- The versions of an agent's code that processes brought along. `place` is the order in which they were put to work, and rises
+-- when one that nobody served any more is put to work again: a rollback is a deployment as any other.
+create table wakeful_version (
+  app text not null,
+  agent text not null,
+  version text not null,
+  first integer not null,                 -- its place when it was first seen
+  place integer not null,                 -- its place when it was put to work last
+  since integer not null,                 -- when that was
+  live integer not null,                  -- 1: a living process serves it
+  apart integer not null,                 -- 1: not every process may take every run of this agent now
+  primary key (app, agent, version)
+) strict, without rowid;
+-- A claim looks here. It is empty but while old and new code are side by side.
+create index wakeful_version_apart on wakeful_version (app) where apart = 1;
+
+alter table wakeful_process add column versions text; -- JSON: the version of each agent that it serves
+
+-- The advisory lock that its lease connection holds, and the server that gave it (by when that was started): while somebody has
+-- it, the process is connected. Empty: it lives by its lease alone.
+alter table wakeful_process add column guard integer;
+alter table wakeful_process add column guard_server integer;
