@@ -449,10 +449,10 @@ class EffectCall:
         return text
 
     def _over_after_looking(self) -> str | None:
-        """It was not done: may it be called again?"""
-        return over_for_good(
-            self._action.options, self._facts(), Verdict("transient", lasting=not self._trouble.unknown)
-        )
+        """It was not done: why it is not called again either; None: it is. A call that a crash cut off is no failure."""
+        trouble = self._trouble
+        failed = Verdict("transient", lasting=not trouble.unknown) if trouble.failing else None
+        return over_for_good(self._action.options, self._facts(), failed)
 
     async def _after_looking(self, error: Exception, why: str) -> None:
         """`find` failed: wait and look again, or hold. Returns when it is to be asked again."""
