@@ -25,6 +25,8 @@ TOLD_AFTER: Microseconds = 300 * SECOND
 LIMITED_TOLD_AFTER: Microseconds = 3600 * SECOND
 # So many of each kind are looked at, the oldest first: those are what the alarm is about.
 LOOKED_AT = 500
+# A handler that failed and has been running for longer than this got further than where it failed.
+A_TRY_TAKES: Microseconds = 600 * SECOND
 
 
 class Database(Protocol):
@@ -49,12 +51,17 @@ class Retried:
         return now - self.since >= (LIMITED_TOLD_AFTER if self.limited else TOLD_AFTER)
 
 
-async def retried(database: Database, app: str) -> list[Retried]:
+async def retried(database: Database, app: str, now: Microseconds) -> list[Retried]:
     """What of an app waits to be tried again. Where the key of encrypted errors is missing, nothing can be told of them."""
     found: list[Retried] = []
-    for query in ("retrying_steps", "retrying_effects", "retrying_handlers"):
+    asked: tuple[tuple[str, tuple[Any, ...]], ...] = (
+        ("retrying_steps", ()),
+        ("retrying_effects", ()),
+        ("retrying_handlers", (now - A_TRY_TAKES,)),
+    )
+    for query, more in asked:
         try:
-            rows = await database.fetch(query, app, LOOKED_AT)
+            rows = await database.fetch(query, app, LOOKED_AT, *more)
         except StoreError:
             continue
         found += [one for row in rows if (one := read(*row)) is not None]

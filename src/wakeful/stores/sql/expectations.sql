@@ -46,8 +46,10 @@ union select app from wakeful_alarm where state <> 'resolved'
 -- alarms_of_watching(app) --
 -- What is open about expectations of an app.
 select key, text from wakeful_alarm
-where app = :app and state <> 'resolved'
-  and (substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/' or substr(key, 1, 9) = 'retrying/' or substr(key, 1, 8) = 'limited/')
+where app = :app and state <> 'resolved' and (
+  substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/' or substr(key, 1, 8) in ('waiting/', 'blocked/')
+  or substr(key, 1, 4) = 'lag/' or substr(key, 1, 9) = 'retrying/' or substr(key, 1, 8) = 'limited/'
+  or substr(key, 1, 9) = 'delivery/' and substr(key, length(key) - 4) = '/late')
 
 -- retrying_steps(app, most) --
 -- Steps that wait to be tried again, the oldest runs first; not those of parked runs, whose circuit has an alarm of its own.
@@ -64,11 +66,12 @@ where effect.state in ('retrying', 'unknown') and effect.app = :app and effect.e
   and run.state in ('waiting', 'ready', 'running')
 order by effect.seq limit :most
 
--- retrying_handlers(app, most) --
--- Runs whose handler failed. One that runs at the moment may have got further.
+-- retrying_handlers(app, most, since) --
+-- Runs whose handler failed. One that is being tried is one of them; one that runs since before `since` has got further.
 select run.agent, 'handler', step.result, (select owner from wakeful_agent agent where agent.app = :app and agent.name = run.agent)
 from wakeful_step step join wakeful_run run on run.seq = step.run_seq
-where step.key = 'failing' and run.app = :app and run.state in ('waiting', 'ready')
+where step.key = 'failing' and run.app = :app
+  and (run.state in ('waiting', 'ready') or run.state = 'running' and run.claimed_at >= :since)
 order by step.run_seq limit :most
 
 -- schedules_to_judge(now, app, whole) --
@@ -140,9 +143,9 @@ select agent, operator from wakeful_pause where app = :app and paused = 1
 -- processes_of_app(now, app, most) --
 -- Those that live, however long ago they began, and the last ones that worked for an app; and what is left of their leases.
 -- No index has `app || '/'`: those that live are few, and those of an app may be many.
-select id, agents, state, lease_until - {now} from wakeful_process where state = 'alive' and app || '/' = cast(:app as text) || '/'
+select id, agents, state, lease_until - {now}, started_at from wakeful_process where state = 'alive' and app || '/' = cast(:app as text) || '/'
 union all
-select id, agents, state, lease_until - {now} from (
-  select id, agents, state, lease_until from wakeful_process where app = :app order by started_at desc limit :most
+select id, agents, state, lease_until - {now}, started_at from (
+  select id, agents, state, lease_until, started_at from wakeful_process where app = :app order by started_at desc limit :most
 ) as latest
 where state <> 'alive'
