@@ -85,6 +85,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "close_waits": (36,),
     "settle_waits": (37,),
     "end_of_run": ("run-38",),
+    "old_runs": ("app", 0, 50, 1_000_000),
     "lock_family": ("run-31", 1_000_000),
     "unsettled_of_family": ("run-32",),
     "remove_steps": (33,),
