@@ -50,6 +50,18 @@ union all
 select cast(:root as text) from wakeful_run run join wakeful_run caller on caller.seq = run.parent_seq
 where run.id = :root and caller.state not in ('done', 'dead', 'denied', 'cancelled')
 
+-- unsettled_of_families(root) --
+-- As unsettled_of_family, asked of many.
+select cast(:root as text) from wakeful_effect
+where root = :root and state in ('staged', 'intent', 'retrying', 'unknown', 'held')
+union all
+select cast(:root as text) from wakeful_delivery
+where run_seq in (select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
+  and state in ('held', 'pending', 'dead')
+union all
+select cast(:root as text) from wakeful_run run join wakeful_run caller on caller.seq = run.parent_seq
+where run.id = :root and caller.state not in ('done', 'dead', 'denied', 'cancelled')
+
 -- remove_steps(run_seq) --
 delete from wakeful_step where run_seq = :run_seq
 
