@@ -18,6 +18,7 @@ A run's life:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -164,6 +165,15 @@ def digest(*parts: str, size: int = 13) -> str:
     return blake2b("\0".join(parts).encode(), digest_size=size).hexdigest()
 
 
+_TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+def trace_id(traceparent: str | None) -> str | None:
+    """The trace id of a W3C traceparent; what is not one is shown as it is."""
+    match = _TRACEPARENT.match(traceparent) if traceparent else None
+    return match[1] if match else traceparent
+
+
 def event_key(app: str, source: str, identifier: str) -> str:
     """The key of an event: CloudEvents' identity is (source, id), here inside one app."""
     return digest(app, source, identifier)
@@ -272,6 +282,7 @@ class Arrival:
     expires_at: Microseconds | None = None
     admissions: list[Admission] = field(default_factory=list)
     decisions: list[tuple[str, Decision]] = field(default_factory=list)
+    trace: str | None = None  # the id of the trace that it came with; None: one begins with it
     aliases: tuple[str, ...] = ()  # digests by which it is known too: one that is there already makes it a duplicate
 
 
@@ -350,6 +361,10 @@ class Effect:
     due_at: Microseconds = 0  # one that waits: not before this time
     doubtful: bool = False  # a call of it may have been done, whatever later calls said
     undoes: str | None = None  # the effect that this one undoes
+    given: bool = False  # a person gave its result
+    once: str | None = None  # the business key, where its action has one
+    operation: str | None = None  # the operation id that is handed on, where it is not the effect's own id
+    follows: str | None = None  # the effect of the same key whose result it has, or waits for
 
 
 @dataclass(slots=True)

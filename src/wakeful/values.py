@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 
 RESULT_LIMIT = 64 * 1024 * 1024
 _SCALARS = frozenset({str, int, bool, float, type(None)})
+PLAIN = (
+    None,
+    type(None),
+    str,
+    int,
+    bool,
+    float,
+    dict,
+    list,
+)  # results that need no reader: JSON gives them as they were
 
 
 def to_text(value: Any, *, what: str, passed: bool = False, limit: int = RESULT_LIMIT) -> str:
@@ -48,14 +58,16 @@ def to_text(value: Any, *, what: str, passed: bool = False, limit: int = RESULT_
     return text
 
 
-def from_text(text: str, returns: TypeAdapter[Any] | None = None, *, step: str = "", of: str = "") -> Any:
+def from_text(
+    text: str, returns: TypeAdapter[Any] | None = None, *, step: str = "", of: str = "", strict: bool | None = None
+) -> Any:
     """The value of a JSON text, as the type that was declared. Whose result it is, for the error: the name of a step, or
     `of` in words ("action pay").
     """
     if returns is None:
         return from_json(text)
     try:
-        return returns.validate_json(text)
+        return returns.validate_json(text, strict=strict)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -76,11 +88,8 @@ def read_back(value: Any, text: str, returns: TypeAdapter[Any] | None, *, step: 
 @lru_cache(maxsize=4096)
 def returns_of(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
     """The reader of a function's results by its return annotation; None where plain JSON will do."""
-    try:
-        annotation = get_type_hints(inspect.unwrap(function), include_extras=True).get("return", Any)
-    except (NameError, TypeError, AttributeError):  # names that exist only for type checkers
-        return None
-    if annotation in (Any, None, type(None), str, int, bool, float, dict, list, inspect.Signature.empty):
+    annotation = _returned_by(function)
+    if annotation is Any or annotation in PLAIN:
         return None
     from pydantic import TypeAdapter
 
@@ -88,6 +97,37 @@ def returns_of(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
         return TypeAdapter(annotation)
     except Exception:
         return None
+
+
+@lru_cache(maxsize=4096)
+def schema_of_result(function: Callable[..., Any]) -> str | None:
+    """The JSON schema of a function's results by its return annotation; None where anything fits."""
+    annotation = _returned_by(function)
+    if annotation is Any:
+        return None
+    from pydantic import TypeAdapter
+
+    try:
+        return to_json(TypeAdapter(annotation).json_schema()).decode()
+    except Exception:  # an annotation without a schema
+        return None
+
+
+def given_result(text: str, function: Callable[..., Any], *, of: str) -> Any:
+    """A result that a person gave, as the type that the function declares, plain types included: nothing has looked at it yet."""
+    returns, annotation = returns_of(function), _returned_by(function)
+    if returns is not None or annotation not in PLAIN:
+        return from_text(text, returns, of=of)
+    from pydantic import TypeAdapter
+
+    return from_text(text, TypeAdapter(annotation), of=of, strict=True)
+
+
+def _returned_by(function: Callable[..., Any]) -> Any:
+    try:
+        return get_type_hints(inspect.unwrap(function), include_extras=True).get("return", Any)
+    except (NameError, TypeError, AttributeError):  # names that exist only for type checkers
+        return Any
 
 
 def digest_of_arguments(

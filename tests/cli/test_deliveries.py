@@ -76,7 +76,16 @@ class TestLooking:
         root, _, own = dead[0].partition("-")
         for shorter in (f"{root[:6]}-{own[:6]}", f"{root}-{own[:8]}", f"{root[:8]}-{own}"):
             assert wakeful("deliveries", "show", shorter).json == whole
-        assert wakeful("dead", "show", dead[0]).json == whole
+        assert wakeful("dead", "show", dead[0], "--json").json == whole
+        shown = wakeful("dead", "show", dead[0]).out
+        for words in (
+            f"delivery {dead[0]}  dead",
+            "to channel post",
+            "error: ",
+            'message: "1"',
+            f"wakeful deliveries replay {dead[0]}",
+        ):
+            assert words in shown, words
 
     def test_nothing_yet(self, wakeful, folder):
         (folder / "app.py").write_text(APP)

@@ -68,6 +68,38 @@ def test_filters(wakeful, worked):
     assert [one["id"] for one in wakeful("events", "--json", "--event", "e3").json["events"]] == ["e3"]
 
 
+def test_runs_by_what_they_touched(wakeful, folder, monkeypatch):
+    (folder / "app.py").write_text(
+        "from wakeful import App, Operation, Run, action, on\n"
+        "app = App('shop')\n"
+        "@action(safety='idempotent')\n"
+        "async def refund(op: Operation) -> None: ...\n"
+        "@app.agent(on('returned'))\n"
+        "async def give_back(run: Run) -> None: await run.act(refund)\n"
+        "@app.agent(on('*'))\n"
+        "async def note(run: Run) -> None: ...\n"
+    )
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    parent = f"00-{trace}-00f067aa0ba902b7-01"
+    wakeful("emit", "app.py", "returned", "--subject", "8841", "--set", f"traceparent={parent}")
+    wakeful("emit", "app.py", "placed", "--subject", "8842")
+    wakeful("once", "app.py")
+
+    def agents(*words):
+        return sorted(run["agent"] for run in wakeful("runs", "--json", *words).json["runs"])
+
+    assert agents("--subject", "8841") == ["give_back", "note"]
+    assert agents("--action", "refund") == ["give_back"]
+    assert (
+        agents("--trace", trace) == agents("--trace", trace[:8]) == agents("--trace", parent) == ["give_back", "note"]
+    )
+    assert agents("--since", "1h") == agents("--since", "today") == ["give_back", "note", "note"]
+    assert agents("--since", "1h", "--subject", "8842") == ["note"]
+    assert agents("--until", "1h") == agents("--until", "yesterday") == []
+    assert wakeful("runs", "--subject", "9").out == "no runs like that\n"
+    assert 'runs: --since: "sometime" is no time' in wakeful("runs", "--since", "sometime", code=2).err
+
+
 def test_pages(wakeful, worked):
     first = wakeful("runs", "--limit", "4", "--json").json
     second = wakeful("runs", "--limit", "4", "--json", "--after", first["next"]).json

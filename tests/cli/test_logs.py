@@ -8,7 +8,8 @@ import pytest
 import structlog
 
 from wakeful.errors import ConfigError
-from wakeful.telemetry.logs import configure_logs, read_level, trace_id
+from wakeful.model import trace_id
+from wakeful.telemetry.logs import configure_logs, read_level
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 TRACEPARENT = f"00-{TRACE}-b7ad6b7169203331-01"

@@ -194,7 +194,7 @@ def test_every_error_and_remedy_is_kept_after_two_replays(wakeful, folder, dead)
     assert "ada replayed it with edited data at" in story
     assert "bob replayed it with edited data at" in story
     assert "1 effect of it is confirmed and will not be repeated: charge." in story
-    kept = wakeful("dead", "show", dead[0]).json
+    kept = wakeful("dead", "show", dead[0], "--json").json
     assert kept["event"]["data"] == {"amount": 0, "where": "nowhere 0"}
     assert [one["error"]["steps"][0]["error"]["message"] for one in kept["remedies"]] == [
         "no such place: nowhere 0",
@@ -327,3 +327,25 @@ def test_dead_does_not_advise_what_it_does_not_take(wakeful, folder, dead):
     assert "1 of 1 dead letter is ready again" in wakeful("replay", "--error", "nowhere 0").out
     wakeful("once", "app.py", code=None)
     assert f"`wakeful replay {dead[0]} --again` does it once more" in wakeful("dead", "replay", dead[0], code=1).err
+
+
+def test_a_dead_letter_is_shown_for_people(wakeful, dead):
+    shown = wakeful("dead", "show", dead[0]).out
+    for words in (
+        f"run {dead[0]}  dead",
+        "agent ",
+        "over since",
+        "error: ",
+        "no such place: nowhere 0",
+        'data: {"amount":0,"where":"nowhere 0"}',
+        "effect charge ",
+        f"wakeful replay {dead[0]} ",
+        "finds 1 confirmed effect instead of repeating",
+        f"wakeful replay {dead[0]} --data JSON",
+        f"wakeful cancel {dead[0]} ",
+        f"wakeful dead discard {dead[0]} ",
+        f"`wakeful why {dead[0]}`",
+    ):
+        assert words in shown, words
+    wakeful("dead", "discard", dead[0])
+    assert "It is no dead letter" in wakeful("dead", "show", dead[0]).out

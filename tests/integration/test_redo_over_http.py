@@ -14,6 +14,7 @@ from support.apps import go, working
 from wakeful import App, Operation, Persistent, Run, action, on
 from wakeful.model import run_id
 from wakeful.runtime import Runtime
+from wakeful.stores.base import ChangePause
 
 HEADERS = {"Authorization": "Bearer secret", "Wakeful-Operator": "ada"}
 
@@ -177,3 +178,85 @@ async def test_what_policy_denied_goes_to_its_agent_when_a_person_says_so(shop: 
         assert run["state"] == "done"
         told = await answer_of(await http.post("/v1/replay", json={"events": {**events, "denied": "yes"}}), 400)
         assert told["field"] == "events.denied"
+
+
+class TestHeldEffects:
+    @pytest.fixture
+    def payer(self, app: App) -> App:
+        """Pays, and never hears whether it did."""
+
+        @action
+        async def charge(op: Operation, amount: int) -> str:
+            raise TimeoutError("no answer")
+
+        @app.agent(on("go"))
+        async def pay(run: Run) -> str:
+            return await run.act(charge, run.event.data)
+
+        return app
+
+    async def test_a_result_that_does_not_fit_is_refused_and_one_that_was_wrong_corrected(self, payer: App):
+        async with served(payer) as (runtime, http):
+            run = await go(runtime, 1)
+            path = f"/v1/effects/{run['effects'][0]['id']}/confirm"
+            problem = await answer_of(await http.post(path), 422)
+            assert (problem["type"], problem["field"]) == ("urn:wakeful:problem:result-does-not-fit", "result")
+            assert (
+                'its action returns text, and the run needs that to go on: give it with "result": "…"'
+                in problem["detail"]
+            )
+            problem = await answer_of(await http.post(path, json={"result": 7}), 422)
+            assert "the result: text is expected, not 7" in problem["detail"]
+            async with paused(runtime, "pay"):
+                await answer_of(await http.post(path, json={"result": "payd"}))
+                assert (await answer_of(await http.post(path, json={"result": "paid"})))["corrected"]
+            await runtime.drain()
+            after = await runtime.reader.run(run["id"])
+            assert (await http.post(path, json={"result": "more"})).status_code == 409
+        assert after is not None
+        assert (after["state"], after["output"]) == ("done", "paid")
+
+    async def test_many_are_planned_and_settled_in_slices(self, payer: App, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr("wakeful.api.redo.SLICE", 2)
+        async with served(payer) as (runtime, http):
+            for number in range(3):
+                await go(runtime, number)
+            chosen = {"filter": {"agent": "pay", "action": "charge"}}
+            plan = await answer_of(await http.post("/v1/effects/confirm", json={**chosen, "plan": True}))
+            assert (plan["count"], plan["runs"], plan["groups"][0]["returns"]) == (3, 3, "text")
+            assert '"result": "…"' in plan["unfit"]
+            problem = await answer_of(await http.post("/v1/effects/confirm", json=chosen), 422)
+            assert problem["detail"].startswith("charge of agent pay: its action returns text")
+            given = {**chosen, "result": "paid", "note": "on the statement"}
+            assert await answer_of(await http.post("/v1/effects/confirm", json=given)) == {"settled": 2, "left": 1}
+            assert await answer_of(await http.post("/v1/effects/confirm", json=given)) == {"settled": 1, "left": 0}
+            await answer_of(await http.post("/v1/effects/confirm", json=given), 404)
+            await runtime.drain()
+            runs = (await runtime.reader.runs())["runs"]
+            listed = await answer_of(await http.get("/v1/effects?agent=pay&action=charge&state=confirmed"))
+            assert (await answer_of(await http.get("/v1/effects?action=mail")))["effects"] == []
+        assert {one["state"] for one in runs} == {"done"}
+        assert {one["settled_by"] for one in listed["effects"]} == {"ada"}
+
+    @pytest.mark.parametrize(
+        ("verb", "body", "status", "field"),
+        [
+            ("repeat", {}, 400, "filter"),
+            ("repeat", {"filter": {}}, 400, "filter"),
+            ("repeat", {"filter": {"agnet": "pay"}}, 400, "filter.agnet"),
+            ("abandon", {"filter": {"all": True}, "result": 1}, 400, "result"),
+            ("abandon", {"filter": {"all": True}, "rate": "x"}, 400, "rate"),
+        ],
+    )
+    async def test_wrong_bodies(self, payer: App, verb: str, body: Any, status: int, field: str):
+        async with served(payer) as (runtime, http):
+            await go(runtime, 1)
+            problem = await answer_of(await http.post(f"/v1/effects/{verb}", json=body), status)
+        assert problem["field"] == field
+
+
+@asynccontextmanager
+async def paused(runtime: Runtime, agent: str) -> AsyncIterator[None]:
+    await runtime.store.change_pause(ChangePause("app", agent, paused=True, operator="ada"))
+    yield
+    await runtime.store.change_pause(ChangePause("app", agent, paused=False, operator="ada"))

@@ -27,6 +27,7 @@ from wakeful.stores.base import (
     ChangeState,
     FeedEvents,
     ForkRun,
+    HeldEffect,
     Paused,
     RecordOperation,
     RedoDelivery,
@@ -79,7 +80,11 @@ EFFECT = {
     "agent": "review",
     "settled_by": None,
     "note": None,
+    "once": None,
+    "operation": None,
+    "follows": None,
 }
+HELD = HeldEffect("eff", "review", "charge", "abc", True, 1_000_000, "no answer", False, '{"type": "string"}')
 LETTER = {
     "id": "abc",
     "agent": "review",
@@ -329,8 +334,8 @@ class FakeReader:
             message = "not a cursor"
             raise ValueError(message)
 
-    async def runs(self, *, agent=None, state=None, event=None, limit=50, after=None) -> dict[str, Any]:
-        self._ask(agent=agent, state=state, event=event, limit=limit, after=after)
+    async def runs(self, *, state=None, limit=50, after=None, **which) -> dict[str, Any]:
+        self._ask(state=state, limit=limit, after=after, **which)
         return {"runs": [RUN], "next": CURSOR}
 
     async def run(self, identifier: str) -> dict[str, Any] | None:
@@ -349,9 +354,13 @@ class FakeReader:
         self._ask(identifier=identifier)
         return {"event": EVENT, "lines": ["accepted"]} if identifier in ("k", "a/b") else None
 
-    async def effects(self, *, state=None, limit=50, after=None) -> dict[str, Any]:
-        self._ask(state=state, limit=limit, after=after)
+    async def effects(self, *, state=None, limit=50, after=None, **chosen) -> dict[str, Any]:
+        self._ask(state=state, limit=limit, after=after, **chosen)
         return {"effects": [EFFECT], "next": CURSOR}
+
+    async def held_effects(self, *, agent=None, action=None) -> list[HeldEffect]:
+        self._ask(agent=agent, action=action)
+        return [HELD] if agent in (None, "review") else []
 
     async def effect(self, identifier: str) -> dict[str, Any] | None:
         self._ask(identifier=identifier)
@@ -517,6 +526,9 @@ class FakeStore:
         by = self.settled[0].operator
         effect = Effect("eff", "charge", "shop:charge", "at_most_once", self.settled[0].state, "[]", settled_by=by)
         return Settled(effect, "abc", first=first)
+
+    async def settle_all(self, requests) -> list[Settled | None]:
+        return [await self.settle_effect(request) for request in requests]
 
     async def feed(self, request: FeedEvents) -> int:
         self.fed.append(request)

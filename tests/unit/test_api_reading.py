@@ -27,7 +27,18 @@ class TestRuns:
 
     def test_what_is_not_given_has_its_default(self, api):
         api.client.get("/v1/runs?agent=&state=")
-        assert api.reader.asked == {"agent": None, "state": None, "event": None, "limit": 50, "after": None}
+        assert api.reader.asked == {"state": None, "limit": 50, "after": None}
+
+    def test_runs_by_what_they_touched(self, api):
+        query = {"subject": "8841", "action": "refund", "trace": "4bf92f3577"}
+        api.client.get("/v1/runs", params=query)
+        assert api.reader.asked == {"state": None, "limit": 50, "after": None, **query}
+
+    def test_runs_of_a_time(self, api):
+        api.client.get("/v1/runs", params={"since": "2026-01-01T00:00:00Z", "until": "2026-01-01T00:00:01Z"})
+        assert api.reader.asked["until"] - api.reader.asked["since"] == 1_000_000
+        problem = assert_problem(api.client.get("/v1/runs", params={"since": "sometime"}), 400, field="since")
+        assert "sometime" in problem["detail"]
 
     def test_one_run_and_a_result_that_json_has_no_word_for(self, api):
         assert api.client.get("/v1/runs/abc").json()["output"] == {"nan": None}

@@ -43,6 +43,8 @@ from wakeful.api.schema import (
 from wakeful.intake.cloudevents import BATCH, BATCH_LIMIT, EXTENSION_NAME_LIMIT, PLAIN, STRUCTURED, TEXT_LIMIT
 from wakeful.model import EVENT_STATES, RUN_STATES, STORED_EVENT_STATES
 
+A_TIME = "RFC 3339, a date, how long ago (2h) or in words (yesterday 9am)"
+
 
 def openapi_routes(webhooks: Webhooks | None = None) -> list[Route]:
     async def show(_: Request) -> Response:
@@ -134,6 +136,15 @@ def _paths() -> Json:
                     query("agent", {"type": "string"}, "Only runs of this agent"),
                     query("state", one_of(RUN_STATES), "Only runs in this state"),
                     query("event", {"type": "string"}, "Only runs of this event, by its key or its CloudEvents id"),
+                    query("subject", {"type": "string"}, "Only runs of events with this subject"),
+                    query("action", {"type": "string"}, "Only runs with an effect of this action"),
+                    query(
+                        "trace",
+                        {"type": "string"},
+                        "Only runs of this trace: its id, the beginning of it, or a traceparent",
+                    ),
+                    query("since", {"type": "string"}, f"Only runs that were made since then: {A_TIME}"),
+                    query("until", {"type": "string"}, f"Only runs that were made before then: {A_TIME}"),
                     limit(),
                     after(),
                 ],
@@ -163,7 +174,10 @@ def _paths() -> Json:
             }
         },
         "/v1/why/{identifier}": one(
-            "why", "The whole story of an event, a run, a delivery, a schedule or a reminder", "identifier", "Story"
+            "why",
+            "The whole story of an event, a run, an effect, a delivery, an alarm, a schedule or a reminder",
+            "identifier",
+            "Story",
         ),
         **effect_paths(),
         **approval_paths(),

@@ -19,6 +19,7 @@ from wakeful.operations import (
     checking_in,
     feeding,
     forking,
+    held,
     keeping,
     pausing,
     quarantine,
@@ -61,6 +62,7 @@ class Results(Protocol):
 
 class Reader(
     redo.Reading,
+    held.Reading,
     redelivery.Reading,
     feeding.Reading,
     pausing.Reading,
@@ -83,6 +85,11 @@ class Reader(
         agent: str | None = None,
         state: str | None = None,
         event: str | None = None,
+        subject: str | None = None,
+        action: str | None = None,
+        trace: str | None = None,
+        since: Microseconds | None = None,
+        until: Microseconds | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> Shown:
@@ -112,7 +119,15 @@ class Reader(
         """The whole story of an event, a run, a delivery or a schedule, or None."""
         ...
 
-    async def effects(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> Shown:
+    async def effects(
+        self,
+        *,
+        state: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+        agent: str | None = None,
+        action: str | None = None,
+    ) -> Shown:
         """`{"effects": [...], "next": cursor or None}`, newest first."""
         ...
 
@@ -205,6 +220,7 @@ class Reader(
 
 class Store(
     redo.Redoing,
+    held.Settling,
     redo.Releasing,
     redelivery.Redelivering,
     keeping.Keeping,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -10,9 +13,25 @@ from wakeful.api.parameters import bad_cursor, is_plain, read_limit, read_parame
 from wakeful.api.ports import Reader
 from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse, found
+from wakeful.clock import Microseconds
 from wakeful.model import RUN_STATES
+from wakeful.triggers.past import read_past
 
-LIST_PARAMETERS = ("agent", "state", "event", "limit", "after")
+FILTERS = ("agent", "event", "subject", "action", "trace")
+TIMES = ("since", "until")
+LIST_PARAMETERS = (*FILTERS, "state", *TIMES, "limit", "after")
+
+
+async def read_times(given: Mapping[str, str], reader: Reader) -> dict[str, Microseconds]:
+    """`since` and `until`, those that are given."""
+    read: dict[str, Microseconds] = {}
+    for name in TIMES:
+        if given.get(name) is not None:
+            try:
+                read[name] = read_past(given[name], now=await reader.time())
+            except ValueError as error:
+                raise Problem(400, f"{name}: {error}", kind="bad-parameter", field=name) from None
+    return read
 
 
 def run_routes(reader: Reader) -> list[Route]:
@@ -20,9 +39,11 @@ def run_routes(reader: Reader) -> list[Route]:
         given = read_parameters(request.query_params, LIST_PARAMETERS)
         limit = read_limit(given)
         state = read_state(given, RUN_STATES)
-        agent, event, after = given.get("agent"), given.get("event"), given.get("after")
+        after = given.get("after")
+        which: dict[str, Any] = {name: given.get(name) for name in FILTERS if given.get(name) is not None}
+        which |= await read_times(given, reader)
         try:
-            return JsonResponse(await reader.runs(agent=agent, state=state, event=event, limit=limit, after=after))
+            return JsonResponse(await reader.runs(state=state, limit=limit, after=after, **which))
         except ValueError:
             if after is None:
                 raise

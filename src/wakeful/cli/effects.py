@@ -1,8 +1,10 @@
 """`wakeful effects`: what runs did to the outside world, and a person's word about what nobody else can know.
 
-confirm   it was done: the run goes on as if the call had returned (with --result, if its result matters)
+confirm   it was done: the run goes on as if the call had returned, with --result as its result
 repeat    it was not done: the call is made again
 abandon   it shall not be done: the handler is told so, and the run ends as a dead letter unless it catches that
+
+A single one is settled at once, by its ID. Many, of --agent and --action, are counted first: --plan says what would be done.
 """
 
 from __future__ import annotations
@@ -14,28 +16,53 @@ from typing import Any, get_args
 from rich.text import Text
 
 from wakeful.cli.arguments import Command, Parser, UsageError, one_of, operator_of, read_data
+from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
+from wakeful.cli.effect_views import show_effect
 from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, short, state, terminal
+from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, state, terminal
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import EffectState
-from wakeful.operations.redo import ANSWERS, settle, which_stands
+from wakeful.operations.held import HeldPlan, plan_settling, settle_held
+from wakeful.operations.pace import read_rate, shown_rate
+from wakeful.operations.redo import ANSWERS, MANY, settle, which_stands
 from wakeful.stores.base import Settled
-from wakeful.stores.reading import SHORTEST_PREFIX
+from wakeful.stores.reading import SHORTEST_PREFIX, Reader
 from wakeful.values import to_text
 
 WORDS = ("list", "show", *ANSWERS)
+WOULD = {"confirm": "confirm", "repeat": "call again", "abandon": "abandon"}
+BECAME = {"confirm": "confirmed", "repeat": "to be called again", "abandon": "abandoned"}
+DEFAULT_RATE = 50.0
 
 
 def declare(parser: Parser) -> None:
     parser.add_argument(
-        "words", metavar="WORD", nargs="*", help="list (the default), show ID, or confirm, repeat or abandon ID"
+        "words",
+        metavar="WORD",
+        nargs="*",
+        help="list (the default), show ID, or confirm, repeat or abandon and an ID, or --agent, --action or --all",
     )
     parser.add_argument("--note", metavar="TEXT", help="why, for the record")
     parser.add_argument("--result", metavar="JSON", help="with confirm: what the call would have returned")
+    parser.add_argument("--agent", metavar="NAME", help="all of this agent")
+    parser.add_argument("--action", metavar="NAME", help="all of this action")
+    parser.add_argument("--all", action="store_true", help="all that are held")
+    parser.add_argument("--plan", action="store_true", help="with many: only say what would be done")
+    parser.add_argument("--yes", action="store_true", help=f"also when there are more than {MANY:,}")
+    parser.add_argument(
+        "--rate", metavar="N/s", type=rate, default=DEFAULT_RATE, help="so many a second, or max (default 50/s)"
+    )
     known = sorted(get_args(EffectState))
     parser.add_argument("--state", metavar="STATE", type=one_of(known, what="state"), help=", ".join(known))
     add_listing(parser)
+
+
+def rate(text: str) -> float | None:
+    try:
+        return read_rate(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -45,25 +72,34 @@ def execute(arguments: argparse.Namespace) -> int:
     if verb not in WORDS:
         message = f'there is no "effects {plain(verb)}".{did_you_mean(verb, WORDS)}'
         raise UsageError(message)
-    if len(rest) != 1 or verb == "list":
+    many = bool(arguments.agent or arguments.action or arguments.all)
+    if verb == "list" or len(rest) > 1 or (not rest and not (many and verb in ANSWERS)):
         message = (
-            "effects takes list, or show, confirm, repeat or abandon and an ID, like: wakeful effects confirm 3f2a91"
+            "effects takes list, or show, confirm, repeat or abandon and an ID, like: wakeful effects confirm 3f2a91. "
+            "Many are settled by --agent NAME, --action NAME or --all instead of an ID"
         )
         raise UsageError(message)
+    if rest and (many or arguments.plan):
+        message = "--agent, --action, --all and --plan are for many effects: leave out the ID, or them"
+        raise UsageError(message)
+    if not rest:
+        return _settle_many(arguments, verb)
     found = _find(arguments, rest[0])
     if verb == "show":
-        print_json(found)
-        return 0
-    if arguments.result is not None and verb != "confirm":
-        message = f"--result is for confirm: {verb} has none"
-        raise UsageError(message)
-    result = (
-        None if arguments.result is None else to_text(read_data(arguments.result, what="--result"), what="--result")
-    )
-    return _tell(arguments, verb, asyncio.run(_settle(arguments, found["id"], verb, result)))
+        return _show(arguments, found)
+    return _tell(arguments, verb, asyncio.run(_settle(arguments, found["id"], verb, _result(arguments, verb))))
 
 
 effects_command = Command(declare, execute, "wakeful runs --held lists what waits for a person.")
+
+
+def _result(arguments: argparse.Namespace, verb: str) -> str | None:
+    if arguments.result is None:
+        return None
+    if verb != "confirm":
+        message = f"--result is for confirm: {verb} has none"
+        raise UsageError(message)
+    return to_text(read_data(arguments.result, what="--result"), what="--result")
 
 
 def _find(arguments: argparse.Namespace, identifier: str) -> dict[str, Any]:
@@ -75,10 +111,26 @@ def _find(arguments: argparse.Namespace, identifier: str) -> dict[str, Any]:
     return found
 
 
+def _show(arguments: argparse.Namespace, effect: dict[str, Any]) -> int:
+    if arguments.json:
+        print_json(effect)
+    else:
+        show_effect(effect, read(chosen_store(arguments), lambda reader: reader.result_wanted(effect["id"])))
+    return 0
+
+
 def _list(arguments: argparse.Namespace) -> int:
     page = read(
         chosen_store(arguments),
-        lambda reader: paged(reader.effects(state=arguments.state, limit=arguments.limit, after=arguments.after)),
+        lambda reader: paged(
+            reader.effects(
+                state=arguments.state,
+                limit=arguments.limit,
+                after=arguments.after,
+                agent=arguments.agent,
+                action=arguments.action,
+            )
+        ),
     )
     if arguments.json:
         print_json(page)
@@ -86,7 +138,7 @@ def _list(arguments: argparse.Namespace) -> int:
     if not page["effects"]:
         print(
             "no effects like that"
-            if arguments.state or arguments.after
+            if arguments.state or arguments.after or arguments.agent or arguments.action
             else "no effects yet. An agent makes one with `run.act(action, …)`."
         )
         return 0
@@ -118,10 +170,83 @@ def _tell(arguments: argparse.Namespace, verb: str, settled: Settled | None) -> 
         message = f'there is no effect "{plain(arguments.words[1])}"'
         raise NotFound(message)
     effect = settled.effect
+    if settled.unfit:
+        raise UsageError(plain(which_stands(settled, verb)))
+    if not settled.first:
+        raise NotFound(plain(which_stands(settled, verb)))
     if arguments.json:
-        print_json({"id": effect.id, "state": effect.state, "run": settled.run, "first": settled.first})
-    elif settled.first:
-        print(f"{effect.action} {effect.id}: {effect.state}. Run {settled.run} goes on.")
-    if settled.first:
+        shown = {"id": effect.id, "state": effect.state, "run": settled.run, "first": True}
+        print_json({**shown, "corrected": True} if settled.corrected else shown)
+    elif settled.corrected:
+        print(
+            f"{plain(effect.action)} {effect.id}: its result is corrected. Run {settled.run} finds it when it goes on; if it is "
+            f"dead, `wakeful replay {settled.run}` lets it"
+        )
+    else:
+        print(f"{plain(effect.action)} {effect.id}: {effect.state}. Run {settled.run} goes on.")
+    return 0
+
+
+# many
+
+
+def _settle_many(arguments: argparse.Namespace, verb: str) -> int:
+    arguments.url = chosen_store(arguments)
+    result = _result(arguments, verb)
+    plan = read(arguments.url, lambda reader: _plan(arguments, reader))
+    count = len(plan.effects)
+    unfit = plan.unfit(verb, result)
+    if not arguments.json:
+        for group in plan.groups:
+            oldest = group.to_json()
+            returns = f", returns {oldest['returns']}" if oldest["returns"] and verb == "confirm" else ""
+            since = ago(oldest["since"], now())
+            say(
+                plain(
+                    f"{len(group.effects):>7,}  {group.agent}  {group.action}  oldest {since}, {group.called:,} called{returns}"
+                )
+            )
+    if arguments.plan:
+        words = f"would {WOULD[verb]} {number(count, 'held effect')} of {number(plan.runs, 'run')} {shown_rate(arguments.rate)}"
+        if arguments.json:
+            print_json({"plan": words, **plan.to_json(), "unfit": unfit})
+        else:
+            print(words if unfit is None else plain(f"{words}; but {unfit}"))
         return 0
-    raise NotFound(which_stands(settled, verb))
+    if unfit is not None:
+        raise UsageError(plain(f"{unfit}. Nothing was changed"))
+    refuse_many(arguments, count, "held effects")
+    done, stopped = carry_out(
+        arguments,
+        lambda store, pace, progress: settle_held(
+            store,
+            plan.effects,
+            verb,
+            operator=operator_of(arguments),
+            note=arguments.note,
+            result=result,
+            pace=pace,
+            progress=progress,
+        ),
+    )
+    if arguments.json:
+        print_json({"settled": done, "of": count, "stopped": stopped})
+    else:
+        print(f"{done:,} of {number(count, 'held effect')} {'is' if done == 1 else 'are'} {BECAME[verb]}")
+    return said_stop(stopped=stopped)
+
+
+async def _plan(arguments: argparse.Namespace, reader: Reader) -> HeldPlan:
+    plan = await plan_settling(reader, agent=arguments.agent, action=arguments.action)
+    if not plan.effects:
+        held = (await plan_settling(reader)).effects
+        guess = ""
+        for given, known in (
+            (arguments.agent, {one.agent for one in held}),
+            (arguments.action, {one.action for one in held}),
+        ):
+            if given is not None and given not in known:
+                guess = guess or did_you_mean(given, sorted(known))
+        message = f"no held effect is like that: see `wakeful effects --state held`.{guess}"
+        raise NotFound(plain(message))
+    return plan

@@ -30,6 +30,15 @@ def declare_runs(parser: Parser) -> None:
     )
     parser.add_argument("--held", action="store_true", help="only runs that wait for a person, with what they wait for")
     parser.add_argument("--event", metavar="ID", help="only runs of this event, by its id or key")
+    parser.add_argument(
+        "--subject", metavar="TEXT", help="only runs of events with this subject, like an order's number"
+    )
+    parser.add_argument("--action", metavar="NAME", help="only runs with an effect of this action")
+    parser.add_argument(
+        "--trace", metavar="ID", help="only runs of this trace: its id, 6 characters of it or more, or a traceparent"
+    )
+    parser.add_argument("--since", metavar="TIME", help="only runs that were made since then, like 2h or yesterday")
+    parser.add_argument("--until", metavar="TIME", help="only runs that were made before then")
     add_listing(parser)
 
 
@@ -46,6 +55,11 @@ def show_runs(arguments: argparse.Namespace) -> int:
                 agent=arguments.agent,
                 state=arguments.state,
                 event=arguments.event,
+                subject=arguments.subject,
+                action=arguments.action,
+                trace=arguments.trace,
+                since=await moment_given(reader, arguments.since, "--since"),
+                until=await moment_given(reader, arguments.until, "--until"),
                 limit=arguments.limit,
                 after=arguments.after,
             )
@@ -90,6 +104,18 @@ def show_runs(arguments: argparse.Namespace) -> int:
     return 0
 
 
+async def moment_given(reader: Reader, text: str | None, option: str) -> int | None:
+    """A time of the command line, by the store's clock."""
+    if text is None:
+        return None
+    from wakeful.triggers.past import read_past
+
+    try:
+        return read_past(text, now=await reader.time())
+    except ValueError as error:
+        raise UsageError(f"runs: {option}: {error}") from None
+
+
 def note_of(run: dict[str, Any]) -> str:
     """Why it is as it is."""
     crashed = f"{run['crashes']} crashed; " if run["crashes"] else ""
@@ -114,6 +140,9 @@ def show_held(arguments: argparse.Namespace, runs: list[dict[str, Any]]) -> None
         tell_held(out, "output of run", short(run["id"], out), plain(run["agent"]), f"{run['reason'] or ''}{late}")
     if effects:
         print("Settle an effect with `wakeful effects confirm|repeat|abandon ID --note TEXT`.")
+        print("With confirm, `--result JSON` gives what the call would have returned.")
+    if len(effects) > 1:
+        print("Many at once: `wakeful effects confirm|repeat|abandon --agent NAME --plan`.")
     if outputs:
         release = " `wakeful release RUN` lets it out," if len(outdated) < len(outputs) else ""
         print(f"Look at an output with `wakeful trace RUN`.{release}")

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store, operator_of, read_data
 from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
+from wakeful.cli.dead_views import show_dead_delivery, show_dead_run
 from wakeful.cli.deliveries import find_delivery, redo_one_delivery
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
@@ -129,8 +130,7 @@ def dead(arguments: argparse.Namespace) -> int:
     if verb == "list":
         return list_dead(arguments)
     if verb == "show":
-        print_json(find_delivery(arguments.url, rest[0]) if DASH in rest[0] else find(arguments, rest[0]))
-        return 0
+        return show_dead(arguments, rest[0])
     if rest and DASH in rest[0]:
         if arguments.data is not None:
             message = "--data is for a run: a delivery goes out as it was committed, or not at all"
@@ -143,6 +143,18 @@ def dead(arguments: argparse.Namespace) -> int:
 
 
 dead_command = Command(declare_dead, dead, "wakeful why RUN tells how one of them came about.")
+
+
+def show_dead(arguments: argparse.Namespace, identifier: str) -> int:
+    is_delivery = DASH in identifier
+    found = find_delivery(arguments.url, identifier) if is_delivery else find(arguments, identifier)
+    if arguments.json:
+        print_json(found)
+    elif is_delivery:
+        show_dead_delivery(found)
+    else:
+        show_dead_run(found)
+    return 0
 
 
 def list_dead(arguments: argparse.Namespace) -> int:

@@ -29,10 +29,13 @@ from wakeful.model import (
     digest,
     event_key,
     run_id,
+    trace_id,
 )
 from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, AdmissionFacts, Rule, decide
 from wakeful.policy.loops import Chain, ChainLimits
 from wakeful.stores.base import AcceptEvents, HeldLock
+
+LONGEST_TRACE = 64
 
 
 class AcceptingStore(Protocol):
@@ -111,7 +114,10 @@ class Door:
         """
         now = self._clock.now()
         key = event_key(self._app, event.source, event.id)
-        if event.traceparent is None:  # every event has a trace, so that every line about it can be found
+        trace = None
+        if event.traceparent is not None:
+            trace = (trace_id(event.traceparent) or "")[:LONGEST_TRACE] or None
+        else:  # every event has a trace, so that every line about it can be found
             event.traceparent = f"00-{key:0<32}-{key[:16]}-00"
         expires_at = None if event.expirytime is None else from_datetime(event.expirytime)
         admissions: list[Admission] = []
@@ -152,6 +158,7 @@ class Door:
             expires_at,
             admissions,
             decisions,
+            trace,
             tuple([digest(self._app, event.source, "alias", alias) for alias in aliases]) if aliases else (),
         )
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 from wakeful.clock import Microseconds
 from wakeful.execution.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
+from wakeful.operations.results import unfit_result
 from wakeful.stores.base import RecordOperation, Redone, RedoRun, ReleaseRun, Settled, SettleEffect
 
 MANY = 10_000
@@ -179,18 +180,23 @@ ANSWERS: dict[str, Literal["confirmed", "retrying", "abandoned"]] = {
 async def settle(
     store: Redoing, effect: str, verb: str, *, operator: str, note: str | None = None, result: str | None = None
 ) -> Settled | None:
-    """A person's word about a held effect, and a note of who gave it. None when there is no such effect."""
-    settled = await store.settle_effect(SettleEffect(effect, ANSWERS[verb], operator, note, result))
+    """A person's word about a held effect, or another result of one that was confirmed so, and a note of who gave it. None when
+    there is no such effect.
+    """
+    settled = await store.settle_effect(SettleEffect(effect, ANSWERS[verb], operator, note, result, unfit_result))
     if settled is not None and settled.first:
-        detail = f"{verb}: {note}" if note else verb
+        word = "correct the result" if settled.corrected else verb
+        detail = f"{word}: {note}" if note else word
         await store.record_operation(RecordOperation(operator, "effects", None, effect, detail))
     return settled
 
 
 def which_stands(settled: Settled, verb: str) -> str:
-    """What somebody is told whose answer came second."""
+    """What an operator is told whose answer was refused, or came second."""
     effect = settled.effect
-    if effect.settled_by is not None:
+    if settled.refused is not None:
+        words = settled.refused
+    elif effect.settled_by is not None:
         words = f"{effect.settled_by} settled it before: {effect.state}" + (f" ({effect.note})" if effect.note else "")
     else:
         words = f"it is {effect.state} and waits for nobody"

@@ -27,9 +27,10 @@ WORDS = {
 }
 
 
-def misfits(value: Any, schema: Schema | None) -> list[str]:
-    """One line for each place that does not fit; none when all of it does."""
-    return [] if schema is None else list(_Reading(schema).misfits(value, schema, (), 0))
+def misfits(value: Any, schema: Schema | None, *, whole: str = "the answer") -> list[str]:
+    """One line for each place that does not fit; none when all of it does. `whole` is what the value itself is called."""
+    lines = [] if schema is None else list(_Reading(schema).misfits(value, schema, (), 0))
+    return [f"{whole}{line}" if line.startswith(":") else line for line in lines]
 
 
 def fits(value: Any, schema: Schema | None) -> bool:
@@ -60,7 +61,7 @@ class _Reading:
             yield from self._none_of(value, choices, schema, path, depth)
             return
         if not _is_allowed(value, schema) or not _is_of(value, schema.get("type")):
-            yield f"{_place(path)}: {self.words(schema, 0)} is expected, not {_shown(value)}"
+            yield f"{field_name(path)}: {self.words(schema, 0)} is expected, not {_shown(value)}"
             return
         yield from self._limits(value, schema, path)
         if isinstance(value, dict):
@@ -81,7 +82,7 @@ class _Reading:
         if len(meant) == 1:
             yield from meant[0]
         else:
-            yield f"{_place(path)}: {self.words(schema, 0)} is expected, not {_shown(value)}"
+            yield f"{field_name(path)}: {self.words(schema, 0)} is expected, not {_shown(value)}"
 
     def _could_be(self, value: Any, schema: Schema, depth: int) -> bool:
         """Is it of the right kind at least, and are the members that say which kind it is right?"""
@@ -101,19 +102,19 @@ class _Reading:
     def _limits(value: Any, schema: Schema, path: Path) -> Iterator[str]:
         if isinstance(value, str):
             if "pattern" in schema and not _matches(schema["pattern"], value):
-                yield f"{_place(path)}: {_shown(value)} is not like the pattern {schema['pattern']}"
+                yield f"{field_name(path)}: {_shown(value)} is not like the pattern {schema['pattern']}"
             wrong = _outside(len(value), schema.get("minLength"), schema.get("maxLength"))
             if wrong:
-                yield f"{_place(path)}: text of {wrong} characters is expected, and this has {len(value)}"
+                yield f"{field_name(path)}: text of {wrong} characters is expected, and this has {len(value)}"
         elif isinstance(value, list):
             wrong = _outside(len(value), schema.get("minItems"), schema.get("maxItems"))
             if wrong:
-                yield f"{_place(path)}: a list of {wrong} is expected, and this has {len(value)}"
+                yield f"{field_name(path)}: a list of {wrong} is expected, and this has {len(value)}"
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             over, under = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
             wrong = _outside(value, schema.get("minimum"), schema.get("maximum"))
             if wrong or (over is not None and value <= over) or (under is not None and value >= under):
-                yield f"{_place(path)}: {_number_words(schema)} is expected, not {_shown(value)}"
+                yield f"{field_name(path)}: {_number_words(schema)} is expected, not {_shown(value)}"
 
     def _members(self, value: dict[str, Any], schema: Schema, path: Path, depth: int) -> Iterator[str]:
         members: dict[str, Any] = schema.get("properties", {})
@@ -253,10 +254,6 @@ def _number_words(schema: Schema) -> str:
         if schema.get(name) is not None:
             told.append(f"{words} {schema[name]:g}")
     return told[0] if len(told) == 1 else f"{told[0]} of {' and '.join(told[1:])}"
-
-
-def _place(path: Path) -> str:
-    return field_name(path) or "the answer"
 
 
 def _shown(value: Any) -> str:

@@ -289,6 +289,10 @@ class ReleaseRun:
     note: str | None = None
 
 
+# An action: its app, its reference, its name, and the JSON schema of its result, if that is declared.
+ActionResult = tuple[str, str, str, str | None]
+
+
 @dataclass(slots=True)
 class OpenEffect:
     """Write down what is about to happen, before it does. `decide` is policy, asked in the same transaction.
@@ -303,6 +307,7 @@ class OpenEffect:
     effect: Effect
     decide: Callable[[], Decision]
     locks: tuple[HeldLock, ...] = ()
+    declares: ActionResult | None = None  # at its first use by a process: what its action returns
 
     @property
     def process(self) -> str:
@@ -323,22 +328,45 @@ class SaveEffect:
 
 @dataclass(slots=True)
 class SettleEffect:
-    """A person says what became of a held effect: the first answer stands. Its run goes on once none is held any more."""
+    """A person says what became of a held effect: the first answer stands. Its run goes on once none is held any more. The result
+    of a confirmed one can be corrected until its run has stored anything more.
+
+    `refuse` is asked in the same transaction whether a result fits the JSON schema of what the action returns: why not, or None.
+    """
 
     id: str
     state: Literal["confirmed", "retrying", "abandoned"]
     operator: str
     note: str | None = None
     result: str | None = None
+    refuse: Callable[[str, str | None], str | None] | None = None
 
 
 @dataclass(slots=True)
 class Settled:
-    """What a settlement found: `first` says whether this answer is the one that stands."""
+    """What a settlement found: `first` says whether this answer is the one that stands, `refused` why a result was not taken."""
 
     effect: Effect
     run: str
     first: bool
+    refused: str | None = None
+    unfit: bool = False  # it was refused because it is not what the action returns
+    corrected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HeldEffect:
+    """As much of a held effect as it takes to settle many of them."""
+
+    id: str
+    agent: str
+    action: str
+    run: str
+    called: bool
+    opened_at: Microseconds
+    reason: str | None
+    staged: bool
+    returns: str | None  # the JSON schema of what its action returns, if that is known and is read
 
 
 @dataclass(slots=True)
@@ -437,6 +465,7 @@ class LeaveRun:
     woken: list[tuple[str, str]] = field(default_factory=list)
     by_itself: bool = False
     parked_for: tuple[str, str] | None = None  # the app and the dependency
+    follows: list[str] = field(default_factory=list)  # effects of other runs whose end it waits for
 
     @property
     def process(self) -> str:
@@ -788,6 +817,7 @@ class RegisterProcess:
     agents: Sequence[str] = ()
     limits: Mapping[str, Limit] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)  # of the code of these agents
+    again: bool = False  # it was declared dead, and comes back under this identity: nothing new was put to work
 
 
 @dataclass(slots=True)
@@ -805,19 +835,27 @@ class BuryProcess:
     certain: bool
 
 
+@dataclass(slots=True)
+class TakeOver:
+    """A process is not connected any more, by the lock that it had: declare it dead before its lease is over, and put back those of its
+    runs that have no call under way.
+    """
+
+    id: str
+    guard: int
+
+
 class LeftBehind(int):
-    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now; `versions`:
-    others may take runs of the code that it alone served; `gone`: it went just now, and what it held, such as sources, is free.
+    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now; `gone`: it
+    went just now, and what it held, such as sources or runs of the code that it alone served, is free.
     """
 
     lanes: int
-    versions: bool
     gone: bool
 
-    def __new__(cls, runs: int = 0, lanes: int = 0, *, versions: bool = False, gone: bool = False) -> Self:
+    def __new__(cls, runs: int = 0, lanes: int = 0, *, gone: bool = False) -> Self:
         made = super().__new__(cls, runs)
         made.lanes = lanes
-        made.versions = versions
         made.gone = gone
         return made
 

@@ -23,6 +23,7 @@ from typing import Any, Literal
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.payloads import Codec, Places, given_places, returned_places
 from wakeful.stores.places import queries_of_places
+from wakeful.stores.run_filters import queries_of_runs
 
 Dialect = Literal["sqlite", "postgres"]
 
@@ -123,7 +124,7 @@ def written_queries(dialect: Dialect) -> dict[str, Written]:
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
     files = [name for name in names if not name.startswith("postgres")]
     files += [name for name in names if name.startswith("postgres") and dialect == "postgres"]
-    found = {query.name: query for query in split(queries_of_places(), dialect)}
+    found = {query.name: query for query in split(queries_of_places() + queries_of_runs(), dialect)}
     for file in files:
         for query in split(folder.joinpath(file).read_text(encoding="utf-8"), dialect):
             if query.name in found and not file.startswith("postgres"):

@@ -18,13 +18,14 @@ from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound
 from wakeful.model import ReminderState
 from wakeful.rate import Rate
-from wakeful.stores.base import Row, StoredEvent
+from wakeful.stores.base import HeldEffect, Row, StoredEvent
 from wakeful.stores.migrations import Applied, standing
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reading_chains import chain_summary
 from wakeful.stores.reading_versions import awaited_version
 from wakeful.stores.reminded import page_of_reminders, reminder_change, reminder_summary
+from wakeful.stores.run_filters import RunFilter, runs_between
 from wakeful.stores.sources import source_alarm
 from wakeful.stores.watching import NOT_READ, absence_alarm
 
@@ -37,6 +38,7 @@ LONGEST_PAGE = 500
 LONGEST_CURSOR = 18
 LAST_CHARACTER = "\U0010ffff"
 SHORTEST_PREFIX = 6
+MANY_ALIKE = 6
 SHORTEST_REMINDER = 4  # r- and two more
 
 
@@ -99,12 +101,20 @@ class Reader:
         agent: str | None = None,
         state: str | None = None,
         event: str | None = None,
+        subject: str | None = None,
+        action: str | None = None,
+        trace: str | None = None,
+        since: Microseconds | None = None,
+        until: Microseconds | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> dict[str, Any]:
         """A page of runs, newest first."""
-        most = min(limit, LONGEST_PAGE)
-        rows = await self._database.fetch("list_runs", agent, state, event, _cursor(after), most + 1)
+        wanted = RunFilter(agent, state, event, subject, action, trace, since, until)
+        most, cursor = min(limit, LONGEST_PAGE), _cursor(after)
+        least, before = await runs_between(self._database.fetch, wanted.since, wanted.until)
+        name, parameters = wanted.query(least, before if cursor is None else min(before, cursor), most + 1)
+        rows = await self._database.fetch(name, *parameters)
         return {"runs": [run_summary(row) for row in rows[:most]], "next": _next(rows, most)}
 
     async def run(self, identifier: str) -> dict[str, Any] | None:
@@ -170,11 +180,7 @@ class Reader:
             if cancel_at is None
             else {"by": cancel_by, "note": cancel_note, "asked_at": to_text(cancel_at)},
             "change": change_summary(steps),
-            "awaits_code": awaited_version(
-                version, await self._database.fetch("versions_of_agent", summary["app"], summary["agent"])
-            )
-            if summary["state"] in {"ready", "waiting"} and version is not None
-            else None,
+            "awaits_code": await self._awaited_code(summary, version),
             "steps": [step_summary(step, misfits.get(step[9])) for step in steps if step[1] != "fact"],
             "history": [attempt_summary(attempt) for attempt in attempts],
             "remedies": [remedy_summary(one) for one in parts["list_remedies"]],
@@ -232,10 +238,18 @@ class Reader:
         """The agents whose runs go in order of a key."""
         return sorted(row[0] for row in await self._database.fetch("keyed_agents"))
 
-    async def effects(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> dict[str, Any]:
+    async def effects(
+        self,
+        *,
+        state: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+        agent: str | None = None,
+        action: str | None = None,
+    ) -> dict[str, Any]:
         """A page of effects, newest first."""
         most = min(limit, LONGEST_PAGE)
-        rows = await self._database.fetch("page_of_effects", state, _cursor(after), most + 1)
+        rows = await self._database.fetch("page_of_effects", state, _cursor(after), most + 1, agent, action)
         return {"effects": [effect_summary(row[1:]) for row in rows[:most]], "next": _next(rows, most)}
 
     async def effect(self, identifier: str) -> dict[str, Any] | None:
@@ -244,10 +258,22 @@ class Reader:
         rows = await self._database.fetch("find_effects", identifier, upper)
         exact = [row for row in rows if row[0] == identifier]
         if len(rows) > 1 and not exact:
-            message = f"{identifier} is the beginning of more than one effect's id: give more of it"
-            raise NotFound(message)
+            raise several(identifier, "effect", [f"{row[0]} ({row[1]}, {row[3]})" for row in rows])
         found = exact or rows
         return effect_summary(found[0]) if found else None
+
+    async def held_effects(self, *, agent: str | None = None, action: str | None = None) -> list[HeldEffect]:
+        """All effects that wait for a person, the oldest first."""
+        rows = await self._database.fetch("held_effects", agent, action)
+        return [
+            HeldEffect(identifier, of, name, run, bool(called), opened, reason, bool(staged), returns)
+            for identifier, of, name, run, called, opened, reason, staged, returns in rows
+        ]
+
+    async def result_wanted(self, effect: str) -> dict[str, Any] | None:
+        """The JSON schema of what an effect's action returns; None if that is not known, or if no code reads it."""
+        rows = await self._database.fetch("result_wanted", effect)
+        return None if not rows or rows[0][1] else _json(rows[0][0])
 
     async def deliveries(
         self, *, channel: str | None = None, state: str | None = None, limit: int = 50, after: str | None = None
@@ -272,8 +298,7 @@ class Reader:
                 if row[0] == identifier or (len(own) >= SHORTEST_PREFIX and row[0].startswith(f"{root}-{own}")):
                     found[row[0]] = row
         if len(found) > 1 and identifier not in found:
-            message = f"{identifier} is the beginning of more than one delivery's id: give more of it"
-            raise NotFound(message)
+            raise several(identifier, "delivery", [f"{one} ({row[1]}, {row[2]})" for one, row in found.items()])
         row_found = found.get(identifier) or next(iter(found.values()), None)
         return None if row_found is None else delivery_summary(row_found)
 
@@ -329,6 +354,14 @@ class Reader:
             }
             for app, agent, paused, rate, operator, note, changed in await self._database.fetch("list_pauses")
         ]
+
+    async def _awaited_code(self, run: dict[str, Any], version: str | None) -> dict[str, Any] | None:
+        """The code that a run belongs to, while it may have to wait for that; else None."""
+        if run["state"] not in {"ready", "waiting"} or version is None:
+            return None
+        known = await self._database.fetch("versions_of_agent", run["app"], run["agent"])
+        serving = await self._database.fetch("versions_at_work", run["app"]) if len(known) > 1 else []
+        return awaited_version(version, run["agent"], known, serving)
 
     async def limits(self, app: str, agent: str) -> dict[str, Any]:
         """What an agent is limited to in all processes together, and how much of that is used."""
@@ -647,6 +680,10 @@ class Reader:
         ]
         return {**alarm_summary(rows[0]), "changes": changes}
 
+    async def runs_of_alarm(self, key: str) -> list[str]:
+        """The dead and held runs that an alarm is about, the newest first."""
+        return [row[0] for row in await self._database.fetch("runs_of_alarm", key)]
+
     async def expectations(self) -> list[dict[str, Any]]:
         """What should happen by when, and how it stands."""
         from wakeful.watch.listing import listed
@@ -738,8 +775,7 @@ class Reader:
             return found
         roots = await self._database.fetch("find_roots", beginning, beginning + LAST_CHARACTER)
         if len(roots) > 1:
-            message = f"{identifier} is the beginning of more than one run's id: give more of it"
-            raise NotFound(message)
+            raise several(identifier, "run", [f"{one} ({agent}, {state})" for one, agent, state in roots])
         return await self._run_of_id(f"{roots[0][0]}{dot}{generation}") if roots else None
 
     async def _outdated(self, seq: int) -> bool:
@@ -751,6 +787,13 @@ class Reader:
     async def _run_of_id(self, identifier: str) -> Row | None:
         rows = await self._database.fetch("find_runs", identifier, identifier + "\x01")
         return next((row for row in rows if row[1] == identifier), None)
+
+
+def several(identifier: str, kind: str, candidates: list[str]) -> NotFound:
+    """The beginning of an id that is not the only one."""
+    more = ", …" if len(candidates) >= MANY_ALIKE else ""
+    shown = ", ".join(candidates[: MANY_ALIKE - 1])
+    return NotFound(f"{identifier} is the beginning of more than one {kind}'s id. Which one? {shown}{more}")
 
 
 def is_about(alarm: str, app: str, schedule: str) -> bool:
@@ -884,7 +927,7 @@ def effect_summary(row: Row) -> dict[str, Any]:
     (identifier, action, safety, effect_state, reason, arguments, result, error, tries, attempt, opened, settled) = row[
         :12
     ]
-    by, note, run, agent, undoes = row[12:]
+    by, note, run, agent, undoes, once, operation, follows = row[12:]
     return {
         "id": identifier,
         "action": action,
@@ -903,6 +946,9 @@ def effect_summary(row: Row) -> dict[str, Any]:
         "run": run,
         "agent": agent,
         "undoes": undoes,
+        "once": once,
+        "operation": operation,
+        "follows": follows,
     }
 
 

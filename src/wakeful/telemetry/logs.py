@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import sys
 import threading
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 from wakeful.errors import ConfigError, did_you_mean
+from wakeful.model import trace_id
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -32,7 +32,6 @@ LEVELS = {
     "none": logging.CRITICAL,
 }
 SHOWN_OF_AN_ID = 10
-_TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def configure_logs(json: bool | None = None, *, level: str | None = None, stream: TextIO | None = None) -> None:
@@ -102,12 +101,6 @@ def read_level(given: str | None = None, environment: Mapping[str, str] | None =
         message = f'{where}: no level "{name}".{did_you_mean(name, LEVELS)}'
         raise ConfigError(message)
     return LEVELS[name]
-
-
-def trace_id(traceparent: str | None) -> str | None:
-    """The trace id of a W3C traceparent; what is not one is shown as it is."""
-    match = _TRACEPARENT.match(traceparent) if traceparent else None
-    return match[1] if match else traceparent
 
 
 def _shared(*, as_json: bool) -> list[Processor]:

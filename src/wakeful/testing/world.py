@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 from pydantic_core import from_json
 
 from wakeful.clock import Duration, Microseconds, VirtualClock, duration
-from wakeful.errors import ConfigError, NotFound, did_you_mean
+from wakeful.errors import ConfigError, InvalidData, NotFound, did_you_mean
 from wakeful.execution.actions import Action
 from wakeful.execution.call import call
 from wakeful.execution.run import TURNS_BEFORE_LEAVING
 from wakeful.model import RUN_STATES, ApprovalState, DeliveryState, EffectState, Event, Receipt
 from wakeful.operations.answering import answer_question
+from wakeful.operations.results import unfit_result
 from wakeful.operations.shape import misfits
 from wakeful.output.channels.base import Channel, Message
 from wakeful.output.channels.event import EventChannel
@@ -278,7 +279,9 @@ class World:
     # what a person says
 
     async def confirm(self, effect: Mapping[str, Any] | str, result: Any = None) -> None:
-        """Say of a held effect that it was done, and with which result. Its run goes on at the next drain."""
+        """Say of a held effect that it was done, and with which result. Its run goes on at the next drain. InvalidData if the
+        result does not fit what the action returns.
+        """
         text = None if result is None else to_text(result, what="the result")
         await self._settle(effect, "confirmed", text)
 
@@ -298,8 +301,11 @@ class World:
     ) -> None:
         identifier = effect if isinstance(effect, str) else str(effect["id"])
         settled = await self.runtime.store.settle_effect(
-            SettleEffect(identifier, state, "a test", "said in a test", result)
+            SettleEffect(identifier, state, "a test", "said in a test", result, unfit_result)
         )
+        if settled is not None and settled.refused is not None:
+            message = f"effect {identifier} of {settled.effect.action}: {settled.refused.partition(': give it')[0]}"
+            raise InvalidData(message)
         if settled is None or not settled.first:
             found = "is not there" if settled is None else f"is {settled.effect.state} and waits for nobody"
             message = f"effect {identifier} {found}: world.effects(state='held') lists what waits for a person"

@@ -39,7 +39,7 @@ from wakeful_run
 where seq in (select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
 
 -- unsettled_of_family(root) --
--- What keeps it: effects and messages that are not over, and a caller that still runs.
+-- What keeps it: effects and messages that are not over, a caller that still runs, and the business key of an effect.
 select cast(:root as text) from wakeful_effect
 where root = :root and state in ('staged', 'intent', 'retrying', 'unknown', 'held')
 union all
@@ -49,6 +49,9 @@ where run_seq in (select seq from wakeful_run where id = :root union all select 
 union all
 select cast(:root as text) from wakeful_run run join wakeful_run caller on caller.seq = run.parent_seq
 where run.id = :root and caller.state not in ('done', 'dead', 'denied', 'cancelled')
+union all
+select cast(:root as text) from wakeful_operation_key
+where effect_id in (select id from wakeful_effect where root = :root)
 
 -- unsettled_of_families(root) --
 -- As unsettled_of_family, asked of many.
@@ -157,7 +160,8 @@ select key, created_at <= :before from wakeful_idempotency where app = :app and 
 delete from wakeful_idempotency where app = :app and key = :key and created_at <= :before
 
 -- remove_processes(before) --
-delete from wakeful_process where state in ('stopped', 'dead') and lease_until <= :before
+-- One that is dead and has a guard still has runs to be taken back.
+delete from wakeful_process where lease_until <= :before and (state = 'stopped' or (state = 'dead' and guard is null))
 
 -- empty_keys(app, most) --
 -- Keys that no run has or waits for.

@@ -96,6 +96,12 @@ from unnest(
 on conflict (key) do nothing
 returning key, seq
 
+-- insert_trace(trace, event_seq) bulk --
+-- differs: as insert_event.
+insert into wakeful_trace (trace, event_seq)
+select given.* from unnest(cast(:trace as text[]), cast(:event_seq as bigint[])) as given
+on conflict (trace, event_seq) do nothing
+
 -- accept_new(now, count, payload, key, app, source, id, type, subject, state, reason, content, envelope, place, agent, admission, run_id, why, run_place, run, root, run_app, run_agent, expires_at) --
 -- differs: exists only here. Events, admissions, runs and the word to other processes as one statement, if every event is new
 -- and no run waits for one of them; else it divides by zero, and nothing of it is stored.
@@ -275,15 +281,20 @@ where seq = any(cast(:seq as bigint[])) and state = 'unmatched'
 -- bury_process(id) --
 -- differs: takes the lock that a fenced write of that process would hold. One that is in the middle of a transaction is
 -- passed over, since its session may hang for a while before the server ends it: the reaper looks again soon.
-update wakeful_process set state = 'dead'
-where id = (select id from wakeful_process where id = :id and state = 'alive' for update skip locked)
+update wakeful_process set state = 'dead', guard = null
+where id = (
+  select id from wakeful_process
+  where id = :id and (state = 'alive' or (state = 'dead' and guard is not null)) for update skip locked
+)
 returning id
 
 -- bury_expired(now, id) --
 -- differs: as bury_process.
-update wakeful_process set state = 'dead'
+update wakeful_process set state = 'dead', guard = null
 where id = (
-  select id from wakeful_process where id = :id and state = 'alive' and lease_until <= {now} for update skip locked
+  select id from wakeful_process
+  where id = :id and (state = 'alive' or (state = 'dead' and guard is not null)) and lease_until <= {now}
+  for update skip locked
 )
 returning id
 

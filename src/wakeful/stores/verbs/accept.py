@@ -48,6 +48,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     judged = yield from _judge(now, requests, arrivals, new)
 
     fresh: list[tuple[str, int, Arrival]] = []
+    traced: list[tuple[object, ...]] = []
     receipt_of: dict[int, Receipt] = {}
     known: list[tuple[Arrival, Receipt]] = []
     for number in pending:
@@ -57,6 +58,8 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
             if seq is not None:
                 arrival = judged.get(arrival.key, arrival)
                 fresh.append((requests[number].app, seq, arrival))
+                if arrival.trace is not None:
+                    traced.append((arrival.trace, seq))
                 receipts.append(_receipt(arrival))
                 receipt_of[seq] = receipts[-1]
             else:
@@ -64,6 +67,8 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
                 known.append((arrival, receipt))
                 receipts.append(receipt)
         results[number] = receipts
+    if traced:
+        yield "insert_trace", traced
     decided, skipped, woken = yield from _insert_consequences(now, fresh)
     for number in pending:
         requests[number].woken = [*_asked_to_stop(requests[number]), *woken]

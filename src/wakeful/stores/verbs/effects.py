@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from wakeful.errors import CancelAsked, ClaimLost, LockLost
 from wakeful.model import Decision, Effect
 from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction
+from wakeful.stores.verbs.followers import tell_followers
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.refusal import lost, refusal_of
+from wakeful.stores.verbs.settling import correct, note_stored, unfit
 
 Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost
+SETTLED_BY_PEOPLE = frozenset({"held", "intent", "unknown"})
 
 
 def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction[list[Opened]]:
@@ -19,6 +22,9 @@ def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction
     come back was stored before, or its claim is lost.
     """
     results: list[Opened | None] = [None] * len(requests)
+    declared = {one.declares for one in requests if one.declares is not None}
+    if declared:
+        yield "declare_action", [(now, *action) for action in sorted(declared, key=lambda action: action[:2])]
     refused_locks = yield from lost_locks(requests)
     for number, request in enumerate(requests):
         if number in refused_locks:
@@ -82,19 +88,44 @@ def save_effects(now: int | None, requests: Sequence[SaveEffect]) -> Transaction
 
 
 def settle_effects(now: int | None, requests: Sequence[SettleEffect]) -> Transaction[list[Settled | None]]:
-    """A person's answer, and the run goes on unless another of its effects is held."""
+    """A person's answer, and the run goes on unless another of its effects is held. A result that does not fit is refused; one
+    that was given before can be corrected.
+    """
     results: list[Settled | None] = []
     for one in requests:
-        settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.operator, one.note)]
-        if settled:
-            if one.state == "confirmed" and settled[0][1] is not None:
-                yield "mark_undone", [(now, one.id, settled[0][1])]
-            released = yield "release_held_runs", [(now, settled[0][0])]
-            ended = f"{one.state} by {one.operator}" + (f": {one.note}" if one.note else "")
-            yield from resolve_held(now, [HeldRun(row[3], *row[:3]) for row in released], ended)
-        found = yield "find_effect", [(one.id,)]
-        results.append(Settled(effect_of(found[0]), found[0][-1], first=bool(settled)) if found else None)
+        settled = yield from _settle(now, one)
+        results.append(settled)
     return results
+
+
+def _settle(now: int | None, one: SettleEffect) -> Transaction[Settled | None]:
+    found = yield "find_effect", [(one.id,)]
+    if not found:
+        return None
+    root, effect, run = found[0][0], effect_of(found[0]), found[0][-1]
+    again = effect.state == "confirmed" and effect.given and one.state == "confirmed" and one.result is not None
+    if effect.state in SETTLED_BY_PEOPLE or again:
+        refused = yield from unfit(one)
+        if refused is not None:
+            return Settled(effect, run, first=False, refused=refused, unfit=True)
+    if again:
+        return (yield from correct(now, one, effect, root, run))
+    keyed = yield "lock_keys_of_effect", [(one.id,)]
+    settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.operator, one.note)]
+    if settled:
+        if keyed:
+            yield from tell_followers(now, one.id)
+        if one.state == "confirmed":
+            if settled[0][1] is not None:
+                yield "mark_undone", [(now, one.id, settled[0][1])]
+            yield from note_stored(one.id, root)
+        elif effect.given:
+            yield "note_stored_before", [(one.id, None)]
+        released = yield "release_held_runs", [(now, root)]
+        ended = f"{one.state} by {one.operator}" + (f": {one.note}" if one.note else "")
+        yield from resolve_held(now, [HeldRun(row[3], *row[:3]) for row in released], ended)
+    found = yield "find_effect", [(one.id,)]
+    return Settled(effect_of(found[0]), run, first=bool(settled))
 
 
 def effect_row(now: int | None, request: SaveEffect) -> tuple[object, ...]:
@@ -121,6 +152,8 @@ def effect_of(row: Sequence[object]) -> Effect:
     staged, called_at, due_at, doubtful, undoes = row[16:21]
     effect.staged, effect.doubtful, effect.undoes = bool(staged), bool(doubtful), undoes  # type: ignore[assignment]
     effect.called_at, effect.due_at = called_at, due_at  # type: ignore[assignment]
+    effect.given = bool(row[21])
+    effect.once, effect.operation, effect.follows = row[22:25]  # type: ignore[assignment]
     return effect
 
 

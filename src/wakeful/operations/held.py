@@ -1,0 +1,129 @@
+"""Held effects, many at once: which ones, what settling them would mean, and then doing it at a pace. The command line and the
+HTTP API share this. An effect that was settled is not held any more, so a command that was stopped goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pydantic_core import from_json
+
+from wakeful.clock import to_text
+from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
+from wakeful.operations.redo import ANSWERS
+from wakeful.operations.results import unfit_result
+from wakeful.operations.shape import expected
+from wakeful.stores.base import HeldEffect, RecordOperation, Settled, SettleEffect
+
+SHOWN_EFFECTS = 20
+
+
+class Reading(Protocol):
+    """What is asked before anything is done."""
+
+    async def held_effects(self, *, agent: str | None = None, action: str | None = None) -> list[HeldEffect]: ...
+
+
+class Settling(Protocol):
+    """Where it is done."""
+
+    async def settle_all(self, requests: Sequence[SettleEffect], /) -> list[Settled | None]: ...
+
+    async def record_operation(self, request: RecordOperation, /) -> None: ...
+
+
+@dataclass(slots=True)
+class Group:
+    """Held effects of one agent and one action, the oldest first."""
+
+    agent: str
+    action: str
+    effects: list[HeldEffect]
+
+    @property
+    def called(self) -> int:
+        """How many of them were called, so that only a person can know whether they were done."""
+        return sum(one.called for one in self.effects)
+
+    def unfit(self, result: str | None) -> str | None:
+        """Why this result does not fit one of them, if they are confirmed with it."""
+        for one in self.effects:
+            if one.returns is not None and not (one.staged and result is None):
+                wrong = unfit_result(one.returns, result)
+                if wrong is not None:
+                    return wrong
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        returns = next((one.returns for one in self.effects if one.returns is not None), None)
+        return {
+            "agent": self.agent,
+            "action": self.action,
+            "count": len(self.effects),
+            "called": self.called,
+            "since": to_text(self.effects[0].opened_at),
+            "reason": self.effects[-1].reason,
+            "returns": None if returns is None else expected(from_json(returns)),
+            "effects": [one.id for one in self.effects[:SHOWN_EFFECTS]],
+        }
+
+
+@dataclass(slots=True)
+class HeldPlan:
+    """Held effects, the oldest first, and what settling them would mean."""
+
+    effects: list[HeldEffect]
+    groups: list[Group] = field(init=False)
+
+    def __post_init__(self) -> None:
+        found: dict[tuple[str, str], Group] = {}
+        for one in self.effects:
+            found.setdefault((one.agent, one.action), Group(one.agent, one.action, [])).effects.append(one)
+        self.groups = sorted(found.values(), key=lambda group: -len(group.effects))
+
+    @property
+    def runs(self) -> int:
+        return len({one.run for one in self.effects})
+
+    def unfit(self, verb: str, result: str | None) -> str | None:
+        """Why they cannot all be confirmed with this result."""
+        for group in self.groups if verb == "confirm" else ():
+            wrong = group.unfit(result)
+            if wrong is not None:
+                return f"{group.action} of agent {group.agent}: {wrong}"
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        groups = [group.to_json() for group in self.groups]
+        return {"count": len(self.effects), "runs": self.runs, "groups": groups}
+
+
+async def plan_settling(reader: Reading, *, agent: str | None = None, action: str | None = None) -> HeldPlan:
+    """What is held, and what settling it would mean."""
+    return HeldPlan(await reader.held_effects(agent=agent, action=action))
+
+
+async def settle_held(
+    store: Settling,
+    effects: Sequence[HeldEffect],
+    verb: str,
+    *,
+    operator: str,
+    note: str | None = None,
+    result: str | None = None,
+    pace: Pace | None = None,
+    progress: Progress = nobody_looks,
+) -> int:
+    """Settle them, the oldest first; returns how many. One that another person settled meanwhile is passed over."""
+
+    async def do(batch: Sequence[HeldEffect]) -> int:
+        requests = [SettleEffect(one.id, ANSWERS[verb], operator, note, result, unfit_result) for one in batch]
+        return sum(one is not None and one.first for one in await store.settle_all(requests))
+
+    done = await carry_out(effects, do, pace=pace, progress=progress)
+    actions = ", ".join(sorted({f"{one.agent} {one.action}" for one in effects}))[:200]
+    detail = f"{verb} {done} of {len(effects)}" + (f": {note}" if note else "")
+    await store.record_operation(RecordOperation(operator, "effects", None, actions, detail))
+    return done

@@ -1,0 +1,50 @@
+-- A person's word about effects: what a result must look like, and corrections of one that was given before.
+
+-- declare_action(now, app, reference, name, returns) --
+-- What an action returns, told by each process before its first call of it.
+insert into wakeful_action (app, reference, name, returns, declared_at) values (:app, :reference, :name, :returns, {now})
+on conflict (app, reference) do update
+set name = excluded.name, returns = excluded.returns, declared_at = excluded.declared_at
+where wakeful_action.returns is distinct from excluded.returns or wakeful_action.name <> excluded.name
+
+-- result_wanted(id) --
+-- What an effect's result must look like. The result of an undo is never read.
+select action.returns, effect.staged
+from wakeful_effect effect
+join wakeful_action action on action.app = effect.app and action.reference = effect.reference
+where effect.id = :id and effect.undoes is null
+
+-- held_effects(agent, action) --
+-- Those that wait for a person, the oldest first.
+select effect.id, effect.agent, effect.action, run.id, effect.tries > 0 or effect.doubtful = 1, effect.opened_at,
+  effect.reason, effect.staged, case when effect.undoes is null then action.returns end
+from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
+left join wakeful_action action on action.app = effect.app and action.reference = effect.reference
+where effect.state = 'held' and (cast(:agent as text) is null or effect.agent = :agent)
+  and (cast(:action as text) is null or effect.action = :action)
+order by effect.seq
+
+-- stored_of_family(root) --
+-- What the runs of a family have stored that may follow from an effect's result.
+select 'step ' || cast(step.run_seq as text) || ' ' || step.key
+from wakeful_run run join wakeful_step step on step.run_seq = run.seq
+where (run.id = :root or (run.root = :root and run.id <> run.root)) and step.state in ('done', 'waiting')
+union all
+select 'effect ' || id from wakeful_effect where root = :root
+union all
+select 'done ' || id from wakeful_run
+where (id = :root or (root = :root and id <> root)) and (state = 'done' or committed_at is not null)
+
+-- note_stored_before(id, digest) --
+update wakeful_effect set stored_before = :digest where id = :id
+
+-- stored_before(id) --
+select stored_before from wakeful_effect where id = :id and state = 'confirmed'
+
+-- lock_family_of_effect(root) --
+-- None of them is claimed until the correction is stored.
+select id, state from wakeful_run where id = :root or (root = :root and id <> root) order by seq {for_update}
+
+-- correct_effect(now, id, result, operator, note) --
+update wakeful_effect set result = :result, settled_by = :operator, note = :note, settled_at = {now}
+where id = :id and state = 'confirmed'
