@@ -25,7 +25,7 @@ def number(value: int) -> int:
 
 
 def make_app(store: str, folder: Path | None = None) -> App:
-    app = App("kept", store=store, **({} if folder is None else {"retention": "1s", "archive": folder}))
+    app = App("kept", store=store, retention=None if folder is None else "1s", archive=folder)
 
     @app.agent(on("go"))
     async def agent(run: Run) -> int:
