@@ -458,6 +458,7 @@ class Executor:
                         waits=run.awaited,
                         matches=self._around.matches,
                         clear=noted(claim),
+                        follows=[holder for holder, _ in run.ledger.follows.values()],
                     )
                 )
                 return Ended(delay)
