@@ -48,6 +48,7 @@ class ReadableDatabase(Protocol):
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
     async def ledger(self) -> list[Applied]: ...
+    async def refuse_locked(self) -> None: ...
     def read_clock(self) -> Microseconds | None: ...
 
 
@@ -709,6 +710,7 @@ class Reader:
 
     async def health(self) -> dict[str, Any]:
         """Does the store answer, with the right schema? Raises StoreUnavailable or SchemaMismatch."""
+        await self._database.refuse_locked()
         schema = standing(self._database.dialect, await self._database.ledger())
         schema.refuse_behind()
         used = [row[0] for row in await self._database.fetch("list_ciphers")]
