@@ -895,7 +895,7 @@ def effect_summary(row: Row) -> dict[str, Any]:
     (identifier, action, safety, effect_state, reason, arguments, result, error, tries, attempt, opened, settled) = row[
         :12
     ]
-    by, note, run, agent, undoes = row[12:]
+    by, note, run, agent, undoes, once, operation, follows = row[12:]
     return {
         "id": identifier,
         "action": action,
@@ -914,6 +914,9 @@ def effect_summary(row: Row) -> dict[str, Any]:
         "run": run,
         "agent": agent,
         "undoes": undoes,
+        "once": once,
+        "operation": operation,
+        "follows": follows,
     }
 
 

@@ -29,7 +29,7 @@ from wakeful_run
 where seq in (select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
 
 -- unsettled_of_family(root) --
--- What keeps it: effects and messages that are not over, and a caller that still runs.
+-- What keeps it: effects and messages that are not over, a caller that still runs, and the business key of an effect.
 select cast(:root as text) from wakeful_effect
 where root = :root and state in ('staged', 'intent', 'retrying', 'unknown', 'held')
 union all
@@ -39,6 +39,9 @@ where run_seq in (select seq from wakeful_run where id = :root union all select 
 union all
 select cast(:root as text) from wakeful_run run join wakeful_run caller on caller.seq = run.parent_seq
 where run.id = :root and caller.state not in ('done', 'dead', 'denied', 'cancelled')
+union all
+select cast(:root as text) from wakeful_operation_key
+where effect_id in (select id from wakeful_effect where root = :root)
 
 -- remove_steps(run_seq) --
 delete from wakeful_step where run_seq = :run_seq

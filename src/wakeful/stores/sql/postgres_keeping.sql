@@ -29,6 +29,9 @@ union all
 select cast(:root as text) from wakeful_run run
 cross join lateral (select state from wakeful_run where seq = run.parent_seq) caller
 where run.id = :root and caller.state not in ('done', 'dead', 'denied', 'cancelled')
+union all
+select cast(:root as text) from wakeful_operation_key
+where effect_id = any(array(select id from wakeful_effect where root = :root))
 
 -- lock_event(seq) --
 -- differs: `skip locked` leaves what somebody else has in hand.
