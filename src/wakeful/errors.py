@@ -110,7 +110,15 @@ class StoreError(WakefulError):
 
 
 class StoreUnavailable(StoreError):
-    """The database did not answer, or has no room. The work may or may not be stored; sending it again is safe."""
+    """The database did not answer, or has no room. The work may or may not be stored; sending it again is safe.
+
+    `locked`: another process holds the write lock of a SQLite file and does not let go, so nothing was stored. The text names
+    that process, and not the file.
+    """
+
+    def __init__(self, *words: object, locked: bool = False) -> None:
+        super().__init__(*words)
+        self.locked = locked
 
 
 class StoreFull(StoreUnavailable):
