@@ -93,6 +93,11 @@ def held_alarm(app: str, agent: str, what: str) -> str:
     return f"held/{app}/{agent}/{what}"
 
 
+def ask_alarm(app: str, agent: str, approval: str) -> str:
+    """The key of the alarm about a question that waits for its answer."""
+    return f"ask/{app}/{agent}/{approval}"
+
+
 def circuit_alarm(app: str, name: str) -> str:
     """The key of the alarm about a dependency that is down."""
     return f"circuit/{app}/{name}"
@@ -518,6 +523,7 @@ class AskPerson:
     step: Step
     approval: Approval
     again: str | None = None
+    alarm: Alarm | None = None  # by which somebody hears of it, until it is answered or given up
 
     @property
     def process(self) -> str:
