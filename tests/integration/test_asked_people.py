@@ -94,7 +94,7 @@ async def test_it_is_told_once_more_at_three_quarters_and_when_its_time_is_over(
         assert posts["finance"].told == ["opened"]
         await pass_time(runtime, "1m")
         assert posts["finance"].told == ["opened", "still open"]
-        assert posts["finance"].got[-1].subject.startswith("Still open after 3 h 0 m: Agent pay asks: ")
+        assert (posts["finance"].got[-1].subject or "").startswith("Still open after 3 h 0 m: Agent pay asks: ")
         await pass_time(runtime, "59m")
         assert posts["finance"].told == ["opened", "still open"]
         await pass_time(runtime, "2m")

@@ -757,6 +757,8 @@ def is_about(alarm: str, app: str, schedule: str) -> bool:
     """Is this the key of an alarm about a schedule?"""
     kind, _, rest = alarm.partition("/")
     mine = f"{app}/{schedule}"
+    if kind == "heartbeat":  # about the check itself, or about the file that it is written in
+        return rest in {mine, mine.rpartition("/")[0]}
     return (kind in {"missed", "schedule"} and rest == mine) or (kind == "expect" and rest.startswith(f"{mine}/"))
 
 
