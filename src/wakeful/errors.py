@@ -10,7 +10,8 @@ WakefulError
 ├── NotFound               no run, event or agent of that name
 ├── StoreError
 │   ├── StoreUnavailable   the database is gone, full or locked: nothing is known to be stored, trying again is safe
-│   │   └── StoreFull      its disk is full, or a limit of its size is reached
+│   │   ├── StoreFull      its disk is full, or a limit of its size is reached
+│   │   └── StoreForbidden its role lacks a right: the message has the GRANT that helps
 │   ├── SchemaMismatch     the schema is behind or ahead of this version
 │   ├── PayloadMissing     a row points to a large payload that is not there any more
 │   ├── EncryptionKeyMissing   payloads are encrypted with a key that is not here
@@ -110,6 +111,10 @@ class StoreUnavailable(StoreError):
 
 class StoreFull(StoreUnavailable):
     """The database has no room: a person must make some. Then it goes on by itself."""
+
+
+class StoreForbidden(StoreUnavailable):
+    """The database's role lacks a right. The message has the GRANT; once that was given, it goes on by itself."""
 
 
 class SchemaMismatch(StoreError):

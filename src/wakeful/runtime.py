@@ -159,9 +159,10 @@ class Runtime:
         )
         self.membership = Membership(
             self.store,
-            self.database.renewer,
+            self.database.presence,
             lease=lease,
             on_lost=self._lost,
+            on_gone=self._gone,
             app=None if watching else app.name,
             limits=limits_of(here),
             versions=partial(versions_of, here),
@@ -316,6 +317,7 @@ class Runtime:
         self._pending_alarms: dict[str, Alarm] = {}
         self._storing_alarms: asyncio.Task[None] | None = None
         self._rejoining: asyncio.Task[None] | None = None
+        self._taking_over: asyncio.Task[None] | None = None
         self._full_at: float | None = None
         self._archive_alarmed = True  # perhaps, by a process before this one
         self.store.hear_trouble(self._note_trouble)
@@ -564,6 +566,11 @@ class Runtime:
         if process == self.membership.process and self._working:
             self.worker.drop_all()
             self._rejoining = self._in_background(self._rejoin())
+
+    def _gone(self, others: list[tuple[str, int]]) -> None:
+        """Other processes are not connected any more."""
+        if self._working:
+            self._taking_over = self._in_background(self.reaper.take_over(others))
 
     async def _rejoin(self) -> None:
         await self.worker.idle()

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
+from wakeful.triggers.zones import shown_time
 from wakeful.why_beats import tell_check
 
 Shown = dict[str, Any]
@@ -234,5 +235,4 @@ def moment(text: str | None) -> Microseconds | None:
     return None if text is None else round(datetime.fromisoformat(text).timestamp() * SECOND)
 
 
-def at(text: str | None) -> str:
-    return "an unknown time" if text is None else text.replace("T", " ").replace("Z", " UTC")
+at = shown_time

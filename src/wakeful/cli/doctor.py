@@ -24,10 +24,18 @@ from wakeful.cli.copies import copied
 from wakeful.cli.opening import chosen_store, is_store
 from wakeful.cli.terminal import plain, print_json, terminal
 from wakeful.clock import SECOND, SystemClock, readable
-from wakeful.errors import ConfigError, EncryptionKeyMissing, SchemaMismatch, StoreUnavailable, WakefulError
+from wakeful.errors import (
+    ConfigError,
+    EncryptionKeyMissing,
+    SchemaMismatch,
+    StoreForbidden,
+    StoreUnavailable,
+    WakefulError,
+)
 from wakeful.output.outbox import LATE
 from wakeful.settings import shown_store, sqlite_path
 from wakeful.size import in_bytes
+from wakeful.stores.grants import lacking, needed
 from wakeful.stores.migrations import Standing, standing
 from wakeful.stores.origins import Origin
 from wakeful.stores.reading import Reader
@@ -226,6 +234,7 @@ async def store(url: str) -> list[Finding]:
         findings += await origin(database, reader, url)
         if database.dialect == "postgres":
             findings += await server(url)
+            findings += await rights(database)
         findings.append(await clock(reader, local=database.dialect == "sqlite"))
         findings += await processes(reader)
         findings += await schedules(reader)
@@ -234,6 +243,8 @@ async def store(url: str) -> list[Finding]:
         findings += await people(reader)
     except EncryptionKeyMissing as error:
         findings.append(Finding("encryption", "broken", str(error), "`wakeful keys` lists which are needed"))
+    except StoreForbidden as error:
+        findings.append(Finding("rights", "broken", str(error)))
     except StoreUnavailable as error:
         findings.append(
             Finding("store", "broken", str(error), "is the address right, does it run, may this user connect?")
@@ -301,6 +312,15 @@ async def server(url: str) -> list[Finding]:
         return found
     finally:
         await connection.close()
+
+
+async def rights(database: Database) -> list[Finding]:
+    """What this role may not do with the tables; nothing is said of one that may do all that is needed."""
+    missing_rights = await database.fetch("lacking_rights", *needed())
+    if not missing_rights:
+        return []
+    ((_, _, role),) = await database.fetch("here")
+    return [Finding("rights", "broken", *lacking(role, missing_rights))]
 
 
 async def clock(reader: Reader, *, local: bool) -> Finding:

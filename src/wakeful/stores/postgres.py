@@ -16,10 +16,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from wakeful.clock import Clock, Microseconds
-from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
+from wakeful.errors import ConfigError, Persistent, StoreForbidden, StoreFull, StoreUnavailable
 from wakeful.settings import shown_store
 from wakeful.stores.base import Call, Count, Ready, Row, Transaction
 from wakeful.stores.connections import POOLERS_REFUSAL, SAME_SERVER, budget_of, is_a_pooler, is_another
+from wakeful.stores.grants import forbidden, may_not_migrate
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
@@ -192,6 +193,7 @@ class PostgresBackend:
             errors.IdleInTransactionSessionTimeoutError,
         )
         self._silenced: tuple[type[BaseException], ...] = (StoreUnavailable, *self._gone)
+        self._denied: type[Exception] = errors.InsufficientPrivilegeError
         self._again = (errors.DeadlockDetectedError, errors.SerializationError)
 
     @cached_property
@@ -275,6 +277,9 @@ class PostgresBackend:
                 self._lost.add(process)
             await self._drop(connection)
             raise self._unavailable(error) from error
+        except self._denied as error:
+            self._idle.append(connection)
+            raise forbidden(error, role_of(connection)) from error
         except BaseException:
             self._idle.append(connection)
             raise
@@ -463,7 +468,14 @@ class PostgresBackend:
             raise Persistent(message)
         settings = {**limits(), "application_name": self._name}
         await connection.execute("; ".join(f"set local {name} = '{value}'" for name, value in settings.items()))
-        return await self.drive(connection, transaction)
+        return await self._drive_with_rights(connection, transaction)
+
+    async def _drive_with_rights(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R:
+        """As drive, on a connection that others use too: a right that is missing for what is ours is told as ours."""
+        try:
+            return await self.drive(connection, transaction)
+        except self._denied as error:
+            raise forbidden(error, role_of(connection)) from error
 
     async def within(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R:
         """Run a generator inside the caller's own transaction: it commits with theirs, or not at all."""
@@ -475,7 +487,7 @@ class PostgresBackend:
         if not connection.is_in_transaction():
             message = "within= takes a connection that is in a transaction: `async with connection.transaction():`"
             raise ConfigError(message)
-        return await self.drive(connection, transaction)
+        return await self._drive_with_rights(connection, transaction)
 
     async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]:
         """Apply what is missing, one process at a time, on a connection without a time limit of its own."""
@@ -501,6 +513,8 @@ class PostgresBackend:
                 applied = await migrator.migrate()
                 await self._settle_origin(connection)
                 return applied
+            except self._denied as error:
+                raise may_not_migrate(error, role_of(connection)) from error
             finally:
                 await self._drop(connection)
         except self._gone as error:
@@ -531,6 +545,14 @@ class PostgresBackend:
     def renewer(self) -> PostgresRenewer:
         return PostgresRenewer(self)
 
+    def presence(self) -> PostgresRenewer:
+        """What keeps the lease of a process, and tells others whether it is connected. Not where time stands still unless a test moves
+        it: there a process that dies is dead once its lease is over.
+        """
+        from wakeful.stores.postgres_presence import PostgresPresence
+
+        return PostgresPresence(self) if self._clock.for_database() is None else PostgresRenewer(self)
+
     def lock(self, process: str) -> None:
         """Nothing to hold: on PostgreSQL a process lives by its lease alone. But its sessions carry its name from now on,
         so that they can be ended when it is not alive any more.
@@ -555,7 +577,7 @@ class PostgresBackend:
         """
         try:
             return len(await self.fetch("end_sessions", session_name(process)))
-        except self._asyncpg.exceptions.InsufficientPrivilegeError as error:
+        except StoreForbidden as error:
             self._log.warning("cannot end the sessions of a dead process; the server will", error=str(error))
             return 0
 
@@ -601,10 +623,10 @@ class PostgresBackend:
         except self._gone as error:
             raise self._unavailable(error) from error
 
-    async def _connect_directly(self) -> Any:
+    async def _connect_directly(self, **settings: str) -> Any:
         """A session of our own, also where everything else goes through a pooler."""
         try:
-            return await self._asyncpg.connect(self._direct_dsn, **self._options(pooled=False))
+            return await self._asyncpg.connect(self._direct_dsn, **self._options(pooled=False, **settings))
         except self._gone as error:
             raise self._unavailable(error) from error
 
@@ -665,6 +687,7 @@ class PostgresBackend:
         there are too few: then those who read wait for them.
         """
         budget = self._budget
+        of_users = for_users
         for_users = for_users and budget.users > 0
         try:
             async with self._pool_lock:
@@ -680,7 +703,12 @@ class PostgresBackend:
                     )
             patience = None if for_users or not budget.users else CONNECT_TIMEOUT
             async with pool.acquire(timeout=patience) as connection:
-                yield connection
+                try:
+                    yield connection
+                except self._denied as error:
+                    if of_users:  # what the user's function may not do is its own matter
+                        raise
+                    raise forbidden(error, role_of(connection)) from error
         except self._gone as error:
             raise self._unavailable(error) from error
 
@@ -694,6 +722,13 @@ class PostgresBackend:
         if isinstance(error, self._asyncpg.exceptions.DiskFullError):
             return StoreFull(f"the disk of PostgreSQL is full: make room, it goes on by itself ({error})")
         return StoreUnavailable(f"PostgreSQL is unavailable: {str(error) or type(error).__name__}")
+
+
+def role_of(connection: Any) -> str | None:
+    """The role that a connection works as."""
+    if connection is None or connection.is_closed():
+        return None
+    return getattr(connection.get_settings(), "session_authorization", None)
 
 
 async def nothing_to_reset(_: Any) -> None:
@@ -716,18 +751,24 @@ class PostgresRenewer:
         """One query, which takes the time first, as a transaction of its own. StoreUnavailable as above."""
         self._runner.run(self._execute(name, *parameters))
 
-    async def _execute(self, name: str, *parameters: object) -> list[Row]:
+    async def _execute(self, name: str, *parameters: object, timed: bool = True) -> list[Row]:
+        """`timed`: the query takes the time first."""
         backend = self._backend
         try:
             if self._connection is None or self._connection.is_closed():
-                self._connection = await backend._connect_directly()  # noqa: SLF001 the two belong together
-            now = backend._clock.for_database()  # noqa: SLF001
-            rows: list[Row] = await self._connection.fetch(backend._queries[name], now, *parameters, timeout=3)  # noqa: SLF001
+                self._connection = await self._connect()
+            given = (backend._clock.for_database(), *parameters) if timed else parameters  # noqa: SLF001 the two belong together
+            rows: list[Row] = await self._connection.fetch(backend._queries[name], *given, timeout=3)  # noqa: SLF001
             return rows
         except backend._gone as error:  # noqa: SLF001
             await backend._drop(self._connection)  # noqa: SLF001
             self._connection = None
             raise backend._unavailable(error) from error  # noqa: SLF001
+        except backend._denied as error:  # noqa: SLF001
+            raise forbidden(error, role_of(self._connection)) from error
+
+    async def _connect(self) -> Any:
+        return await self._backend._connect_directly()  # noqa: SLF001 the two belong together
 
     def close(self) -> None:
         self._runner.run(self._backend._drop(self._connection))  # noqa: SLF001

@@ -36,6 +36,7 @@ LONGEST_PAGE = 500
 LONGEST_CURSOR = 18
 LAST_CHARACTER = "\U0010ffff"
 SHORTEST_PREFIX = 6
+MANY_ALIKE = 6
 SHORTEST_REMINDER = 4  # r- and two more
 
 
@@ -135,11 +136,7 @@ class Reader:
             if cancel_at is None
             else {"by": cancel_by, "note": cancel_note, "asked_at": to_text(cancel_at)},
             "change": change_summary(steps),
-            "awaits_code": awaited_version(
-                version, await self._database.fetch("versions_of_agent", summary["app"], summary["agent"])
-            )
-            if summary["state"] in {"ready", "waiting"} and version is not None
-            else None,
+            "awaits_code": await self._awaited_code(summary, version),
             "steps": [step_summary(step, misfits.get(step[9])) for step in steps if step[1] != "fact"],
             "history": [attempt_summary(attempt) for attempt in attempts],
             "remedies": [remedy_summary(one) for one in remedies],
@@ -217,8 +214,7 @@ class Reader:
         rows = await self._database.fetch("find_effects", identifier, upper)
         exact = [row for row in rows if row[0] == identifier]
         if len(rows) > 1 and not exact:
-            message = f"{identifier} is the beginning of more than one effect's id: give more of it"
-            raise NotFound(message)
+            raise several(identifier, "effect", [f"{row[0]} ({row[1]}, {row[3]})" for row in rows])
         found = exact or rows
         return effect_summary(found[0]) if found else None
 
@@ -258,8 +254,7 @@ class Reader:
                 if row[0] == identifier or (len(own) >= SHORTEST_PREFIX and row[0].startswith(f"{root}-{own}")):
                     found[row[0]] = row
         if len(found) > 1 and identifier not in found:
-            message = f"{identifier} is the beginning of more than one delivery's id: give more of it"
-            raise NotFound(message)
+            raise several(identifier, "delivery", [f"{one} ({row[1]}, {row[2]})" for one, row in found.items()])
         row_found = found.get(identifier) or next(iter(found.values()), None)
         return None if row_found is None else delivery_summary(row_found)
 
@@ -315,6 +310,14 @@ class Reader:
             }
             for app, agent, paused, rate, operator, note, changed in await self._database.fetch("list_pauses")
         ]
+
+    async def _awaited_code(self, run: dict[str, Any], version: str | None) -> dict[str, Any] | None:
+        """The code that a run belongs to, while it may have to wait for that; else None."""
+        if run["state"] not in {"ready", "waiting"} or version is None:
+            return None
+        known = await self._database.fetch("versions_of_agent", run["app"], run["agent"])
+        serving = await self._database.fetch("versions_at_work", run["app"]) if len(known) > 1 else []
+        return awaited_version(version, run["agent"], known, serving)
 
     async def limits(self, app: str, agent: str) -> dict[str, Any]:
         """What an agent is limited to in all processes together, and how much of that is used."""
@@ -633,6 +636,10 @@ class Reader:
         ]
         return {**alarm_summary(rows[0]), "changes": changes}
 
+    async def runs_of_alarm(self, key: str) -> list[str]:
+        """The dead and held runs that an alarm is about, the newest first."""
+        return [row[0] for row in await self._database.fetch("runs_of_alarm", key)]
+
     async def expectations(self) -> list[dict[str, Any]]:
         """What should happen by when, and how it stands."""
         from wakeful.watch.listing import listed
@@ -728,8 +735,7 @@ class Reader:
             return found
         roots = await self._database.fetch("find_roots", beginning, beginning + LAST_CHARACTER)
         if len(roots) > 1:
-            message = f"{identifier} is the beginning of more than one run's id: give more of it"
-            raise NotFound(message)
+            raise several(identifier, "run", [f"{one} ({agent}, {state})" for one, agent, state in roots])
         return await self._run_of_id(f"{roots[0][0]}{dot}{generation}") if roots else None
 
     async def _parent(self, seq: int) -> str | None:
@@ -751,6 +757,13 @@ class Reader:
     async def _run_of_id(self, identifier: str) -> Row | None:
         rows = await self._database.fetch("find_runs", identifier, identifier + "\x01")
         return next((row for row in rows if row[1] == identifier), None)
+
+
+def several(identifier: str, kind: str, candidates: list[str]) -> NotFound:
+    """The beginning of an id that is not the only one."""
+    more = ", …" if len(candidates) >= MANY_ALIKE else ""
+    shown = ", ".join(candidates[: MANY_ALIKE - 1])
+    return NotFound(f"{identifier} is the beginning of more than one {kind}'s id. Which one? {shown}{more}")
 
 
 def is_about(alarm: str, app: str, schedule: str) -> bool:

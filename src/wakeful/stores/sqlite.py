@@ -363,6 +363,10 @@ class SqliteBackend:
     def renewer(self) -> SqliteRenewer:
         return SqliteRenewer(self)
 
+    def presence(self) -> SqliteRenewer:
+        """What keeps the lease of a process. Its file lock tells others whether it is there."""
+        return SqliteRenewer(self)
+
     def lock(self, process: str) -> None:
         """Hold a file lock under this identity for as long as the process lives: the kernel lets go when it dies."""
         path = self._lock_folder / process

@@ -69,6 +69,7 @@ from wakeful.stores.base import (
     SettleEffect,
     StoredCircuit,
     TakeLock,
+    TakeOver,
     Transaction,
     TransactStep,
     WorkLane,
@@ -142,6 +143,7 @@ class Database(Protocol):
     async def identity(self) -> str: ...
     def read_clock(self) -> Microseconds | None: ...
     def renewer(self) -> Renewer: ...
+    def presence(self) -> Renewer: ...
     def lock(self, process: str) -> None: ...
     def unlock(self, process: str) -> None: ...
     def is_certainly_dead(self, process: str) -> bool: ...
@@ -473,6 +475,10 @@ class DatabaseStore:
         runs: int = await self.journal.submit(request)
         self._deliveries_wait()  # it may have had a lane
         return runs
+
+    async def take_over(self, request: TakeOver) -> int:
+        """Put back what a process had that is not connected any more; how many runs."""
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
 
     async def end_sessions(self, process: str) -> int:
         return await self.database.end_sessions(process)

@@ -135,7 +135,8 @@ select key, created_at <= :before from wakeful_idempotency where app = :app and 
 delete from wakeful_idempotency where app = :app and key = :key and created_at <= :before
 
 -- remove_processes(before) --
-delete from wakeful_process where state in ('stopped', 'dead') and lease_until <= :before
+-- One that is dead and has a guard still has runs to be taken back.
+delete from wakeful_process where lease_until <= :before and (state = 'stopped' or (state = 'dead' and guard is null))
 
 -- empty_keys(app, most) --
 -- Keys that no run has or waits for.

@@ -281,15 +281,20 @@ where seq = any(cast(:seq as bigint[])) and state = 'unmatched'
 -- bury_process(id) --
 -- differs: takes the lock that a fenced write of that process would hold. One that is in the middle of a transaction is
 -- passed over, since its session may hang for a while before the server ends it: the reaper looks again soon.
-update wakeful_process set state = 'dead'
-where id = (select id from wakeful_process where id = :id and state = 'alive' for update skip locked)
+update wakeful_process set state = 'dead', guard = null
+where id = (
+  select id from wakeful_process
+  where id = :id and (state = 'alive' or (state = 'dead' and guard is not null)) for update skip locked
+)
 returning id
 
 -- bury_expired(now, id) --
 -- differs: as bury_process.
-update wakeful_process set state = 'dead'
+update wakeful_process set state = 'dead', guard = null
 where id = (
-  select id from wakeful_process where id = :id and state = 'alive' and lease_until <= {now} for update skip locked
+  select id from wakeful_process
+  where id = :id and (state = 'alive' or (state = 'dead' and guard is not null)) and lease_until <= {now}
+  for update skip locked
 )
 returning id
 

@@ -517,16 +517,19 @@ update wakeful_process set lease_until = {now} + :lease where id = :id and state
 update wakeful_process set state = 'stopped' where id = :id and state = 'alive'
 
 -- living_processes(now) --
--- Who counts as alive, and how much of each lease is left.
-select id, lease_until - {now} from wakeful_process where state = 'alive'
+-- Who counts as alive, and how much of each lease is left. One that was seen to be gone (bury_gone) stays here until the end of its
+-- lease: some of its runs are still to be taken back.
+select id, lease_until - {now} from wakeful_process where state = 'alive' or (state = 'dead' and guard is not null)
 
 -- bury_process(id) --
 -- Declare a process dead. No row comes back when somebody else was first.
-update wakeful_process set state = 'dead' where id = :id and state = 'alive' returning id
+update wakeful_process set state = 'dead', guard = null
+where id = :id and (state = 'alive' or (state = 'dead' and guard is not null)) returning id
 
 -- bury_expired(now, id) --
 -- As bury_process, but only while its lease is over: it may have been renewed since it was looked at.
-update wakeful_process set state = 'dead' where id = :id and state = 'alive' and lease_until <= {now} returning id
+update wakeful_process set state = 'dead', guard = null
+where id = :id and (state = 'alive' or (state = 'dead' and guard is not null)) and lease_until <= {now} returning id
 
 -- take_back_runs(now, process) --
 -- Recovery re-enqueues and never executes. The token rises, so that the old owner's writes are refused.

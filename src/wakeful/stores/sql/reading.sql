@@ -76,7 +76,7 @@ order by effect.seq desc limit :most
 select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
   effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
-where effect.id >= :id and effect.id < :upper order by effect.id limit 2
+where effect.id >= :id and effect.id < :upper order by effect.id limit 6
 
 -- list_deliveries(root) --
 -- What a run sent; its replays and forks included.
@@ -115,7 +115,15 @@ group by app, channel order by app, channel
 
 -- find_roots(id, upper) --
 -- The first runs of families, by the beginning of their id.
-select id from wakeful_run where id >= :id and id < :upper and id = root limit 2
+select id, agent, state from wakeful_run where id >= :id and id < :upper and id = root order by id limit 6
+
+-- runs_of_alarm(key) --
+-- Those that still need somebody, the newest first.
+select id from (
+  select id, seq from wakeful_run where alarm = :key and state = 'dead'
+  union all
+  select id, seq from wakeful_run where alarm = :key and state = 'held'
+) run order by seq desc limit 50
 
 -- list_states(agent) --
 -- With the run that has it, if one does: the next run of its agent waits for that one.

@@ -53,6 +53,7 @@ from wakeful.stores.base import (
     SaveTransacted,
     SettleEffect,
     TakeLock,
+    TakeOver,
     Transaction,
     TransactStep,
     WorkLane,
@@ -91,7 +92,7 @@ from wakeful.stores.verbs.locks import free_locks, take_locks
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
 from wakeful.stores.verbs.pauses import change_pauses
 from wakeful.stores.verbs.people import raise_alarms, record_operations
-from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
+from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes, take_over_processes
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
 from wakeful.stores.verbs.redo import redo_runs
 from wakeful.stores.verbs.reminders import make_reminders
@@ -119,6 +120,7 @@ VERBS: dict[type, Verb] = {
     ChangePause: change_pauses,
     RegisterProcess: register_processes,
     BuryProcess: bury_processes,
+    TakeOver: take_over_processes,
     FreeLock: free_locks,
     TakeLock: take_locks,
     TransactStep: transact_steps,
