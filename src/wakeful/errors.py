@@ -17,6 +17,7 @@ WakefulError
 │   ├── EncryptionKeyMissing   payloads are encrypted with a key that is not here
 │   ├── StateChanged       an agent's state was changed since the run read it: the run goes again
 │   ├── CancelAsked        somebody wants the run to stop: it commits nothing more, and what it did is undone
+│   ├── KeyTaken           another run does an effect of the same business key: this one has its result
 │   ├── SourceLost         another process reads the source now: what this one brought was not stored
 │   └── ClaimLost          a fenced write was refused: somebody else owns the run now
 └── Failure                what a step, an action or a handler raises to say how it failed
@@ -131,6 +132,10 @@ class EncryptionKeyMissing(StoreError):
 
 class StateChanged(StoreError):
     """A compare-and-set of an agent's state found another version."""
+
+
+class KeyTaken(StoreError):
+    """An effect was about to be called, and another run has its business key by now."""
 
 
 class CancelAsked(StoreError):

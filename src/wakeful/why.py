@@ -592,7 +592,7 @@ def tell_effects(run: Shown) -> list[str]:
     confirmed = [
         effect["action"]
         for effect in own(run, "effects")
-        if effect["state"] == "confirmed" and effect.get("undoes") is None
+        if effect["state"] == "confirmed" and effect.get("undoes") is None and effect.get("follows") is None
     ]
     undone = [effect["action"] for effect in own(run, "effects") if effect["state"] == "undone"]
     told = []
@@ -608,6 +608,9 @@ def tell_effects(run: Shown) -> list[str]:
     for effect in run["effects"]:
         whose = "" if effect["run"] == run["id"] else f" of run {effect['run']}"
         name = f"Effect {effect['action']} ({effect['id']}){whose}"
+        if effect.get("follows") is not None:
+            told.append(f"{name}: {(effect['reason'] or '').removeprefix('once: ')}.")
+            continue
         if effect["settled_by"] is not None:
             told.append(f"{name}: {tell_word(effect)}.")
         match effect["state"]:

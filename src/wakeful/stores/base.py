@@ -470,6 +470,7 @@ class LeaveRun:
     woken: list[tuple[str, str]] = field(default_factory=list)
     by_itself: bool = False
     parked_for: tuple[str, str] | None = None  # the app and the dependency
+    follows: list[str] = field(default_factory=list)  # effects of other runs whose end it waits for
 
     @property
     def process(self) -> str:

@@ -58,6 +58,7 @@ from wakeful.stores.base import (
     WorkLane,
 )
 from wakeful.stores.heartbeat import ReportHeartbeat
+from wakeful.stores.once import SaveOnce
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.sources import LetSourceGo, ReportSource, SettleQuarantine, TakeIn, TakenIn
@@ -82,7 +83,7 @@ MAKE_NOTHING_READY = frozenset({SaveSteps, ClaimRuns, NoteChange, OpenEffect, Sa
 # After these its agent has one run less.
 ENDS_A_RUN = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun, FinishCancelled})
 # What was done is stored even if its caller has given up meanwhile.
-WORTH_STORING = frozenset({SaveSteps, SaveEffect})
+WORTH_STORING = frozenset({SaveSteps, SaveEffect, SaveOnce})
 # What may bring a run what it waited for: who it was is only known afterwards.
 MAY_WAKE = frozenset(
     {
@@ -99,6 +100,7 @@ MAY_WAKE = frozenset(
         FillInstants,
         TakeIn,
         SettleQuarantine,
+        SaveOnce,
     }
 )
 # What a person did, from wherever that was: anybody may have work now.

@@ -328,15 +328,21 @@ class SqliteBackend:
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]:
         """Rows of a query, read on another connection than the writer's."""
+        return (await self.fetch_each(name, [parameters]))[0]
 
-        def read() -> list[Row]:
+    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]:
+        """The rows of a query for each of some parameters, in one go."""
+
+        def read() -> list[list[Row]]:
             try:
                 connection = getattr(self._local, "connection", None)
                 if connection is None:
                     connection = self._local.connection = self._connect(reading=True)
                     self._reading.append(connection)
-                rows = list(connection.execute(self._queries[name], parameters))
-                return self._decode(connection, name, rows)
+                sql = self._queries[name]
+                return [
+                    self._decode(connection, name, list(connection.execute(sql, parameters))) for parameters in given
+                ]
             except UNAVAILABLE as error:
                 message = f"{self.path}: {explain(error)}"
                 raise StoreUnavailable(message) from error

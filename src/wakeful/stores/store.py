@@ -79,6 +79,7 @@ from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
+from wakeful.stores.once import SaveOnce
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
@@ -137,6 +138,7 @@ class Database(Protocol):
     async def close(self) -> None: ...
     async def transact(self, transaction: Callable[[int | None], Transaction[R]], *, plain: bool = False) -> R: ...
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
+    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]: ...
     async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]: ...
     async def ledger(self) -> list[Applied]: ...
     async def applied_migrations(self) -> list[Row]: ...
@@ -376,6 +378,9 @@ class DatabaseStore:
         return await self._persist(request)  # type: ignore[no-any-return]
 
     async def save_effect(self, request: SaveEffect) -> None:
+        await self._persist(request)
+
+    async def save_once(self, request: SaveOnce) -> None:
         await self._persist(request)
 
     async def settle_effect(self, request: SettleEffect) -> Settled | None:

@@ -476,3 +476,15 @@ where root = :root and id <> root and seq <> :seq and state || '' in ('ready', '
 union all
 select cast(:seq as bigint), id from wakeful_run
 where id = :root and seq <> :seq and state || '' in ('ready', 'running', 'waiting', 'held', 'parked')
+
+-- list_deliveries(root) --
+-- differs: as load_sent. With an `or` in its place every delivery would be looked at.
+select delivery.id, delivery.channel, delivery.state, delivery.reason, delivery.message, delivery.subject, delivery.error,
+  delivery.tries, delivery.due_at, delivery.created_at, delivery.settled_at, run.id, run.agent
+from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
+where delivery.run_seq = any(array(
+    select seq from wakeful_run where id = :root
+    union all
+    select seq from wakeful_run where root = :root and id <> root
+  ))
+order by delivery.seq
