@@ -1,8 +1,9 @@
 """How long after `kill -9` of a worker its run goes on in another one.
 
 SQLite: from the moment that the new worker has joined (its lock tells it at once that the old one is dead).
-PostgreSQL: a second worker stands by; from the kill to its handler's first line, to be compared with the lease. And the
-same with two that both work: until the last run of the killed one has gone on.
+PostgreSQL: a second worker stands by; from the kill to its handler's first line. Its free lock tells that the first one is gone; the
+lease, which is what there was to wait for without that, is shown beside it. And the same with two that both work: until the last
+run of the killed one has gone on.
 """
 
 import argparse

@@ -13,6 +13,10 @@ from wakeful.clock import SECOND
 BARS = {2: 1.8, 4: 3.2}
 
 
+# After kill -9 on PostgreSQL. The lease, which a run in the middle of a call waits for, is 15 s.
+RESUMED_WITHIN = 2.0
+
+
 class Fleet(Places):
     """The measurements of many workers."""
 
@@ -40,7 +44,6 @@ class Fleet(Places):
         if self.server is None:
             return
         lease = self.plan.lease
-        limit = lease / SECOND + 1
         alone = asyncio.run(engine_recovery.measure(self.postgres(), stand_by=True, lease=lease))
         busy = asyncio.run(engine_recovery.measure_busy(self.postgres(), lease=lease))
         for name, took, note in (
@@ -53,7 +56,7 @@ class Fleet(Places):
         ):
             yield Figure(
                 f"resume after kill -9, {name}", f"{took:.2f} s", f"lease {lease / SECOND:g} s", None,
-                f"≤ {limit:g} s", "", took <= limit, note,
+                f"≤ {RESUMED_WITHIN:g} s", "1 s", took <= RESUMED_WITHIN, note,
             )  # fmt: skip
 
     def soak(self) -> Iterator[Figure]:

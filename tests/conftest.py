@@ -12,6 +12,7 @@ pytest_plugins = [
     "support.postgres",
     "support.stores",
     "support.apps",
+    "support.backups",
     "support.clouds",
     "support.shop",
     "support.shops",

@@ -82,6 +82,10 @@ TABLE: dict[str | tuple[str, str], Words] = {
         "Runs of agent {rest} wait too long to start",
         "`wakeful runs --agent {rest} --state ready` lists them; `wakeful doctor` tells which workers are alive",
     ),
+    ("waiting", "all"): Words(
+        "App {app} is paused, and its runs wait",
+        "`wakeful pause` tells who paused it and why; `wakeful resume all` lets it go on, with --rate at a rate",
+    ),
     "blocked": Words(
         "Dead letters of agent {rest} block the runs behind them",
         "`wakeful dead --agent {rest}` lists them; `wakeful replay RUN` or `wakeful dead discard RUN` lets the next ones go",

@@ -30,6 +30,7 @@ from wakeful.policy.loops import read_limits
 from wakeful.secrets import Env, Secret
 from wakeful.stores.connections import budget_of
 from wakeful.triggers.base import Trigger
+from wakeful.triggers.lags import read_lags
 from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedules import code_schedules
 from wakeful.watch.expectations import Expectation, read_expectation
@@ -63,12 +64,14 @@ APP_OPTIONS = (
     "pause_after",
     "drain",
     "backlog",
+    "lag_within",
     "connections",
     "listen_store",
     "chain_depth",
     "chain_rate",
 )
 BACKLOG = 10_000
+LAG_WITHIN = "15m"
 DEDUPLICATION = "90d"
 ALARM_REPEAT = "4h"
 DRAIN = "10m"
@@ -140,6 +143,7 @@ class App:
         pause_after: int | None = 10,
         drain: Duration = DRAIN,
         backlog: int | None = BACKLOG,
+        lag_within: Duration | Mapping[str, Duration | None] | None = LAG_WITHIN,
         chain_depth: int | None = 25,
         chain_rate: str | None = "60/m",
         **unknown: Any,
@@ -206,6 +210,7 @@ class App:
             message = f"App({name!r}): backlog must be a whole number from 1 up, or None for no limit, not {backlog!r}"
             raise ConfigError(message)
         self.backlog = backlog
+        self.lag_within = read_lags(lag_within, where=f"App({name!r})")
         self.chains = read_limits(chain_depth, chain_rate, where=f"App({name!r})")
         declare_alarms(self)
         self.runtime: Runtime | None = None

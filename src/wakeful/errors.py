@@ -10,12 +10,14 @@ WakefulError
 ├── NotFound               no run, event or agent of that name
 ├── StoreError
 │   ├── StoreUnavailable   the database is gone, full or locked: nothing is known to be stored, trying again is safe
-│   │   └── StoreFull      its disk is full, or a limit of its size is reached
+│   │   ├── StoreFull      its disk is full, or a limit of its size is reached
+│   │   └── StoreForbidden its role lacks a right: the message has the GRANT that helps
 │   ├── SchemaMismatch     the schema is behind or ahead of this version
 │   ├── PayloadMissing     a row points to a large payload that is not there any more
 │   ├── EncryptionKeyMissing   payloads are encrypted with a key that is not here
 │   ├── StateChanged       an agent's state was changed since the run read it: the run goes again
 │   ├── CancelAsked        somebody wants the run to stop: it commits nothing more, and what it did is undone
+│   ├── KeyTaken           another run does an effect of the same business key: this one has its result
 │   ├── SourceLost         another process reads the source now: what this one brought was not stored
 │   └── ClaimLost          a fenced write was refused: somebody else owns the run now
 └── Failure                what a step, an action or a handler raises to say how it failed
@@ -112,6 +114,10 @@ class StoreFull(StoreUnavailable):
     """The database has no room: a person must make some. Then it goes on by itself."""
 
 
+class StoreForbidden(StoreUnavailable):
+    """The database's role lacks a right. The message has the GRANT; once that was given, it goes on by itself."""
+
+
 class SchemaMismatch(StoreError):
     """The database's schema is not the one this version works with."""
 
@@ -126,6 +132,10 @@ class EncryptionKeyMissing(StoreError):
 
 class StateChanged(StoreError):
     """A compare-and-set of an agent's state found another version."""
+
+
+class KeyTaken(StoreError):
+    """An effect was about to be called, and another run has its business key by now."""
 
 
 class CancelAsked(StoreError):

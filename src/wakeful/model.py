@@ -365,6 +365,9 @@ class Effect:
     doubtful: bool = False  # a call of it may have been done, whatever later calls said
     undoes: str | None = None  # the effect that this one undoes
     given: bool = False  # a person gave its result
+    once: str | None = None  # the business key, where its action has one
+    operation: str | None = None  # the operation id that is handed on, where it is not the effect's own id
+    follows: str | None = None  # the effect of the same key whose result it has, or waits for
 
 
 @dataclass(slots=True)

@@ -159,9 +159,10 @@ class Runtime:
         )
         self.membership = Membership(
             self.store,
-            self.database.renewer,
+            self.database.presence,
             lease=lease,
             on_lost=self._lost,
+            on_gone=self._gone,
             app=None if watching else app.name,
             limits=limits_of(here),
             versions=partial(versions_of, here),
@@ -266,6 +267,7 @@ class Runtime:
             on_conflict=self._note_conflict,
             pushed=[] if watching else [(path, KIND) for path in endpoints],
             owners=self.surroundings.owners,
+            lags=app.lag_within,
             hold_again_after=ASK_FOR_SOURCES_EVERY[self.database.dialect],
         )
         self.releasing = Releasing(app.name, self.door.arrive, self.sources.reader, lambda: self.webhooks)
@@ -315,6 +317,7 @@ class Runtime:
         self._pending_alarms: dict[str, Alarm] = {}
         self._storing_alarms: asyncio.Task[None] | None = None
         self._rejoining: asyncio.Task[None] | None = None
+        self._taking_over: asyncio.Task[None] | None = None
         self._full_at: float | None = None
         self._archive_alarmed = True  # perhaps, by a process before this one
         self.store.hear_trouble(self._note_trouble)
@@ -564,6 +567,11 @@ class Runtime:
             self.worker.drop_all()
             self._rejoining = self._in_background(self._rejoin())
 
+    def _gone(self, others: list[tuple[str, int]]) -> None:
+        """Other processes are not connected any more."""
+        if self._working:
+            self._taking_over = self._in_background(self.reaper.take_over(others))
+
     async def _rejoin(self) -> None:
         await self.worker.idle()
         self.database.unlock(self.membership.process)
@@ -652,7 +660,7 @@ class Runtime:
     async def _archive(self, families: Sequence[Family]) -> None:
         """Write down whole what is about to be removed."""
         folder = self.app.archive
-        found = [await self.reader.run(run) for family in families for run, _ in sorted(family.runs)]
+        found = await self.reader.whole_runs([run for family in families for run, _ in sorted(family.runs)])
         runs = [run for run in found if run is not None]
         if folder is not None and runs:
             await asyncio.to_thread(append_to_day, folder, runs, await self.reader.time())

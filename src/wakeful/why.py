@@ -6,7 +6,7 @@ Works on what a reader gives, the same objects that the HTTP API shows; so the s
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from pydantic_core import to_json
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
 from wakeful.model import FINAL_RUN_STATES, ON_FAILURE
+from wakeful.triggers.zones import shown_time
 from wakeful.why_beats import tell_beat
 from wakeful.why_chain import tell_chain
 from wakeful.why_schedule import tell_occurrence, why_schedule
@@ -26,6 +27,7 @@ Shown = dict[str, Any]
 SHOWN_MESSAGE = 300
 SHOWN_MESSAGES = 3
 SHOWN_VALUE = 60
+SHOWN_OUTPUT = 300
 DID = {
     "replay": "replayed it",
     "again": "had it done again",
@@ -47,6 +49,9 @@ class Source(Protocol):
     async def run(self, identifier: str, /) -> Shown | None: ...
     async def event(self, identifier: str, /) -> Shown | None: ...
     async def delivery(self, identifier: str, /) -> Shown | None: ...
+    async def effect(self, identifier: str, /) -> Shown | None: ...
+    async def alarm(self, key: str, /) -> Shown | None: ...
+    async def runs_of_alarm(self, key: str, /) -> list[str]: ...
     async def reminder(self, identifier: str, /) -> Shown | None: ...
     async def removed_run(self, identifier: str, /) -> Shown | None: ...
     async def later_runs(self, root: str, /) -> list[Shown]: ...
@@ -67,12 +72,14 @@ class Source(Protocol):
 
 
 async def why(reader: Source, identifier: str) -> Shown | None:
-    """What became of an event (by its id or key), a run or a delivery (by its id or the beginning of it) or a schedule (by its
-    name), and what can be done.
+    """What became of an event (by its id or key), a run, an effect, a delivery or an alarm (by its id or the beginning of it) or a
+    schedule (by its name), and what can be done.
 
     `{"subject": {"kind", "id"}, "event": …, "admissions": […], "runs": […], "story": [sentences]}`, or None.
     """
     event, run = await find(reader, identifier)
+    if run is not None and run["id"] != identifier:
+        await refuse_two(reader, run, identifier)
     alive = [
         process for process in await reader.processes() if process["state"] == "alive" and process["lease_left"] > 0
     ]
@@ -82,9 +89,21 @@ async def why(reader: Source, identifier: str) -> Shown | None:
         if told_schedule is not None:
             return told_schedule
     if event is None:
-        from wakeful.why_reminder import why_reminder  # which tells the rest by this function
+        # These tell a part of it by functions of this file.
+        from wakeful.why_alarm import why_alarm
+        from wakeful.why_effect import why_effect
+        from wakeful.why_reminder import why_reminder
 
-        for tell in (why_delivery, why_reminder, why_source, why_quarantined, why_removed, why_expected):
+        for tell in (
+            why_delivery,
+            why_effect,
+            why_reminder,
+            why_source,
+            why_quarantined,
+            why_removed,
+            why_expected,
+            why_alarm,
+        ):
             if (told := await tell(reader, identifier)) is not None:
                 return told
         return None
@@ -117,6 +136,17 @@ async def why(reader: Source, identifier: str) -> Shown | None:
                 story.append(tell_removed(admission["run"], admission["agent"]))
     subject = {"kind": "event", "id": event["id"]} if run is None else {"kind": "run", "id": run["id"]}
     return {"subject": subject, "event": event, "admissions": event["admissions"], "runs": runs, "story": story}
+
+
+async def refuse_two(reader: Source, run: Shown, identifier: str) -> None:
+    """The beginning of a run's id may be that of an effect's, too: NotFound with both."""
+    other = await reader.effect(identifier)
+    if other is not None:
+        message = (
+            f'"{identifier}" is the beginning of several ids. Which one? Run {run["id"]} of agent {run["agent"]}, or effect '
+            f"{other['id']} ({other['action']})"
+        )
+        raise NotFound(message)
 
 
 async def why_delivery(reader: Source, identifier: str) -> Shown | None:
@@ -561,7 +591,7 @@ def tell_effects(run: Shown) -> list[str]:
     confirmed = [
         effect["action"]
         for effect in own(run, "effects")
-        if effect["state"] == "confirmed" and effect.get("undoes") is None
+        if effect["state"] == "confirmed" and effect.get("undoes") is None and effect.get("follows") is None
     ]
     undone = [effect["action"] for effect in own(run, "effects") if effect["state"] == "undone"]
     told = []
@@ -577,6 +607,9 @@ def tell_effects(run: Shown) -> list[str]:
     for effect in run["effects"]:
         whose = "" if effect["run"] == run["id"] else f" of run {effect['run']}"
         name = f"Effect {effect['action']} ({effect['id']}){whose}"
+        if effect.get("follows") is not None:
+            told.append(f"{name}: {(effect['reason'] or '').removeprefix('once: ')}.")
+            continue
         if effect["settled_by"] is not None:
             told.append(f"{name}: {tell_word(effect)}.")
         match effect["state"]:
@@ -611,9 +644,12 @@ def tell_effects_of_others(run: Shown) -> list[str]:
 
 
 def tell_output(run: Shown) -> list[str]:
-    """What it put out, or would: staged effects, messages and what became of them, or nothing by choice."""
+    """What it put out, or would: its output, staged effects, messages and what became of them, or nothing by choice."""
     staged = [effect["action"] for effect in own(run, "effects") if effect["state"] == "staged"]
     told = []
+    if run["output"] is not None and run["state"] in {"done", "held"}:
+        returned = "It returned" if run["state"] == "done" else "What it returned is held:"
+        told.append(f"{returned} {in_short(run['output'], SHOWN_OUTPUT)}.")
     if staged:
         verb = "waits" if len(staged) == 1 else "wait"
         until = "for its release" if run["state"] == "held" else "to be done"
@@ -854,9 +890,9 @@ def under(event: Shown) -> str:
     return where + (f" ({values})" if values else "")
 
 
-def in_short(value: Any) -> str:
-    text = to_json(value).decode()
-    return text if len(text) <= SHOWN_VALUE else text[:SHOWN_VALUE] + "…"
+def in_short(value: Any, most: int = SHOWN_VALUE) -> str:
+    text = to_json(value, inf_nan_mode="strings").decode()
+    return text if len(text) <= most else text[:most] + "…"
 
 
 def tell_turn(run: Shown, turn: str) -> str:
@@ -994,9 +1030,8 @@ def moment(text: str | None) -> Microseconds | None:
 
 
 def at(text: str | None) -> str:
-    if text is None:
-        return "an unknown time"
-    return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    """To the second."""
+    return shown_time(None if text is None else datetime.fromisoformat(text).replace(microsecond=0).isoformat())
 
 
 def span(start: str | None, end: str | None) -> str:

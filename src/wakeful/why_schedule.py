@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
+from wakeful.triggers.zones import shown_time
 
 Shown = dict[str, Any]
 
@@ -230,5 +231,4 @@ def moment(text: str | None) -> Microseconds | None:
     return None if text is None else round(datetime.fromisoformat(text).timestamp() * SECOND)
 
 
-def at(text: str | None) -> str:
-    return "an unknown time" if text is None else text.replace("T", " ").replace("Z", " UTC")
+at = shown_time

@@ -95,6 +95,109 @@ def test_what_is_not_there(wakeful, tickets):
     wakeful("migrate")
     assert wakeful("trace", "abcdefgh", code=1).err == 'wakeful: there is no run "abcdefgh": see `wakeful runs`\n'
     assert (
-        'there is no event, run, delivery, schedule, source, reminder or expectation "x"'
+        'there is no event, run, effect, delivery, alarm, schedule, source, reminder or expectation "x"'
         in wakeful("why", "x", code=1).err
+    )
+
+
+SHOP = """
+from wakeful import App, Operation, Persistent, Run, action, on
+
+app = App("shop")
+
+
+@action(safety="idempotent")
+async def charge(op: Operation, amount: int) -> str:
+    return f"charged {amount}"
+
+
+@app.agent(on("order"), deliver="log")
+async def sell(run: Run) -> dict:
+    return {"receipt": await run.act(charge, 20)}
+
+
+@app.agent(on("order"))
+async def thank(run: Run) -> None: ...
+
+
+@app.agent(on("broken"))
+async def mend(run: Run) -> None:
+    raise Persistent("no")
+"""
+
+
+@pytest.fixture
+def shop(wakeful, folder):
+    (folder / "app.py").write_text(SHOP)
+    wakeful("emit", "app.py", "order", "--id", "o1")
+    wakeful("emit", "app.py", "broken", "--id", "b1")
+    wakeful("once", "app.py")
+    runs = {one["agent"]: one["id"] for one in wakeful("runs", "--json").json["runs"]}
+    (effect,) = wakeful("effects", "--json").json["effects"]
+    (delivery,) = wakeful("deliveries", "--json").json["deliveries"]
+    (alarm,) = wakeful("alarms", "--json").json["alarms"]
+    return {**runs, "effect": effect["id"], "delivery": delivery["id"], "alarm": alarm["key"]}
+
+
+def test_why_takes_every_kind_of_id(wakeful, shop):
+    told = wakeful("why", shop["sell"]).out
+    assert 'It returned {"receipt":"charged 20"}.' in told
+    for words in (shop["effect"], shop["effect"][:8]):
+        told = wakeful("why", words).out
+        assert f"Effect {shop['effect']} is charge(20), asked for at " in told
+        assert f"by run {shop['sell']} of agent sell, which handled event o1" in told
+        assert 'after 1 call, and returned "charged 20"' in told
+    assert "is a message" in wakeful("why", shop["delivery"]).out
+    for words in (shop["alarm"], shop["alarm"][:-3]):
+        told = wakeful("why", words).out
+        assert f"Alarm {shop['alarm']} of app shop is open" in told
+        assert f"It is about run {shop['mend']}" in told
+    answer = wakeful("why", shop["alarm"], "--json").json
+    assert answer["subject"] == {"kind": "alarm", "id": shop["alarm"]}
+    assert [one["id"] for one in answer["runs"]] == [shop["mend"]]
+
+
+def test_trace_takes_every_kind_of_id(wakeful, shop):
+    whole = wakeful("trace", shop["sell"]).out
+    assert wakeful("trace", shop["effect"]).out == wakeful("trace", shop["delivery"]).out == whole
+    of_the_event = wakeful("trace", "o1").out
+    assert f"run {shop['sell']}" in of_the_event
+    assert f"run {shop['thank']}" in of_the_event
+    assert f"run {shop['mend']}" in wakeful("trace", shop["alarm"]).out
+    assert wakeful("trace", "b1", "--json").json["id"] == shop["mend"]
+    assert len(wakeful("trace", "o1", "--json").json["runs"]) == 2
+    wakeful("emit", "app.py", "other", "--id", "u1")
+    assert 'no run belongs to "u1": `wakeful why u1`' in wakeful("trace", "u1", code=1).err
+
+
+def test_a_beginning_of_several_ids_lists_them(wakeful, shop, folder):
+    import apsw
+
+    store = apsw.Connection(str(folder / "wakeful.db"))
+    first, second = (f"abcdef{digit}" + "0" * 19 for digit in "12")
+    for old, new in ((shop["sell"], first), (shop["thank"], second)):
+        store.execute("update wakeful_run set id = ?, root = ? where id = ?", (new, new, old))
+    store.close()
+    for command in ("why", "trace"):
+        said = wakeful(command, "abcdef", code=1).err
+        assert f"{first} (sell, done)" in said
+        assert f"{second} (thank, done)" in said
+    store = apsw.Connection(str(folder / "wakeful.db"))
+    store.execute("update wakeful_effect set id = ?", ("abcdef1" + "f" * 19,))
+    store.close()
+    said = wakeful("trace", "abcdef1", code=1).err
+    assert f"Run {first} of agent sell, or effect abcdef1ffff" in said
+
+
+def test_times_are_those_of_the_wall(wakeful, shop, monkeypatch):
+    assert " UTC" in wakeful("why", shop["sell"]).out
+    monkeypatch.setenv("WAKEFUL_TIME_ZONE", "Asia/Kolkata")
+    for words in (["why", shop["sell"]], ["why", shop["alarm"]], ["trace", shop["sell"]]):
+        shown = wakeful(*words).out
+        assert " Asia/Kolkata" in shown
+        assert " UTC" not in shown
+    monkeypatch.setenv("WAKEFUL_TIME_ZONE", "Asia/Kolkatta")
+    assert (
+        "no zone 'Asia/Kolkatta' (from WAKEFUL_TIME_ZONE). Did you mean \"Asia/Kolkata\""
+        in wakeful("trace", shop["sell"], code=1).err
     )

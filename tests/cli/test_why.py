@@ -28,7 +28,7 @@ def run(**changes):
         "id": "r1", "agent": "f", "state": "done", "attempts": 1, "crashes": 0, "reason": None, "app": "ops",
         "event": {"source": "/web", "id": "e1", "type": "a", "key": "k1", "data": None}, "created_at": AT_NOON,
         "started_at": AT_NOON, "finished_at": AT_ONE, "due_at": None, "owner": None, "steps": [], "history": [],
-        "remedies": [], "effects": [], "deliveries": [], "outcome": None, "outdated": False, "error": None,
+        "remedies": [], "effects": [], "deliveries": [], "output": None, "outcome": None, "outdated": False, "error": None,
         "parked_for": None, "expires_at": None, "token": 1,
         "events": [{"source": "/web", "id": "e1", "type": "a", "key": "k1"}], "key": None, "priority": None,
         "gathers_until": None, "ahead": None, "behind": None,
@@ -75,6 +75,15 @@ class Fake:
     async def delivery(self, identifier, /):
         sent = [one for run in self._runs.values() for one in run["deliveries"]]
         return next((one for one in sent if one["id"] == identifier), None)
+
+    async def effect(self, identifier, /):
+        return None
+
+    async def alarm(self, key, /):
+        return None
+
+    async def runs_of_alarm(self, key, /):
+        return []
 
     async def reminder(self, identifier, /):
         return None

@@ -31,6 +31,11 @@ ASKED: dict[str, tuple[object, ...]] = {
     "count_unfinished": ("idle",),
     "webhooks_to_judge": (None, "app"),
     "agents_of_app": ("app",),
+    "waiting_heads": (None, "app"),
+    "blocked_heads": ("app", 100),
+    "lane_heads": ("app",),
+    "lags_of_app": ("app",),
+    "running_of_agent": ("app", "agent-3"),
     "keep_agent": ("app", "agent-3", None, 0),
     "note_met": (None, "app", "expectation-3", 5),
     "keep_expectation": (None, "app", "expectation-4", "every", "{}", None, None),
@@ -73,6 +78,16 @@ FILL = [
     from generate_series($1::bigint, $2::bigint) n""",
     """insert into wakeful_server (app, source, process, since)
     select case when n <= 10 then 'app' else 'other' end, '/hook-' || n, 'process-' || n, 1
+    from generate_series($1::bigint, $2::bigint) n""",
+    # Of some agents very much waits: runs that are due, that sleep, that are behind a dead letter, and messages.
+    """insert into wakeful_run (id, root, app, agent, event_seq, state, token, created_at, due_at, key, place, finished_at)
+    select 'waiting-' || n, 'waiting-' || n, 'app', 'agent-' || n % 5, n,
+      case when n % 5 = 4 then case when n < 100 then 'dead' else 'ready' end else 'waiting' end, 1, n,
+      case when n % 5 = 4 then null when n % 5 = 3 then 1 else 9000000000000000 end,
+      case when n % 5 = 4 then 'key-' || n % 100 end, case when n % 5 = 4 then n end, n
+    from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_lane (app, channel, token)
+    select case when n <= 10 then 'app' else 'other' end, case when n = 1 then 'ops' else 'channel-' || n end, 1
     from generate_series($1::bigint, $2::bigint) n""",
     """insert into wakeful_pause (app, agent, paused, operator, changed_at)
     select 'app-' || n, '', 1, 'ada', n from generate_series($1::bigint, $2::bigint) n""",

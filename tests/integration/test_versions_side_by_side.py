@@ -179,6 +179,23 @@ async def test_a_run_of_new_code_does_not_start_anew_in_old_code(program: Progra
     assert (run["state"], run["output"]) == ("done", "1, with what 2 fetched")
 
 
+async def test_nor_in_an_old_process_that_came_later(program: Program, clock: VirtualClock):
+    """It starts again in the middle of a deployment, and is alone in the end."""
+    async with working(program.version("1")) as first:
+        await program.begin(first)
+        await program.keep_busy(first)
+        async with working(program.version("2")) as second:
+            receipt = await side_by_side(program, first, second)
+            async with working(program.version("1")) as third:
+                await second.stop()
+                await first.stop()
+                program.ran.clear()
+                due_again(clock)
+                await third.drain()
+                assert program.ran == ["1"], "only its own"
+                assert (await the_run(third, receipt))["state"] == "waiting"
+
+
 async def test_it_goes_on_in_old_code_where_every_version_goes_on(program: Program, clock: VirtualClock):
     async with working(program.version("1", "continue")) as first:
         await program.begin(first)

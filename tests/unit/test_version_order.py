@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic_core import from_json
-
-from wakeful.stores.base import ClaimRuns
-from wakeful.stores.verbs.versions import Version, apart_of, looked_at, put_to_work
+from wakeful.stores.verbs.versions import Version, apart_of, put_to_work
 
 Known = dict[str, Version]
 
@@ -41,36 +38,27 @@ class TestTheOrder:
         assert put_to_work(known, "b", []) == known
 
 
-class TestApart:
-    def test_one_version_alone_is_not(self):
-        known = looked_at(after(("a", []), ("b", [])), ["b", "b"])
-        assert [known[one].live for one in "ab"] == [False, True]
-        assert not any(one.apart for one in known.values())
-
-    def test_two_are(self):
-        assert all(one.apart for one in looked_at(after(("a", []), ("b", [])), ["a", "b"]).values())
-
-    def test_an_older_one_alone_is(self):
-        assert all(one.apart for one in looked_at(after(("a", []), ("b", [])), ["a"]).values())
-
-    def test_nobody_is_not(self):
-        assert not any(one.apart for one in looked_at(after(("a", []), ("b", [])), []).values())
-
-
-def left_alone(own: str, *rows: tuple[str, int, bool], goes_back: bool = False) -> tuple[list[str], list[str]]:
-    request = ClaimRuns("app", "process", list, bool, versions={"agent": own}, drains={"agent": (600, goes_back)})
-    apart = apart_of(request, "agent", rows)
-    return from_json(apart.never), from_json(apart.later)
+def left_alone(own: str, known: Known, living: str, *, goes_back: bool = False) -> tuple[str, str] | None:
+    apart = apart_of(known, set(living), own, 600, goes_back=goes_back)
+    return None if apart is None else ("".join(apart.never), "".join(apart.later))
 
 
 class TestWhatIsLeftAlone:
+    known = after(("a", []), ("b", []), ("c", []))
+
+    def test_nothing_while_all_have_the_newest_code(self):
+        assert left_alone("c", self.known, "c") is None
+
     def test_what_others_serve(self):
-        assert left_alone("a", ("a", 1, True), ("b", 2, True)) == (["b"], [])
-        assert left_alone("b", ("a", 1, True), ("b", 2, True)) == ([], ["a"])
+        assert left_alone("a", self.known, "ac", goes_back=True) == ("c", "")
+        assert left_alone("c", self.known, "ac") == ("", "a")
 
     def test_what_nobody_serves_of_older_code_is_taken(self):
-        assert left_alone("c", ("a", 1, False), ("b", 2, True), ("c", 3, True)) == ([], ["b"])
+        assert left_alone("c", self.known, "bc") == ("", "b")
 
     def test_what_nobody_serves_of_newer_code_waits(self):
-        assert left_alone("a", ("a", 1, True), ("b", 2, False)) == ([], ["b"])
-        assert left_alone("a", ("a", 1, True), ("b", 2, False), goes_back=True) == ([], [])
+        assert left_alone("b", self.known, "b") == ("", "c")
+        assert left_alone("b", self.known, "b", goes_back=True) == ("", "")
+
+    def test_what_was_forgotten_is_older(self):
+        assert left_alone("z", self.known, "bz", goes_back=True) == ("b", "")

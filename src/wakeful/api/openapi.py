@@ -174,7 +174,10 @@ def _paths() -> Json:
             }
         },
         "/v1/why/{identifier}": one(
-            "why", "The whole story of an event, a run, a delivery, a schedule or a reminder", "identifier", "Story"
+            "why",
+            "The whole story of an event, a run, an effect, a delivery, an alarm, a schedule or a reminder",
+            "identifier",
+            "Story",
         ),
         **effect_paths(),
         **approval_paths(),

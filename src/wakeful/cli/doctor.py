@@ -20,15 +20,26 @@ from wakeful import __version__
 from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store
 from wakeful.cli.carrying import number
 from wakeful.cli.check import missing
+from wakeful.cli.copies import copied
 from wakeful.cli.opening import chosen_store, is_store
 from wakeful.cli.terminal import plain, print_json, terminal
 from wakeful.clock import SECOND, SystemClock, readable
-from wakeful.errors import ConfigError, EncryptionKeyMissing, SchemaMismatch, StoreUnavailable, WakefulError
+from wakeful.errors import (
+    ConfigError,
+    EncryptionKeyMissing,
+    SchemaMismatch,
+    StoreForbidden,
+    StoreUnavailable,
+    WakefulError,
+)
 from wakeful.output.outbox import LATE
 from wakeful.settings import shown_store, sqlite_path
 from wakeful.size import in_bytes
+from wakeful.stores.grants import lacking, needed
 from wakeful.stores.migrations import Standing, standing
+from wakeful.stores.origins import Origin
 from wakeful.stores.reading import Reader
+from wakeful.stores.store import Database
 
 Verdict = Literal["good", "look", "broken"]
 MARKS: dict[Verdict, tuple[str, str]] = {"good": ("✓", "green"), "look": ("!", "yellow"), "broken": ("✗", "red")}
@@ -220,8 +231,10 @@ async def store(url: str) -> list[Finding]:
         took = time.perf_counter() - started
         findings.append(Finding("store", "good", f"{shown_store(url)} answers in {readable(round(took * SECOND))}"))
         findings += schema(standing(database.dialect, await database.ledger()))
+        findings += await origin(database, reader, url)
         if database.dialect == "postgres":
             findings += await server(url)
+            findings += await rights(database)
         findings.append(await clock(reader, local=database.dialect == "sqlite"))
         findings += await processes(reader)
         findings += await schedules(reader)
@@ -230,6 +243,8 @@ async def store(url: str) -> list[Finding]:
         findings += await people(reader)
     except EncryptionKeyMissing as error:
         findings.append(Finding("encryption", "broken", str(error), "`wakeful keys` lists which are needed"))
+    except StoreForbidden as error:
+        findings.append(Finding("rights", "broken", str(error)))
     except StoreUnavailable as error:
         findings.append(
             Finding("store", "broken", str(error), "is the address right, does it run, may this user connect?")
@@ -254,6 +269,15 @@ def schema(found: Standing) -> list[Finding]:
         remedy = None if found.ahead else "wakeful migrate, when all processes run this version"
         findings.append(Finding("schema", "look", found.note, remedy))
     return findings or [Finding("schema", "good", f"up to date ({found.schema:04})")]
+
+
+async def origin(database: Database, reader: Reader, url: str) -> list[Finding]:
+    """A copy of a store is told; nothing is said of one that is where it always was."""
+    found = [Origin(*row) for row in await database.fetch("list_origins")]
+    path = sqlite_path(url)
+    here = None if path is None else path.absolute()
+    told = copied(found, await database.identity(), is_file=path is not None, now=await reader.time(), here=here)
+    return [] if told is None else [Finding("origin", "look", *told)]
 
 
 async def server(url: str) -> list[Finding]:
@@ -288,6 +312,15 @@ async def server(url: str) -> list[Finding]:
         return found
     finally:
         await connection.close()
+
+
+async def rights(database: Database) -> list[Finding]:
+    """What this role may not do with the tables; nothing is said of one that may do all that is needed."""
+    missing_rights = await database.fetch("lacking_rights", *needed())
+    if not missing_rights:
+        return []
+    ((_, _, role),) = await database.fetch("here")
+    return [Finding("rights", "broken", *lacking(role, missing_rights))]
 
 
 async def clock(reader: Reader, *, local: bool) -> Finding:

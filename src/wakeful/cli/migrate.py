@@ -13,10 +13,11 @@ from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store,
 from wakeful.cli.opening import chosen_store
 from wakeful.cli.terminal import print_json
 from wakeful.clock import SystemClock, duration, readable
-from wakeful.errors import NotFound
+from wakeful.errors import ConfigError, NotFound
 from wakeful.settings import shown_store, sqlite_path
 from wakeful.size import in_bytes
 from wakeful.stores.base import RecordOperation
+from wakeful.stores.grants import grants
 from wakeful.stores.migration_plan import PlannedStep, plan
 from wakeful.stores.migrations import Patience, Standing, standing
 from wakeful.stores.store import DatabaseStore
@@ -44,6 +45,11 @@ def declare(parser: Parser) -> None:
         metavar="DURATION",
         help="PostgreSQL: try again for a lock until this has passed (default 10m)",
     )
+    parser.add_argument(
+        "--grants",
+        metavar="ROLE",
+        help="PostgreSQL: only print the SQL that lets this role work on the store without owning its tables",
+    )
     add_json(parser)
 
 
@@ -54,6 +60,13 @@ def execute(arguments: argparse.Namespace) -> int:
 
         app = load_app(arguments.app)
     url = chosen_store(arguments, app)
+    if arguments.grants is not None:
+        statements = asyncio.run(_grants(url, arguments.grants))
+        if arguments.json:
+            print_json({"store": shown_store(url), "role": arguments.grants, "grants": statements})
+        else:
+            print("\n".join(statements))
+        return 0
     patience = Patience(duration(arguments.lock_timeout), duration(arguments.give_up_after))
     if arguments.plan:
         schema, steps = asyncio.run(_plan(url))
@@ -109,6 +122,20 @@ def cost(step: PlannedStep) -> str:
     takes = "a moment" if not step.microseconds else f"about {readable(step.microseconds)}"
     others = "" if step.lock == "ACCESS EXCLUSIVE" else "; others read and write meanwhile"
     return f"{step.lock} on {step.table}{size}, {takes}{others}"
+
+
+async def _grants(url: str, role: str) -> list[str]:
+    from wakeful.stores.opening import open_database
+
+    if sqlite_path(url) is not None:
+        message = "a SQLite file has no roles: whoever may write the file and its folder may work on it"
+        raise ConfigError(message)
+    database = open_database(url, SystemClock())
+    try:
+        ((name, schema, _),) = await database.fetch("here")
+        return grants(role, schema=schema, database=name)
+    finally:
+        await database.close()
 
 
 async def _plan(url: str) -> tuple[Standing, list[PlannedStep]]:

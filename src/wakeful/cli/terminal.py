@@ -240,9 +240,12 @@ def took(start: str | None, end: str | None) -> str:
 
 
 def clock_time(text: str | None) -> str:
-    """The time of day in UTC, with the date if it is not today's."""
+    """The time of day on the wall of WAKEFUL_TIME_ZONE, with the date if it is not today's."""
     if text is None:
         return "–"
-    at = datetime.fromisoformat(text).astimezone(UTC)
-    shape = "%H:%M:%S" if at.date() == datetime.now(UTC).date() else "%Y-%m-%d %H:%M:%S"
-    return f"{at.strftime(shape)} UTC"
+    from wakeful.triggers.zones import zone_named
+
+    zone = zone_named(None, where="the time zone")
+    at = datetime.fromisoformat(text).astimezone(zone)
+    shape = "%H:%M:%S" if at.date() == datetime.now(zone).date() else "%Y-%m-%d %H:%M:%S"
+    return f"{at.strftime(shape)} {zone.key}"

@@ -10,6 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from wakeful.cli.arguments import Command, Parser, add_json, add_store
+from wakeful.cli.meant import runs_meant
 from wakeful.cli.opening import chosen_store, read
 from wakeful.cli.terminal import (
     CUT_WHEN_PIPED,
@@ -51,22 +52,27 @@ DONE = {
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run's id, or the beginning of it")
+    parser.add_argument(
+        "id",
+        metavar="ID",
+        help="a run's id or the beginning of it; or that of an event, an effect, a delivery or an alarm",
+    )
     parser.add_argument("--full", action="store_true", help="whole values, and the tracebacks of errors")
     add_json(parser)
     add_store(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    run = read(chosen_store(arguments), lambda reader: reader.run(arguments.run))
-    if run is None:
-        message = no_run(arguments.run)
+    runs = read(chosen_store(arguments), lambda reader: runs_meant(reader, arguments.id))
+    if not runs:
+        message = no_run(arguments.id) if runs is None else none_of_it(arguments.id)
         raise NotFound(message)
     if arguments.json:
-        print_json(run)
+        print_json(runs[0] if len(runs) == 1 else {"runs": runs})
         return 0
     out = terminal()
-    out.print(Drawing(out, full=arguments.full).tree(run), soft_wrap=is_piped(out))
+    for run in runs:
+        out.print(Drawing(out, full=arguments.full).tree(run), soft_wrap=is_piped(out))
     return 0
 
 
@@ -76,7 +82,11 @@ def no_run(identifier: str) -> str:
     return f'there is no run "{plain(identifier)}": see `wakeful runs`{more}'
 
 
-trace_command = Command(declare, execute, "wakeful why RUN tells the same in sentences.")
+def none_of_it(identifier: str) -> str:
+    return f'no run belongs to "{plain(identifier)}": `wakeful why {plain(identifier)}` tells what became of it'
+
+
+trace_command = Command(declare, execute, "wakeful why ID tells the same in sentences.")
 
 
 class Drawing:
@@ -283,6 +293,8 @@ class Drawing:
                 if (cancel := run["cancel"]) is not None:
                     who = f"failed: {cancel['note']}" if cancel["by"] == ON_FAILURE else f"cancelled by {cancel['by']}"
                     branch.add(Text(self._fit(plain(f"{who}; what it did is undone first"), 8), style="yellow"))
+                if run["state"] == "held" and run["output"] is not None:
+                    tree.add(Text.assemble(("output ", "dim"), self._value(run["output"], 11)))
 
     def _error(self, branch: Tree, error: Shown | None) -> None:
         if not error:

@@ -29,7 +29,12 @@ STOPPING_TAKES_AT_MOST = 20.0
 SHOWN_RUNS = 4
 USUAL_PACE = (700, 10, 10)  # of Python's garbage collector
 # Why a database refuses us that no waiting will change: better said at once than every five seconds.
-WILL_NOT_PASS = {"InvalidPasswordError", "InvalidAuthorizationSpecificationError", "InvalidCatalogNameError"}
+WILL_NOT_PASS = {
+    "InvalidPasswordError",
+    "InvalidAuthorizationSpecificationError",
+    "InvalidCatalogNameError",
+    "InsufficientPrivilegeError",
+}
 
 
 def add_working(parser: Parser) -> None:

@@ -29,6 +29,7 @@ from wakeful.errors import (
     ClaimLost,
     Denied,
     EffectAbandoned,
+    KeyTaken,
     NotSent,
     Persistent,
     RateLimited,
@@ -40,6 +41,7 @@ from wakeful.errors import (
     words_of,
 )
 from wakeful.execution.actions import Action, Operation, find_action
+from wakeful.execution.business_key import key_of
 from wakeful.execution.call import call, within_lease
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, marked
 from wakeful.execution.circuits import Shut
@@ -186,8 +188,8 @@ class EffectCall:
             await self._park_if_down()
             try:
                 value = await self._call()
-            except ClaimLost:
-                raise  # nothing went wrong with the action: the run is somebody else's now
+            except (ClaimLost, KeyTaken):
+                raise  # nothing went wrong with the action: the run, or the key, is somebody else's now
             except Exception as error:
                 await self._go_on_after(error)
                 continue
@@ -269,7 +271,7 @@ class EffectCall:
         if effect.state != "intent" or effect.tries > 1:  # it has just been opened as an intent otherwise
             await self._save("intent")
         effect.called_at = run.clock.now()
-        operation = Operation(effect.id, action.name, run.id, effect.tries, run.cause)
+        operation = Operation(effect.operation or effect.id, action.name, run.id, effect.tries, run.cause)
         function = run.stand_in(action, action.function)
         run.progress()
         token = run.inside(action.name)
@@ -368,7 +370,7 @@ class EffectCall:
         action, effect = self._action, self.effect
         await self._park_if_down()
         arguments, keywords = action.read(effect.arguments)
-        operation = Operation(effect.id, action.name, self._run.id, effect.tries, self._run.cause)
+        operation = Operation(effect.operation or effect.id, action.name, self._run.id, effect.tries, self._run.cause)
         try:
             made = call(
                 self._run.stand_in(find, find), (operation, *arguments), keywords, what=f"find of action {action.name}"
@@ -404,6 +406,8 @@ class EffectCall:
         if result is not None:
             effect.result = result
         await self._run.save_effect(effect)
+        if effect.once is not None and state in {"confirmed", "failed"}:
+            self._run.surroundings.once_news.tell()
 
 
 async def open_effect(run: Run, action: Action[..., Any], identifier: str, text: str) -> Effect:
@@ -413,6 +417,8 @@ async def open_effect(run: Run, action: Action[..., Any], identifier: str, text:
     reason = await changed_arguments(run, action, text) or await failed_check(action, arguments, keywords)
     known = run.ledger.find(identifier)
     effect = run.new_effect(action, identifier, text) if known is None else known
+    if effect.once is None and action.options.once is not None:  # staged once: the commit stores the arguments only
+        effect.once = key_of(action, text)
     effect.state, effect.reason = ("intent", None) if reason is None else ("held", reason)
     return await opened(run, action, effect)
 

@@ -467,6 +467,7 @@ class Executor:
                         steps=steps,
                         waits=run.awaited,
                         matches=self._around.matches,
+                        follows=[holder for holder, _ in run.ledger.follows.values()],
                     )
                 )
                 return Ended(delay)

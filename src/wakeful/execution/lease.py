@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from wakeful.clock import SECOND, Microseconds, seconds
 from wakeful.errors import StoreUnavailable
@@ -27,6 +27,7 @@ from wakeful.telemetry.outage import note_outage, outage_is_over
 LEASE: Microseconds = 15 * SECOND
 BEFORE_THE_LEASE = 1.0
 SHARE_OF_A_SHORT_LEASE = 0.2
+LOOK_FOR_OTHERS_EVERY = 1.0
 
 
 class Renewer(Protocol):
@@ -35,6 +36,22 @@ class Renewer(Protocol):
     def renew(self, process: str, lease: Microseconds) -> bool: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Presence(Renewer, Protocol):
+    """One that also shows others that this process is connected, and sees which of them are not any more."""
+
+    looks: bool
+
+    @property
+    def connected(self) -> bool: ...
+
+    def rest(self, time: float, stopping: threading.Event) -> None: ...
+
+    def wake(self) -> None: ...
+
+    def gone(self, process: str) -> list[tuple[str, int]]: ...
 
 
 class Registry(Protocol):
@@ -55,6 +72,7 @@ class Membership:
         *,
         lease: Microseconds = LEASE,
         on_lost: Callable[[str], None] = lambda _: None,
+        on_gone: Callable[[list[tuple[str, int]]], None] = lambda _: None,
         app: str | None = None,
         limits: Mapping[str, Limit | None] | None = None,
         versions: Callable[[], Mapping[str, str]] = dict,
@@ -66,6 +84,8 @@ class Membership:
         self._make_renewer = make_renewer
         self._lease = lease
         self._on_lost = on_lost
+        self._on_gone = on_gone  # other processes are not connected any more
+        self._renewer: Renewer | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._deadline = 0.0
@@ -88,18 +108,21 @@ class Membership:
 
     async def join(self) -> None:
         """Enter under a fresh identity and keep the lease from now on."""
-        self.process = secrets.token_hex(8)
+        again, self.process = bool(self.process), secrets.token_hex(8)
         before = time.monotonic()
         limits = {agent: limit for agent, limit in self._limits.items() if limit is not None}
         host, number, agents = socket.gethostname(), os.getpid(), list(self._limits)
         await self._registry.register(
-            RegisterProcess(self.process, host, number, self._lease, self._app, agents, limits, self._versions())
+            RegisterProcess(
+                self.process, host, number, self._lease, self._app, agents, limits, self._versions(), again=again
+            )
         )
         self._deadline = before + seconds(self._lease)
         self._stopping = threading.Event()
+        self._renewer = self._make_renewer()
         self._thread = threading.Thread(
             target=contextvars.copy_context().run,
-            args=(self._keep, self.process, self._stopping, asyncio.get_running_loop()),
+            args=(self._keep, self._renewer, self.process, self._stopping, asyncio.get_running_loop()),
             name="wakeful-lease",
             daemon=True,
         )
@@ -109,7 +132,7 @@ class Membership:
         """Say goodbye. Runs that were not given back before are given back now."""
         if self._thread is None:
             return
-        self._stopping.set()
+        self._end_keeping()
         thread, self._thread = self._thread, None
         with contextlib.suppress(StoreUnavailable):
             await self._registry.retire(RetireProcess(self.process))
@@ -118,16 +141,20 @@ class Membership:
     async def die(self) -> None:
         """Keep the lease no longer, and say nothing to anybody, as if the process were gone. For tests."""
         if self._thread is not None:
-            self._stopping.set()
+            self._end_keeping()
             thread, self._thread = self._thread, None
             await asyncio.to_thread(thread.join)
 
-    def _keep(self, process: str, stopping: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
-        renewer = self._make_renewer()
+    def _end_keeping(self) -> None:
+        self._stopping.set()
+        if isinstance(self._renewer, Presence):
+            self._renewer.wake()
+
+    def _keep(self, renewer: Renewer, process: str, stopping: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
         rest = seconds(self._lease) / 3
-        wait = rest
+        wait = 0.0 if isinstance(renewer, Presence) else rest  # others are to see at once that it is connected
         try:
-            while not stopping.wait(wait):
+            while not self._rests(renewer, process, wait, stopping, loop):
                 before = time.monotonic()
                 try:
                     alive = renewer.renew(process, self._lease)
@@ -148,3 +175,22 @@ class Membership:
                 outage_is_over()
         finally:
             renewer.close()
+
+    def _rests(
+        self, renewer: Renewer, process: str, wait: float, stopping: threading.Event, loop: asyncio.AbstractEventLoop
+    ) -> bool:
+        """Until the next renewal, which comes at once when the connection is lost; meanwhile look after others. True: it is over."""
+        if not isinstance(renewer, Presence):
+            return stopping.wait(wait)
+        due = time.monotonic() + wait
+        had_connection = renewer.connected
+        while not stopping.is_set() and (left := due - time.monotonic()) > 0:
+            looks = renewer.looks and renewer.connected
+            if looks:
+                with contextlib.suppress(StoreUnavailable, RuntimeError):
+                    if gone := renewer.gone(process):
+                        loop.call_soon_threadsafe(self._on_gone, gone)
+            renewer.rest(min(left, LOOK_FOR_OTHERS_EVERY) if looks else left, stopping)
+            if had_connection and not renewer.connected:
+                break
+        return stopping.is_set()

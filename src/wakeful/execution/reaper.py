@@ -4,13 +4,13 @@ left to share the work.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from wakeful.clock import Microseconds, seconds
 from wakeful.errors import StoreUnavailable
 from wakeful.service import Service
-from wakeful.stores.base import BuryProcess
+from wakeful.stores.base import BuryProcess, TakeOver
 
 AFTER_AN_OUTAGE = 3.0
 LOOK_AGAIN_AFTER = 0.5
@@ -22,6 +22,8 @@ class Cemetery(Protocol):
     async def others(self, own: str) -> list[tuple[str, Microseconds, bool]]: ...
 
     async def bury(self, request: BuryProcess) -> int: ...
+
+    async def take_over(self, request: TakeOver) -> int: ...
 
     async def end_sessions(self, process: str) -> int: ...
 
@@ -79,6 +81,20 @@ class Reaper(Service):
                 self.log.warning("a process died; its runs are ready again", process=process, runs=count)
         self._on_peers(await self._store.peers(self._app, self._own()))
         return rest
+
+    async def take_over(self, gone: Collection[tuple[str, int]]) -> None:
+        """Others are not connected any more, by the locks that they had: take over what can be before their leases are over."""
+        for process, guard in gone:
+            try:
+                count = await self._store.take_over(TakeOver(process, guard))
+            except StoreUnavailable:
+                return  # it is looked at again
+            if count:
+                self.log.warning(
+                    "a process is not connected any more; its runs are ready again, but for those whose calls may be under way",
+                    process=process,
+                    runs=count,
+                )
 
     async def _end_sessions(self, alive: dict[str, Microseconds]) -> None:
         """What those that we wanted to bury at the last look still have open is in the way of others: locks on events, or

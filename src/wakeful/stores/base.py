@@ -470,6 +470,7 @@ class LeaveRun:
     woken: list[tuple[str, str]] = field(default_factory=list)
     by_itself: bool = False
     parked_for: tuple[str, str] | None = None  # the app and the dependency
+    follows: list[str] = field(default_factory=list)  # effects of other runs whose end it waits for
 
     @property
     def process(self) -> str:
@@ -821,6 +822,7 @@ class RegisterProcess:
     agents: Sequence[str] = ()
     limits: Mapping[str, Limit] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)  # of the code of these agents
+    again: bool = False  # it was declared dead, and comes back under this identity: nothing new was put to work
 
 
 @dataclass(slots=True)
@@ -838,19 +840,27 @@ class BuryProcess:
     certain: bool
 
 
+@dataclass(slots=True)
+class TakeOver:
+    """A process is not connected any more, by the lock that it had: declare it dead before its lease is over, and put back those of its
+    runs that have no call under way.
+    """
+
+    id: str
+    guard: int
+
+
 class LeftBehind(int):
-    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now; `versions`:
-    others may take runs of the code that it alone served; `gone`: it went just now, and what it held, such as sources, is free.
+    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now; `gone`: it
+    went just now, and what it held, such as sources or runs of the code that it alone served, is free.
     """
 
     lanes: int
-    versions: bool
     gone: bool
 
-    def __new__(cls, runs: int = 0, lanes: int = 0, *, versions: bool = False, gone: bool = False) -> Self:
+    def __new__(cls, runs: int = 0, lanes: int = 0, *, gone: bool = False) -> Self:
         made = super().__new__(cls, runs)
         made.lanes = lanes
-        made.versions = versions
         made.gone = gone
         return made
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from wakeful.errors import ClaimLost, StoreUnavailable
+from wakeful.errors import ClaimLost, StoreForbidden, StoreUnavailable
 from wakeful.stores.alarms import ChangeAlarm, ResolveAlarms, TellAlarms
 from wakeful.stores.backfill import FillInstants
 from wakeful.stores.base import (
@@ -52,10 +52,12 @@ from wakeful.stores.base import (
     SaveEffect,
     SaveSteps,
     SettleEffect,
+    TakeOver,
     Transaction,
     WorkLane,
 )
 from wakeful.stores.heartbeat import ReportHeartbeat
+from wakeful.stores.once import SaveOnce
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.sources import LetSourceGo, ReportSource, SettleQuarantine, TakeIn, TakenIn
@@ -80,7 +82,7 @@ MAKE_NOTHING_READY = frozenset({SaveSteps, ClaimRuns, NoteChange, OpenEffect, Sa
 # After these its agent has one run less.
 ENDS_A_RUN = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun, FinishCancelled})
 # What was done is stored even if its caller has given up meanwhile.
-WORTH_STORING = frozenset({SaveSteps, SaveEffect})
+WORTH_STORING = frozenset({SaveSteps, SaveEffect, SaveOnce})
 # What may bring a run what it waited for: who it was is only known afterwards.
 MAY_WAKE = frozenset(
     {
@@ -97,6 +99,7 @@ MAY_WAKE = frozenset(
         FillInstants,
         TakeIn,
         SettleQuarantine,
+        SaveOnce,
     }
 )
 # What a person did, from wherever that was: anybody may have work now.
@@ -288,18 +291,15 @@ class Journal:
             results = await self._transact([waiting.request for waiting in batch])
         except Died:
             self.die()
+        except StoreForbidden as error:
+            await self._one_by_one(batch, error)
         except StoreUnavailable as error:
             self._in_doubt = True
             self.on_unavailable(error)
             for waiting in batch:
                 settle(waiting, type(error)(str(error)))
         except Exception as error:
-            if len(batch) == 1:
-                settle(batch[0], error)
-            else:
-                # One of them is guilty: find out which, and spare the others. Claims come last here too, and see the rest.
-                for waiting in sorted(batch, key=lambda waiting: type(waiting.request) is ClaimRuns):
-                    await self._commit([waiting])
+            await self._one_by_one(batch, error)
         else:
             if self.is_dead():
                 return
@@ -309,6 +309,14 @@ class Journal:
                 else:
                     settle(waiting, result)
             self._tell_woken(batch)
+
+    async def _one_by_one(self, batch: list[Waiting], error: Exception) -> None:
+        """One of them is guilty: find out which, and spare the others. Claims come last here too, and see the rest."""
+        if len(batch) == 1:
+            settle(batch[0], error)
+            return
+        for waiting in sorted(batch, key=lambda waiting: type(waiting.request) is ClaimRuns):
+            await self._commit([waiting])
 
     def _tell_woken(self, batch: list[Waiting]) -> None:
         agents: dict[str, set[str]] = {}
@@ -450,7 +458,7 @@ def makes_ready(request: Any) -> Ready | None:
         return Ready(request.app, frozenset({request.agent})) if request.runs else None
     if isinstance(request, TellAlarms):
         return Ready(request.app, frozenset({request.agent}))
-    if isinstance(request, (BuryProcess, FinishCancelled, ForgetRuns, ChangeCircuit, *BY_PEOPLE)):
+    if isinstance(request, (BuryProcess, TakeOver, FinishCancelled, ForgetRuns, ChangeCircuit, *BY_PEOPLE)):
         return Ready()
     return None
 
@@ -598,7 +606,7 @@ def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] =
         elif isinstance(result, CircuitChanged):
             if result.changed:
                 return ""
-        elif isinstance(request, (BuryProcess, RetireProcess)):
+        elif isinstance(request, (BuryProcess, RetireProcess, TakeOver)):
             if result.gone:
                 return ""
         elif isinstance(request, (FeedEvents, ForgetRuns, *BY_PEOPLE)) and result:

@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from wakeful.clock import Clock, Microseconds
-from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
+from wakeful.errors import ConfigError, Persistent, StoreForbidden, StoreFull, StoreUnavailable
 from wakeful.settings import shown_store
 from wakeful.stores.base import Call, Count, Ready, Row, Transaction
 from wakeful.stores.connections import POOLERS_REFUSAL, SAME_SERVER, budget_of, is_a_pooler, is_another
+from wakeful.stores.grants import forbidden, may_not_migrate
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
+from wakeful.stores.origins import cluster, settle_origin
 from wakeful.stores.postgres_migrating import Migrator, migration_settings, read_ledger
 from wakeful.stores.queries import Dialect, codec, statements, written_queries
 from wakeful.telemetry.logger import logger_of
@@ -102,6 +105,7 @@ class OneStatement:
     result: Any
 
 
+PARAMETER = re.compile(r"\$(\d+)")
 # In no text that PostgreSQL takes.
 SEPARATOR = "\0"
 
@@ -191,6 +195,7 @@ class PostgresBackend:
             errors.IdleInTransactionSessionTimeoutError,
         )
         self._silenced: tuple[type[BaseException], ...] = (StoreUnavailable, *self._gone)
+        self._denied: type[Exception] = errors.InsufficientPrivilegeError
         self._again = (errors.DeadlockDetectedError, errors.SerializationError)
 
     @cached_property
@@ -210,6 +215,8 @@ class PostgresBackend:
         if migrate:
             await self.migrate()
         standing("postgres", await self.ledger()).refuse_behind()
+        async with self._borrowed() as connection:
+            await self._settle_origin(connection)
 
     async def _look_at_server(self) -> None:
         """Is it new enough, and is it the server itself, or a pooler of the server that we listen to?"""
@@ -272,6 +279,9 @@ class PostgresBackend:
                 self._lost.add(process)
             await self._drop(connection)
             raise self._unavailable(error) from error
+        except self._denied as error:
+            self._idle.append(connection)
+            raise forbidden(error, role_of(connection)) from error
         except BaseException:
             self._idle.append(connection)
             raise
@@ -460,7 +470,14 @@ class PostgresBackend:
             raise Persistent(message)
         settings = {**limits(), "application_name": self._name}
         await connection.execute("; ".join(f"set local {name} = '{value}'" for name, value in settings.items()))
-        return await self.drive(connection, transaction)
+        return await self._drive_with_rights(connection, transaction)
+
+    async def _drive_with_rights(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R:
+        """As drive, on a connection that others use too: a right that is missing for what is ours is told as ours."""
+        try:
+            return await self.drive(connection, transaction)
+        except self._denied as error:
+            raise forbidden(error, role_of(connection)) from error
 
     async def within(self, connection: Any, transaction: Callable[[int | None], Transaction[R]]) -> R:
         """Run a generator inside the caller's own transaction: it commits with theirs, or not at all."""
@@ -472,11 +489,13 @@ class PostgresBackend:
         if not connection.is_in_transaction():
             message = "within= takes a connection that is in a transaction: `async with connection.transaction():`"
             raise ConfigError(message)
-        return await self.drive(connection, transaction)
+        return await self._drive_with_rights(connection, transaction)
 
     async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]:
         """Apply what is missing, one process at a time, on a connection without a time limit of its own."""
         if not standing("postgres", await self.ledger()).pending:
+            async with self._borrowed() as connection:
+                await self._settle_origin(connection)
             return []
         try:
             connection = await self._asyncpg.connect(
@@ -493,7 +512,11 @@ class PostgresBackend:
                     patience=patience or Patience(),
                     told=told or self._log.info,
                 )
-                return await migrator.migrate()
+                applied = await migrator.migrate()
+                await self._settle_origin(connection)
+                return applied
+            except self._denied as error:
+                raise may_not_migrate(error, role_of(connection)) from error
             finally:
                 await self._drop(connection)
         except self._gone as error:
@@ -506,6 +529,30 @@ class PostgresBackend:
         async with self._borrowed() as connection:
             rows: list[Row] = await connection.fetch(self._queries[name], *parameters)
             return await self._decode(connection, name, rows)
+
+    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]:
+        """The rows of a query for each of some parameters, which are whole numbers or texts, in one statement."""
+        if len(given) < 2:
+            return [await self.fetch(name, *parameters) for parameters in given]
+        columns = [list(column) for column in zip(*given, strict=True)]
+        found: list[list[Row]] = [[] for _ in given]
+        async with self._borrowed() as connection:
+            rows = await connection.fetch(self._for_each(name, columns), *columns)
+            places = [row[0] - 1 for row in rows]
+            decoded = await self._decode(connection, name, [tuple(row)[1:] for row in rows])
+        for place, row in zip(places, decoded, strict=True):
+            found[place].append(row)
+        return found
+
+    def _for_each(self, name: str, columns: Sequence[Sequence[Any]]) -> str:
+        """The query, once for each row of some arrays. Rows of one answer stay together, in the order that the query gives them:
+        for each the whole of it is carried out, one after the other.
+        """
+        kinds = ["bigint" if isinstance(column[0], int) else "text" for column in columns]
+        arrays = ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(kinds, start=1))
+        names = ", ".join(f"v{number}" for number in range(1, len(kinds) + 1))
+        query = PARAMETER.sub(r"given.v\1", self._queries[name])
+        return f"select given.n, found.* from unnest({arrays}) with ordinality as given ({names}, n) cross join lateral ({query}) found"
 
     async def ledger(self) -> list[Applied]:
         """Which migrations the database has, and what it knows of them."""
@@ -523,6 +570,14 @@ class PostgresBackend:
 
     def renewer(self) -> PostgresRenewer:
         return PostgresRenewer(self)
+
+    def presence(self) -> PostgresRenewer:
+        """What keeps the lease of a process, and tells others whether it is connected. Not where time stands still unless a test moves
+        it: there a process that dies is dead once its lease is over.
+        """
+        from wakeful.stores.postgres_presence import PostgresPresence
+
+        return PostgresPresence(self) if self._clock.for_database() is None else PostgresRenewer(self)
 
     def lock(self, process: str) -> None:
         """Nothing to hold: on PostgreSQL a process lives by its lease alone. But its sessions carry its name from now on,
@@ -548,7 +603,7 @@ class PostgresBackend:
         """
         try:
             return len(await self.fetch("end_sessions", session_name(process)))
-        except self._asyncpg.exceptions.InsufficientPrivilegeError as error:
+        except StoreForbidden as error:
             self._log.warning("cannot end the sessions of a dead process; the server will", error=str(error))
             return 0
 
@@ -594,10 +649,10 @@ class PostgresBackend:
         except self._gone as error:
             raise self._unavailable(error) from error
 
-    async def _connect_directly(self) -> Any:
+    async def _connect_directly(self, **settings: str) -> Any:
         """A session of our own, also where everything else goes through a pooler."""
         try:
-            return await self._asyncpg.connect(self._direct_dsn, **self._options(pooled=False))
+            return await self._asyncpg.connect(self._direct_dsn, **self._options(pooled=False, **settings))
         except self._gone as error:
             raise self._unavailable(error) from error
 
@@ -625,7 +680,32 @@ class PostgresBackend:
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
-        return await self._connect(**ONLY_POINT_LOOKUPS, **limits(), application_name=self._name)
+        connection = await self._connect(**ONLY_POINT_LOOKUPS, **limits(), application_name=self._name)
+        try:  # behind this address may be another server than before, into which a copy was restored
+            await self._settle_origin(connection)
+        except BaseException as error:
+            await self._drop(connection)
+            if isinstance(error, self._gone):
+                raise self._unavailable(error) from error
+            raise
+        return connection
+
+    async def _settle_origin(self, connection: Any) -> None:
+        """Before the first write over a connection: see origins.py."""
+        errors = self._asyncpg.exceptions
+        moved = await settle_origin(connection, self._queries, errors, self._clock.for_database())
+        if moved is not None:
+            self._log.warning(
+                "this store was restored into another PostgreSQL cluster: events and runs are compared anew from here on. "
+                "Make sure that the original is not at work as well",
+                was_in=moved[0],
+                now_in=moved[1],
+            )
+
+    async def identity(self) -> str:
+        """Which cluster this is."""
+        async with self._borrowed() as connection:
+            return await cluster(connection, self._queries, self._asyncpg.exceptions)
 
     @contextlib.asynccontextmanager
     async def _borrowed(self, *, for_users: bool = False) -> AsyncIterator[Any]:
@@ -633,6 +713,7 @@ class PostgresBackend:
         there are too few: then those who read wait for them.
         """
         budget = self._budget
+        of_users = for_users
         for_users = for_users and budget.users > 0
         try:
             async with self._pool_lock:
@@ -648,7 +729,12 @@ class PostgresBackend:
                     )
             patience = None if for_users or not budget.users else CONNECT_TIMEOUT
             async with pool.acquire(timeout=patience) as connection:
-                yield connection
+                try:
+                    yield connection
+                except self._denied as error:
+                    if of_users:  # what the user's function may not do is its own matter
+                        raise
+                    raise forbidden(error, role_of(connection)) from error
         except self._gone as error:
             raise self._unavailable(error) from error
 
@@ -662,6 +748,13 @@ class PostgresBackend:
         if isinstance(error, self._asyncpg.exceptions.DiskFullError):
             return StoreFull(f"the disk of PostgreSQL is full: make room, it goes on by itself ({error})")
         return StoreUnavailable(f"PostgreSQL is unavailable: {str(error) or type(error).__name__}")
+
+
+def role_of(connection: Any) -> str | None:
+    """The role that a connection works as."""
+    if connection is None or connection.is_closed():
+        return None
+    return getattr(connection.get_settings(), "session_authorization", None)
 
 
 async def nothing_to_reset(_: Any) -> None:
@@ -684,18 +777,24 @@ class PostgresRenewer:
         """One query, which takes the time first, as a transaction of its own. StoreUnavailable as above."""
         self._runner.run(self._execute(name, *parameters))
 
-    async def _execute(self, name: str, *parameters: object) -> list[Row]:
+    async def _execute(self, name: str, *parameters: object, timed: bool = True) -> list[Row]:
+        """`timed`: the query takes the time first."""
         backend = self._backend
         try:
             if self._connection is None or self._connection.is_closed():
-                self._connection = await backend._connect_directly()  # noqa: SLF001 the two belong together
-            now = backend._clock.for_database()  # noqa: SLF001
-            rows: list[Row] = await self._connection.fetch(backend._queries[name], now, *parameters, timeout=3)  # noqa: SLF001
+                self._connection = await self._connect()
+            given = (backend._clock.for_database(), *parameters) if timed else parameters  # noqa: SLF001 the two belong together
+            rows: list[Row] = await self._connection.fetch(backend._queries[name], *given, timeout=3)  # noqa: SLF001
             return rows
         except backend._gone as error:  # noqa: SLF001
             await backend._drop(self._connection)  # noqa: SLF001
             self._connection = None
             raise backend._unavailable(error) from error  # noqa: SLF001
+        except backend._denied as error:  # noqa: SLF001
+            raise forbidden(error, role_of(self._connection)) from error
+
+    async def _connect(self) -> Any:
+        return await self._backend._connect_directly()  # noqa: SLF001 the two belong together
 
     def close(self) -> None:
         self._runner.run(self._backend._drop(self._connection))  # noqa: SLF001

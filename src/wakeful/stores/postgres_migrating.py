@@ -18,6 +18,7 @@ from typing import Any
 
 from wakeful.clock import Clock, readable
 from wakeful.errors import StoreUnavailable
+from wakeful.stores.grants import rights_like_run
 from wakeful.stores.migrations import (
     CREATE_DETAILS,
     CREATE_LEDGER,
@@ -119,6 +120,7 @@ class Migrator:
                 async with self._connection.transaction():
                     await self._connection.execute(f"set local lock_timeout = {self._patience.lock // 1000}")
                     await self._connection.execute(";\n".join(one.sql for one in statements) or "select 1")
+                    await self._let_others_in([one.makes for one in statements if one.makes])
                     await self._connection.execute(
                         self._queries["begin_migration"],
                         migration.number,
@@ -141,6 +143,12 @@ class Migrator:
                 self._told(f"{said}; trying again in {pause:.0f} s" if pause >= 1 else f"{said}; trying again")
             await asyncio.sleep(pause)
             pause, tries = min(pause * 2, LONGEST_PAUSE), tries + 1
+
+    async def _let_others_in(self, made: list[str]) -> None:
+        """Roles that may write wakeful_run may use the new tables too: else a migration would lock them out."""
+        grantees = [row[0] for row in await self._connection.fetch(self._queries["writers_of_runs"])]
+        for statement in rights_like_run(made, grantees):
+            await self._connection.execute(statement)
 
     async def _holders(self, tables: list[str]) -> str:
         holders = [

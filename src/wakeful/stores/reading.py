@@ -5,7 +5,9 @@ The readers of single nouns are loaded when they are first asked: a listing of r
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -36,7 +38,25 @@ LONGEST_PAGE = 500
 LONGEST_CURSOR = 18
 LAST_CHARACTER = "\U0010ffff"
 SHORTEST_PREFIX = 6
+MANY_ALIKE = 6
 SHORTEST_REMINDER = 4  # r- and two more
+
+
+SLICE = 20  # runs that are put together in one turn of the event loop
+# What is shown of a run beside its own row, and the column of that by which it is found: its seq, its root, or its event.
+PARTS = {
+    "list_steps": 0,
+    "list_attempts": 0,
+    "list_decisions": 24,
+    "list_remedies": 0,
+    "list_deliveries": 15,
+    "flow_of_run": 0,
+    "list_members": 0,
+    "misfits_of_run": 0,
+    "list_effects": 15,
+    "parent_of_run": 0,
+    "children_of_run": 0,
+}
 
 
 class ReadableDatabase(Protocol):
@@ -46,6 +66,7 @@ class ReadableDatabase(Protocol):
     codec: Codec
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
+    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]: ...
     async def ledger(self) -> list[Applied]: ...
     def read_clock(self) -> Microseconds | None: ...
 
@@ -99,32 +120,56 @@ class Reader:
     async def run(self, identifier: str) -> dict[str, Any] | None:
         """Everything about one run, by its id or the unambiguous beginning of it."""
         row = await self._find_run(identifier)
-        if row is None:
-            return None
+        return None if row is None else await self._whole(row, (await self._parts([row]))[0])
+
+    async def whole_runs(self, identifiers: Sequence[str]) -> list[dict[str, Any] | None]:
+        """Everything about many runs, by their ids, in a few queries: each as `run` shows it, or None."""
+        named = [(identifier, identifier + "\x01") for identifier in identifiers]
+        found = await self._database.fetch_each("find_runs", named)
+        rows = [
+            next((row for row in some if row[1] == identifier), None)
+            for identifier, some in zip(identifiers, found, strict=True)
+        ]
+        parts = iter(await self._parts([row for row in rows if row is not None]))
+        whole = []
+        for number, row in enumerate(rows, start=1):
+            whole.append(None if row is None else await self._whole(row, next(parts)))
+            if number % SLICE == 0:
+                await asyncio.sleep(0)  # others have their turn
+        return whole
+
+    async def _parts(self, rows: Sequence[Row]) -> list[dict[str, list[Row]]]:
+        """What belongs to each of these runs: the rows of each query of PARTS."""
+        parts: list[dict[str, list[Row]]] = [{} for _ in rows]
+        for query, column in PARTS.items():
+            for part, found in zip(
+                parts, await self._database.fetch_each(query, [(row[column],) for row in rows]), strict=True
+            ):
+                part[query] = found
+        return parts
+
+    async def _whole(self, row: Row, parts: Mapping[str, list[Row]]) -> dict[str, Any]:
         from wakeful.stores.reading_schedules import scheduled_summary
 
         summary = run_summary(row)
-        _, event_key, output, error, outcome, owner, token, expires_at, envelope, event_seq = row[15:25]
+        _, event_key, output, error, outcome, owner, token, expires_at, envelope, _ = row[15:25]
         cancel_at, cancel_by, cancel_note, version, data, parked_for = row[25:31]
-        steps = await self._database.fetch("list_steps", row[0])
-        attempts = await self._database.fetch("list_attempts", row[0])
-        decisions = await self._database.fetch("list_decisions", event_seq)
-        remedies = await self._database.fetch("list_remedies", row[0])
-        deliveries = [delivery_summary(one) for one in await self._database.fetch("list_deliveries", row[15])]
-        flow = await self._database.fetch("flow_of_run", row[0])
-        members = await self._database.fetch("list_members", row[0])
+        steps, attempts, decisions = parts["list_steps"], parts["list_attempts"], parts["list_decisions"]
+        deliveries = [delivery_summary(one) for one in parts["list_deliveries"]]
         carried = from_json(envelope)
-        misfits = {key: noted for key, *noted in await self._database.fetch("misfits_of_run", row[0])}
+        misfits = {key: noted for key, *noted in parts["misfits_of_run"]}
+        parent, children = parts["parent_of_run"], parts["children_of_run"]
         return {
             **summary,
             "root": row[15],
             "chain": chain_summary(summary["app"], carried),
             "scheduled": scheduled_summary(summary["app"], summary["event"]["source"], carried, row[8]),
-            "parent": await self._parent(row[0]),
-            "children": await self._children(row[0]),
+            "parent": str(parent[0][0]) if parent else None,  # the run that called it
+            "children": [{"id": identifier, "agent": agent, "state": state} for identifier, agent, state in children],
             "event": {**summary["event"], "key": event_key, "data": carried.get("data")},
-            "events": [member_summary(one) for one in members] or [{**summary["event"], "key": event_key}],
-            **flow_summary(flow[0]),
+            "events": [member_summary(one) for one in parts["list_members"]]
+            or [{**summary["event"], "key": event_key}],
+            **flow_summary(parts["flow_of_run"][0]),
             "edited": None if data is None else {"data": from_json(data)},
             "owner": owner,
             "parked_for": parked_for,
@@ -135,15 +180,11 @@ class Reader:
             if cancel_at is None
             else {"by": cancel_by, "note": cancel_note, "asked_at": to_text(cancel_at)},
             "change": change_summary(steps),
-            "awaits_code": awaited_version(
-                version, await self._database.fetch("versions_of_agent", summary["app"], summary["agent"])
-            )
-            if summary["state"] in {"ready", "waiting"} and version is not None
-            else None,
+            "awaits_code": await self._awaited_code(summary, version),
             "steps": [step_summary(step, misfits.get(step[9])) for step in steps if step[1] != "fact"],
             "history": [attempt_summary(attempt) for attempt in attempts],
-            "remedies": [remedy_summary(one) for one in remedies],
-            "effects": [effect_summary(one) for one in await self._database.fetch("list_effects", row[15])],
+            "remedies": [remedy_summary(one) for one in parts["list_remedies"]],
+            "effects": [effect_summary(one) for one in parts["list_effects"]],
             "decisions": [decision_summary(one) for one in decisions if one[0] == summary["agent"]],
             "deliveries": deliveries,
             "output": _json(output),
@@ -217,8 +258,7 @@ class Reader:
         rows = await self._database.fetch("find_effects", identifier, upper)
         exact = [row for row in rows if row[0] == identifier]
         if len(rows) > 1 and not exact:
-            message = f"{identifier} is the beginning of more than one effect's id: give more of it"
-            raise NotFound(message)
+            raise several(identifier, "effect", [f"{row[0]} ({row[1]}, {row[3]})" for row in rows])
         found = exact or rows
         return effect_summary(found[0]) if found else None
 
@@ -258,8 +298,7 @@ class Reader:
                 if row[0] == identifier or (len(own) >= SHORTEST_PREFIX and row[0].startswith(f"{root}-{own}")):
                     found[row[0]] = row
         if len(found) > 1 and identifier not in found:
-            message = f"{identifier} is the beginning of more than one delivery's id: give more of it"
-            raise NotFound(message)
+            raise several(identifier, "delivery", [f"{one} ({row[1]}, {row[2]})" for one, row in found.items()])
         row_found = found.get(identifier) or next(iter(found.values()), None)
         return None if row_found is None else delivery_summary(row_found)
 
@@ -315,6 +354,14 @@ class Reader:
             }
             for app, agent, paused, rate, operator, note, changed in await self._database.fetch("list_pauses")
         ]
+
+    async def _awaited_code(self, run: dict[str, Any], version: str | None) -> dict[str, Any] | None:
+        """The code that a run belongs to, while it may have to wait for that; else None."""
+        if run["state"] not in {"ready", "waiting"} or version is None:
+            return None
+        known = await self._database.fetch("versions_of_agent", run["app"], run["agent"])
+        serving = await self._database.fetch("versions_at_work", run["app"]) if len(known) > 1 else []
+        return awaited_version(version, run["agent"], known, serving)
 
     async def limits(self, app: str, agent: str) -> dict[str, Any]:
         """What an agent is limited to in all processes together, and how much of that is used."""
@@ -633,6 +680,10 @@ class Reader:
         ]
         return {**alarm_summary(rows[0]), "changes": changes}
 
+    async def runs_of_alarm(self, key: str) -> list[str]:
+        """The dead and held runs that an alarm is about, the newest first."""
+        return [row[0] for row in await self._database.fetch("runs_of_alarm", key)]
+
     async def expectations(self) -> list[dict[str, Any]]:
         """What should happen by when, and how it stands."""
         from wakeful.watch.listing import listed
@@ -724,19 +775,8 @@ class Reader:
             return found
         roots = await self._database.fetch("find_roots", beginning, beginning + LAST_CHARACTER)
         if len(roots) > 1:
-            message = f"{identifier} is the beginning of more than one run's id: give more of it"
-            raise NotFound(message)
+            raise several(identifier, "run", [f"{one} ({agent}, {state})" for one, agent, state in roots])
         return await self._run_of_id(f"{roots[0][0]}{dot}{generation}") if roots else None
-
-    async def _parent(self, seq: int) -> str | None:
-        """The run that called it."""
-        rows = await self._database.fetch("parent_of_run", seq)
-        return str(rows[0][0]) if rows else None
-
-    async def _children(self, seq: int) -> list[dict[str, Any]]:
-        """The runs that it called, in that order."""
-        rows = await self._database.fetch("children_of_run", seq)
-        return [{"id": identifier, "agent": agent, "state": state} for identifier, agent, state in rows]
 
     async def _outdated(self, seq: int) -> bool:
         """Would a held output save a state over one that was changed since?"""
@@ -747,6 +787,13 @@ class Reader:
     async def _run_of_id(self, identifier: str) -> Row | None:
         rows = await self._database.fetch("find_runs", identifier, identifier + "\x01")
         return next((row for row in rows if row[1] == identifier), None)
+
+
+def several(identifier: str, kind: str, candidates: list[str]) -> NotFound:
+    """The beginning of an id that is not the only one."""
+    more = ", …" if len(candidates) >= MANY_ALIKE else ""
+    shown = ", ".join(candidates[: MANY_ALIKE - 1])
+    return NotFound(f"{identifier} is the beginning of more than one {kind}'s id. Which one? {shown}{more}")
 
 
 def is_about(alarm: str, app: str, schedule: str) -> bool:
@@ -880,7 +927,7 @@ def effect_summary(row: Row) -> dict[str, Any]:
     (identifier, action, safety, effect_state, reason, arguments, result, error, tries, attempt, opened, settled) = row[
         :12
     ]
-    by, note, run, agent, undoes = row[12:]
+    by, note, run, agent, undoes, once, operation, follows = row[12:]
     return {
         "id": identifier,
         "action": action,
@@ -899,6 +946,9 @@ def effect_summary(row: Row) -> dict[str, Any]:
         "run": run,
         "agent": agent,
         "undoes": undoes,
+        "once": once,
+        "operation": operation,
+        "follows": follows,
     }
 
 

@@ -38,6 +38,7 @@ from wakeful.stores.migrations import (
     held_back,
     standing,
 )
+from wakeful.stores.origins import file_identity
 from wakeful.stores.queries import Dialect, codec, statements
 
 R = TypeVar("R")
@@ -300,6 +301,7 @@ class SqliteBackend:
                 connection.execute(queries["finish_migration"], (now, migration.number))
                 connection.execute(queries["record_migration"], (now, migration.number, migration.name))
                 applied.append(migration)
+            self._settle_origin(connection)
             connection.execute("commit")
         except UNAVAILABLE as error:
             raise self._unavailable(connection, error) from error
@@ -308,6 +310,17 @@ class SqliteBackend:
                 connection.execute("rollback")
         return applied
 
+    def _settle_origin(self, connection: apsw.Connection) -> None:
+        """Write down that this is another file than the last one: a copy."""
+        identity = file_identity(self.path)
+        last = connection.execute(self._queries["last_origin"]).fetchone()
+        if last is None or last[1] != identity:
+            connection.execute(self._queries["begin_origin"], (self._clock.now(), identity, str(self.path)))
+
+    async def identity(self) -> str:
+        """Which file this is."""
+        return file_identity(self.path)
+
     def _ledger(self, connection: apsw.Connection) -> list[Applied]:
         return [Applied.of(row) for row in connection.execute(self._queries["migration_ledger"])]
 
@@ -315,15 +328,21 @@ class SqliteBackend:
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]:
         """Rows of a query, read on another connection than the writer's."""
+        return (await self.fetch_each(name, [parameters]))[0]
 
-        def read() -> list[Row]:
+    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]:
+        """The rows of a query for each of some parameters, in one go."""
+
+        def read() -> list[list[Row]]:
             try:
                 connection = getattr(self._local, "connection", None)
                 if connection is None:
                     connection = self._local.connection = self._connect(reading=True)
                     self._reading.append(connection)
-                rows = list(connection.execute(self._queries[name], parameters))
-                return self._decode(connection, name, rows)
+                sql = self._queries[name]
+                return [
+                    self._decode(connection, name, list(connection.execute(sql, parameters))) for parameters in given
+                ]
             except UNAVAILABLE as error:
                 message = f"{self.path}: {explain(error)}"
                 raise StoreUnavailable(message) from error
@@ -348,6 +367,10 @@ class SqliteBackend:
     # processes
 
     def renewer(self) -> SqliteRenewer:
+        return SqliteRenewer(self)
+
+    def presence(self) -> SqliteRenewer:
+        """What keeps the lease of a process. Its file lock tells others whether it is there."""
         return SqliteRenewer(self)
 
     def lock(self, process: str) -> None:

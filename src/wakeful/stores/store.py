@@ -69,6 +69,7 @@ from wakeful.stores.base import (
     SettleEffect,
     StoredCircuit,
     TakeLock,
+    TakeOver,
     Transaction,
     TransactStep,
     WorkLane,
@@ -78,6 +79,7 @@ from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
+from wakeful.stores.once import SaveOnce
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
@@ -136,11 +138,14 @@ class Database(Protocol):
     async def close(self) -> None: ...
     async def transact(self, transaction: Callable[[int | None], Transaction[R]], *, plain: bool = False) -> R: ...
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
+    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]: ...
     async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]: ...
     async def ledger(self) -> list[Applied]: ...
     async def applied_migrations(self) -> list[Row]: ...
+    async def identity(self) -> str: ...
     def read_clock(self) -> Microseconds | None: ...
     def renewer(self) -> Renewer: ...
+    def presence(self) -> Renewer: ...
     def lock(self, process: str) -> None: ...
     def unlock(self, process: str) -> None: ...
     def is_certainly_dead(self, process: str) -> bool: ...
@@ -375,6 +380,9 @@ class DatabaseStore:
     async def save_effect(self, request: SaveEffect) -> None:
         await self._persist(request)
 
+    async def save_once(self, request: SaveOnce) -> None:
+        await self._persist(request)
+
     async def settle_effect(self, request: SettleEffect) -> Settled | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
 
@@ -477,6 +485,10 @@ class DatabaseStore:
         runs: int = await self.journal.submit(request)
         self._deliveries_wait()  # it may have had a lane
         return runs
+
+    async def take_over(self, request: TakeOver) -> int:
+        """Put back what a process had that is not connected any more; how many runs."""
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
 
     async def end_sessions(self, process: str) -> int:
         return await self.database.end_sessions(process)

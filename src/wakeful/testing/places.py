@@ -82,7 +82,8 @@ async def emptying(connection: Any) -> str:
     """
     tables = await names(connection, "select tablename from pg_tables where schemaname = current_schema()")
     numbers = await names(connection, "select sequencename from pg_sequences where schemaname = current_schema()")
-    ours = [name for name in tables if name.startswith("wakeful_") and not name.startswith("wakeful_migration")]
+    kept = ("wakeful_migration", "wakeful_migration_detail", "wakeful_origin")
+    ours = [name for name in tables if name.startswith("wakeful_") and name not in kept]
     others = [f'"{name}"' for name in tables if not name.startswith("wakeful_")]
     return "; ".join(
         [

@@ -13,6 +13,7 @@ from wakeful.errors import ConfigError
 from wakeful.model import Arrival, Event, Receipt
 from wakeful.stores.sources import EnterSources, Item
 from wakeful.triggers.base import Trigger
+from wakeful.triggers.lags import Lags
 from wakeful.triggers.reading import HOLD_AGAIN_AFTER, Reading, SourceStore
 from wakeful.triggers.source import Context, Reader, ReadTrigger
 from wakeful.triggers.unmade import make_reader
@@ -50,6 +51,7 @@ class Sources:
         on_conflict: Callable[[Receipt], None] = lambda _: None,
         pushed: Sequence[tuple[str, str]] = (),
         owners: Mapping[str, str | None] | None = None,
+        lags: Lags | None = None,
         hold_again_after: float = HOLD_AGAIN_AFTER,
     ) -> None:
         """`triggers` are those of each agent. `pushed` are (name, kind) of sources that nobody reads: others call here."""
@@ -60,6 +62,7 @@ class Sources:
         self._asked_at: float | None = None  # when the backlog was last asked for, and was small enough
         self._pushed = list(pushed)
         self._owners = owners or {}
+        self._lags = lags
         context = Context(app, socket.gethostname(), clock, store)
         self.readings: dict[str, Reading] = {}
         self._wakes = {name: _agents_of(name, triggers) for name, _ in pushed}
@@ -89,7 +92,10 @@ class Sources:
         """Make them known. Done before any of them is read, so that one which never could be read is there to be seen."""
         known = [(name, one.reader.kind) for name, one in self.readings.items()] + self._pushed
         if known:
-            await self._store.enter_sources(EnterSources(self._app, known, self._wakes, self._owners_of_sources()))
+            lags = {} if self._lags is None else {name: self._lags.within(name) for name, _ in known}
+            await self._store.enter_sources(
+                EnterSources(self._app, known, self._wakes, self._owners_of_sources(), lags)
+            )
 
     def _owners_of_sources(self) -> dict[str, str | None]:
         """Who hears of each: the first owner among the agents that it wakes."""

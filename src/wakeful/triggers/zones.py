@@ -49,6 +49,15 @@ def local(moment: Microseconds, zone: ZoneInfo) -> datetime:
     return to_datetime(moment).astimezone(zone)
 
 
+def shown_time(text: str | None) -> str:
+    """A time of the API (RFC 3339) for people: by the clock on the wall of WAKEFUL_TIME_ZONE, 2026-11-16 09:00:00 Europe/London."""
+    if text is None:
+        return "an unknown time"
+    zone = zone_named(None, where="the time zone")
+    wall = datetime.fromisoformat(text).astimezone(zone).replace(tzinfo=None)
+    return f"{wall.isoformat(sep=' ')} {zone.key}"
+
+
 def moment_of(wall: datetime, zone: ZoneInfo) -> Microseconds:
     """When the clock on the wall shows this. Where it does so twice, the first time, unless `fold` asks for the second; where the
     clock jumps over it, the moment at which it jumps.

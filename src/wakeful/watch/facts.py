@@ -5,7 +5,7 @@ through what is over.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pydantic_core import from_json
@@ -30,6 +30,7 @@ from wakeful.watch.absence import (
     judge_source,
 )
 from wakeful.watch.expectations import CHECKIN, Expectation, read_definition
+from wakeful.watch.overdue import Overdue, look_for_overdue
 
 # How many of the last arrivals, runs and processes are looked at.
 LAST_ARRIVALS = 32
@@ -68,11 +69,14 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """Who works for an app: how many living processes have each agent, and whether the last of all of them died."""
+    """Who works for an app: how many living processes have each agent, and whether the last of all of them died; and since when
+    a living process has had each agent.
+    """
 
     workers: dict[str, int]
     alive: int
     died: bool
+    since: dict[str, Microseconds] = field(default_factory=dict)
 
 
 class Facts:
@@ -129,15 +133,22 @@ class Facts:
     async def crew(self, app: str) -> Crew:
         rows = await self._database.fetch("processes_of_app", self._database.read_clock(), app, LAST_PROCESSES)
         workers: dict[str, int] = {}
+        since: dict[str, Microseconds] = {}
         alive = 0
-        for _, agents, state, left in rows:
+        for _, agents, state, left, started_at in rows:
             living = state == "alive" and left > -LATE_RENEWAL
             alive += living
             for agent in from_json(agents or "[]"):
                 workers[agent] = workers.get(agent, 0) + living
+                if living:
+                    since[agent] = min(since.get(agent, started_at), started_at)
         # A lease ends soon after its process: the one that ended last tells whether they are gone in good order.
         last = max(rows, key=lambda row: row[3], default=None)
-        return Crew(workers, alive, died=last is not None and not alive and last[2] != "stopped")
+        return Crew(workers, alive, died=last is not None and not alive and last[2] != "stopped", since=since)
+
+    async def overdue(self, app: str, now: Microseconds, crew: Crew) -> Overdue:
+        """Work of an app that waits for too long: runs, keys behind a dead letter, channels, sources."""
+        return await look_for_overdue(self._database, app, now, crew.workers, crew.since)
 
     async def expected(self, app: str, now: Microseconds, crew: Crew, *, whole: bool = False) -> list[Expected]:
         """How expectations stand: all that are declared, and of schedules those that are not simply fine; with `whole` all."""

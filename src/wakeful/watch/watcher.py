@@ -22,9 +22,12 @@ from wakeful.stores.watching import SettleLook, absence_alarm, down_alarm
 from wakeful.telemetry.outage import note_outage, outage_is_over
 from wakeful.watch.absence import KINDS, WORDS
 from wakeful.watch.facts import Crew, Expected, Facts
+from wakeful.watch.overdue import Overdue
 from wakeful.watch.ping import Ping
 
 EVERY: Microseconds = 60 * SECOND
+# Kinds of alarms about work that waits.
+OVERDUE = frozenset({"waiting", "blocked", "lag", "delivery"})
 # Never sooner than that, however much is overdue at any moment.
 SHORTEST_REST = 1.0
 # Nor sooner than so many times as long as a look takes: where very much is amiss, it takes its time.
@@ -161,7 +164,9 @@ class Watcher(Service):
         # After an outage every lease is over, because nobody could renew one: whoever lives does so now.
         is_down = crew.died and not self._failed and (bool(found) or await self._facts.has_work_to_come(app))
         known = await self._facts.alarms(app)
-        request = settled(app, found, known, crew, is_down=is_down, in_doubt=self._failed)
+        # After an outage of the store everything has waited: the next look tells whether it goes on.
+        overdue = Overdue() if self._failed or is_down else await self._facts.overdue(app, now, crew)
+        request = settled(app, found, known, crew, overdue, is_down=is_down, in_doubt=self._failed)
         if request is not None:
             for alarm in request.alarms:
                 self.log.error("alarm", app=app, key=alarm.key, text=alarm.text)
@@ -177,6 +182,7 @@ def settled(
     found: Sequence[Expected],
     known: dict[str, str],
     crew: Crew,
+    overdue: Overdue | None = None,
     *,
     is_down: bool = False,
     in_doubt: bool = False,
@@ -191,7 +197,13 @@ def settled(
                 f"no process of app {app} is alive: its schedules fire nothing, its sources are not read, and its runs wait",
             )
         )
-    kept = {alarm.key for alarm in alarms}
+    overdue = overdue or Overdue()
+    alarms += overdue.alarms
+    # The outbox itself raises and resolves these, with the error of the last try: the watcher adds what it cannot see.
+    alarms += [alarm for alarm in overdue.late if alarm.key not in known]
+    kept = {alarm.key for alarm in alarms} | overdue.lanes
+    if in_doubt or is_down:  # nobody looked at what waits
+        kept |= {key for key in known if key.partition("/")[0] in OVERDUE}
     kept |= {key for one in found if one.verdict.state == "pending" for key in keys_of(app, one.name)}
     if in_doubt or (crew.died and not is_down):
         kept.add(down_alarm(app))

@@ -45,7 +45,9 @@ union select app from wakeful_alarm where state <> 'resolved' and (substr(key, 1
 -- alarms_of_watching(app) --
 -- What is open about expectations of an app.
 select key, text from wakeful_alarm
-where app = :app and state <> 'resolved' and (substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/')
+where app = :app and state <> 'resolved' and (
+  substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/' or substr(key, 1, 8) in ('waiting/', 'blocked/')
+  or substr(key, 1, 4) = 'lag/' or substr(key, 1, 9) = 'delivery/' and substr(key, length(key) - 4) = '/late')
 
 -- schedules_to_judge(now, app, whole) --
 -- Schedules with an instant that is due, or that waits, and with a last run that did not go well, or not yet; `whole`: all
@@ -116,9 +118,9 @@ select agent, operator from wakeful_pause where app = :app and paused = 1
 -- processes_of_app(now, app, most) --
 -- Those that live, however long ago they began, and the last ones that worked for an app; and what is left of their leases.
 -- No index has `app || '/'`: those that live are few, and those of an app may be many.
-select id, agents, state, lease_until - {now} from wakeful_process where state = 'alive' and app || '/' = cast(:app as text) || '/'
+select id, agents, state, lease_until - {now}, started_at from wakeful_process where state = 'alive' and app || '/' = cast(:app as text) || '/'
 union all
-select id, agents, state, lease_until - {now} from (
-  select id, agents, state, lease_until from wakeful_process where app = :app order by started_at desc limit :most
+select id, agents, state, lease_until - {now}, started_at from (
+  select id, agents, state, lease_until, started_at from wakeful_process where app = :app order by started_at desc limit :most
 ) as latest
 where state <> 'alive'

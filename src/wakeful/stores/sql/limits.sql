@@ -2,7 +2,7 @@
 
 -- claim_facts(now, app) --
 -- What a claim must know first: agents that have a run which goes alone, what people paused or let come back slowly, and
--- agents whose next run that goes well is good news. Versions only while old and new code are side by side.
+-- agents whose next run that goes well is good news. The last: is old code at work beside new?
 select agent, 'solo', cast(null as text) from (
   select distinct agent from wakeful_run
   where app = :app and state in ('ready', 'waiting') and crashes >= 2 and due_at <= {now}
@@ -13,8 +13,8 @@ where app = :app and (paused = 1 or rate is not null)
 union all
 select agent, 'failing', null from wakeful_failing where app = :app
 union all
-select agent, 'version', cast(place as text) || ' ' || cast(live as text) || ' ' || version from wakeful_version
-where app = :app and apart = 1
+select '', 'versions', null from wakeful_process where app = :app and state = 'alive' and versions is not null
+group by app having min(versions) <> max(versions) or max(behind) = 1
 
 -- take_limit(app, agent) --
 -- Whoever has this row may count, and claim what is left: nobody else claims of this agent until its commit.

@@ -282,15 +282,20 @@ where seq = any(cast(:seq as bigint[])) and state = 'unmatched'
 -- bury_process(id) --
 -- differs: takes the lock that a fenced write of that process would hold. One that is in the middle of a transaction is
 -- passed over, since its session may hang for a while before the server ends it: the reaper looks again soon.
-update wakeful_process set state = 'dead'
-where id = (select id from wakeful_process where id = :id and state = 'alive' for update skip locked)
+update wakeful_process set state = 'dead', guard = null
+where id = (
+  select id from wakeful_process
+  where id = :id and (state = 'alive' or (state = 'dead' and guard is not null)) for update skip locked
+)
 returning id
 
 -- bury_expired(now, id) --
 -- differs: as bury_process.
-update wakeful_process set state = 'dead'
+update wakeful_process set state = 'dead', guard = null
 where id = (
-  select id from wakeful_process where id = :id and state = 'alive' and lease_until <= {now} for update skip locked
+  select id from wakeful_process
+  where id = :id and (state = 'alive' or (state = 'dead' and guard is not null)) and lease_until <= {now}
+  for update skip locked
 )
 returning id
 
@@ -472,3 +477,15 @@ where root = :root and id <> root and seq <> :seq and state || '' in ('ready', '
 union all
 select cast(:seq as bigint), id from wakeful_run
 where id = :root and seq <> :seq and state || '' in ('ready', 'running', 'waiting', 'held', 'parked')
+
+-- list_deliveries(root) --
+-- differs: as load_sent. With an `or` in its place every delivery would be looked at.
+select delivery.id, delivery.channel, delivery.state, delivery.reason, delivery.message, delivery.subject, delivery.error,
+  delivery.tries, delivery.due_at, delivery.created_at, delivery.settled_at, run.id, run.agent
+from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
+where delivery.run_seq = any(array(
+    select seq from wakeful_run where id = :root
+    union all
+    select seq from wakeful_run where root = :root and id <> root
+  ))
+order by delivery.seq

@@ -7,9 +7,29 @@ where app = :app and subject = :subject and type = 'wakeful.checkin' and state <
 order by seq + 0 desc limit :most
 
 -- arrivals_of_type(app, type, most) --
--- differs: by the transaction that wrote it, which is what the index has.
-select accepted_at from wakeful_event
-where app = :app and type = :type and state <> 'quarantined' order by written_in desc limit :most
+-- differs: by the transaction that wrote it, which is what the index has. In a store that was restored into another server
+-- (wakeful_origin) what came there is newest, whatever its number; what came before is looked for only if that is not enough.
+with origin as materialized (
+  select event_seq, cast(cast(began_in as text) as xid8) as began_in from wakeful_origin order by number desc limit 1
+),
+newest as materialized (
+  select accepted_at, written_in from wakeful_event
+  where app = :app and type = :type and state <> 'quarantined'
+    and written_in >= coalesce((select began_in from origin), '0') and written_in < pg_snapshot_xmax(pg_current_snapshot())
+    and coalesce(seq, 0) >= coalesce((select event_seq from origin), 0)
+  order by written_in desc limit :most
+)
+select accepted_at from (
+  select 1 as later, written_in, accepted_at from newest
+  union all
+  select 0, written_in, accepted_at from (
+    select written_in, accepted_at from wakeful_event
+    where (select event_seq from origin) > 0 and (select count(*) from newest) < :most
+      and app = :app and type = :type and state <> 'quarantined' and coalesce(seq, 0) < (select event_seq from origin)
+    order by written_in desc limit :most
+  ) before
+) arrived
+order by later desc, written_in desc limit :most
 
 -- arrivals_from(app, source, most) --
 -- differs: as checkins. `app || ''` is what the index has, and keeps the planner from walking along all events of the app.

@@ -27,8 +27,8 @@ where app = :app and (paused = 1 or rate is not null)
 union all
 select agent, 'failing', null from wakeful_failing where app = :app
 union all
-select agent, 'version', cast(place as text) || ' ' || cast(live as text) || ' ' || version from wakeful_version
-where app = :app and apart = 1
+select '', 'versions', null from wakeful_process where app = :app and state = 'alive' and versions is not null
+group by app having min(versions) <> max(versions) or max(behind) = 1
 
 -- claim_resumed(now, app, agent, most, process, version) --
 -- differs: as claim_runs.

@@ -1,16 +1,38 @@
 -- What must differ on PostgreSQL about reminders.
 
 -- what_came() --
--- differs: numbers are given before they are committed. A snapshot knows exactly which events were there.
-select cast(pg_current_snapshot() as text)
+-- differs: numbers are given before they are committed. A snapshot knows exactly which events were there. Before it stands of
+-- which server it is (wakeful_origin), unless that is the first.
+select coalesce(nullif((select max(number) from wakeful_origin), 0) || '@', '') || cast(pg_current_snapshot() as text)
 
 -- came_since(app, type, mark, passed) --
--- differs: by the transaction that wrote it, an event that the mark does not know. A place is that transaction and the seq.
-select id, source, envelope, accepted_at, cast(written_in as text) || '/' || seq from wakeful_event
-where app = :app and type = :type
-  and written_in >= pg_snapshot_xmin(cast(cast(:mark as text) as pg_snapshot))
-  and not pg_visible_in_snapshot(written_in, cast(cast(:mark as text) as pg_snapshot))
-  and written_in >= cast(split_part(cast(:passed as text), '/', 1) as xid8)
-  and (written_in, seq) > (cast(split_part(cast(:passed as text), '/', 1) as xid8), cast(split_part(cast(:passed as text), '/', 2) as bigint))
-  and state in ('accepted', 'unmatched')
-order by written_in, seq limit 100
+-- differs: by the transaction that wrote it, an event that the mark does not know; all that came to a server into which the store
+-- was restored later is among them. A place is that transaction and the seq.
+with given as materialized (
+  select cast(split_part('0@' || cast(:mark as text), '@', -1) as pg_snapshot) as snapshot,
+    cast(split_part(cast(:passed as text), '/', 1) as xid8) as passed_in,
+    cast(split_part(cast(:passed as text), '/', 2) as bigint) as passed_seq,
+    (select event_seq from wakeful_origin where number = cast(split_part('0@' || cast(:mark as text), '@', -2) as bigint)) as first,
+    (select event_seq from wakeful_origin where number > cast(split_part('0@' || cast(:mark as text), '@', -2) as bigint)
+     order by number limit 1) as beyond
+)
+select id, source, envelope, accepted_at, cast(written_in as text) || '/' || seq from (
+  select 0 as later, id, source, envelope, accepted_at, written_in, seq from wakeful_event
+  where app = :app and type = :type
+    and written_in >= pg_snapshot_xmin((select snapshot from given))
+    and not pg_visible_in_snapshot(written_in, (select snapshot from given))
+    and written_in >= (select passed_in from given)
+    and (written_in, seq) > ((select passed_in from given), (select passed_seq from given))
+    and coalesce(seq, 0) >= coalesce((select first from given), 0)
+    and ((select beyond from given) is null or coalesce(seq, 0) < (select beyond from given))
+    and (select beyond is null or passed_seq < beyond from given)
+    and state in ('accepted', 'unmatched')
+  union all
+  select 1, id, source, envelope, accepted_at, written_in, seq from wakeful_event
+  where (select beyond is not null from given) and app = :app and type = :type
+    and coalesce(seq, 0) >= (select beyond from given)
+    and ((select passed_seq < beyond from given)
+      or (written_in, seq) > ((select passed_in from given), (select passed_seq from given)))
+    and state in ('accepted', 'unmatched')
+) came
+order by later, written_in, seq limit 100

@@ -21,36 +21,62 @@ select run_seq, key, condition, variables from (
 order by run_seq, registered_at, key
 
 -- awaited_about(app, type, subject, skip, run_seq) --
--- differs: by the transaction that wrote it, an event that the run could not see when it was made. Numbers start anew where a
--- database was restored from a dump: then only what comes from now on is found, as it comes. `app || ''` keeps the planner
--- from walking along all events of a type.
+-- differs: by the transaction that wrote it, an event that the run could not see when it was made. Transactions of two servers
+-- cannot be compared: of a run that was made before the store was restored into another one (wakeful_origin), all that came there
+-- is later. `app || ''` keeps the planner from walking along all events of a type, `coalesce(seq, 0)` from walking along all events.
 select event.seq, event.envelope from wakeful_run run
 cross join lateral (
-  select event.seq, event.envelope, event.written_in from wakeful_event event
+  select 0 as later, event.seq, event.envelope, event.written_in
+  from (
+    select (select max(event_seq) from wakeful_origin where run_seq <= run.seq) as first,
+      (select min(event_seq) from wakeful_origin where run_seq > run.seq) as beyond
+  ) origin
+  cross join wakeful_event event
   where event.subject = :subject and event.app || '' = :app and event.type || '' = :type
     and event.written_in >= pg_snapshot_xmin(run.made_in)
     and not pg_visible_in_snapshot(event.written_in, run.made_in)
+    and coalesce(event.seq, 0) >= coalesce(origin.first, 0) and (origin.beyond is null or coalesce(event.seq, 0) < origin.beyond)
+    and event.state in ('accepted', 'unmatched') and event.envelope <> ''
+  union all
+  select 1, event.seq, event.envelope, event.written_in
+  from (select event_seq from wakeful_origin where run_seq > run.seq order by run_seq, event_seq limit 1) next
+  cross join wakeful_event event
+  where event.subject = :subject and event.app || '' = :app and event.type || '' = :type
+    and coalesce(event.seq, 0) >= next.event_seq
     and event.state in ('accepted', 'unmatched') and event.envelope <> ''
 ) event
 where run.seq = :run_seq and event.seq <> run.event_seq
   and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = event.seq)
   and not exists (select 1 from wakeful_batch own where own.run_seq = :run_seq and own.event_seq = event.seq)
-order by event.written_in, event.seq limit 100 offset :skip
+order by event.later, event.written_in, event.seq limit 100 offset :skip
 
 -- awaited(app, type, skip, run_seq) --
 -- differs: as awaited_about.
 select event.seq, event.envelope from wakeful_run run
 cross join lateral (
-  select event.seq, event.envelope, event.written_in from wakeful_event event
+  select 0 as later, event.seq, event.envelope, event.written_in
+  from (
+    select (select max(event_seq) from wakeful_origin where run_seq <= run.seq) as first,
+      (select min(event_seq) from wakeful_origin where run_seq > run.seq) as beyond
+  ) origin
+  cross join wakeful_event event
   where event.app = :app and event.type = :type
     and event.written_in >= pg_snapshot_xmin(run.made_in)
     and not pg_visible_in_snapshot(event.written_in, run.made_in)
+    and coalesce(event.seq, 0) >= coalesce(origin.first, 0) and (origin.beyond is null or coalesce(event.seq, 0) < origin.beyond)
+    and event.state in ('accepted', 'unmatched') and event.envelope <> ''
+  union all
+  select 1, event.seq, event.envelope, event.written_in
+  from (select event_seq from wakeful_origin where run_seq > run.seq order by run_seq, event_seq limit 1) next
+  cross join wakeful_event event
+  where event.app = :app and event.type = :type
+    and coalesce(event.seq, 0) >= next.event_seq
     and event.state in ('accepted', 'unmatched') and event.envelope <> ''
 ) event
 where run.seq = :run_seq and event.seq <> run.event_seq
   and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = event.seq)
   and not exists (select 1 from wakeful_batch own where own.run_seq = :run_seq and own.event_seq = event.seq)
-order by event.written_in, event.seq limit 100 offset :skip
+order by event.later, event.written_in, event.seq limit 100 offset :skip
 
 -- waits_of_run(run_seq) --
 -- differs: `coalesce` keeps the planner from walking along the index of everything that is waited for.

@@ -373,14 +373,15 @@ returning id
 -- load_effects(root) --
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
   settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes,
-  stored_before is not null
+  stored_before is not null, once, operation, follows
 from wakeful_effect where root = :root order by position, seq
 
 -- find_effect(id) --
 select effect.root, effect.id, effect.action, effect.reference, effect.safety, effect.state, effect.arguments,
   effect.reason, effect.result, effect.error, effect.tries, effect.attempt, effect.position, effect.opened_at,
   effect.settled_by, effect.note, effect.staged, coalesce(effect.called_at, effect.opened_at), coalesce(effect.due_at, 0),
-  effect.doubtful, effect.undoes, effect.stored_before is not null, run.id
+  effect.doubtful, effect.undoes, effect.stored_before is not null, effect.once, effect.operation,
+  effect.follows, run.id
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
 
 -- settle_effect(now, id, state, result, operator, note) --
@@ -518,16 +519,19 @@ update wakeful_process set lease_until = {now} + :lease where id = :id and state
 update wakeful_process set state = 'stopped' where id = :id and state = 'alive'
 
 -- living_processes(now) --
--- Who counts as alive, and how much of each lease is left.
-select id, lease_until - {now} from wakeful_process where state = 'alive'
+-- Who counts as alive, and how much of each lease is left. One that was seen to be gone (bury_gone) stays here until the end of its
+-- lease: some of its runs are still to be taken back.
+select id, lease_until - {now} from wakeful_process where state = 'alive' or (state = 'dead' and guard is not null)
 
 -- bury_process(id) --
 -- Declare a process dead. No row comes back when somebody else was first.
-update wakeful_process set state = 'dead' where id = :id and state = 'alive' returning id
+update wakeful_process set state = 'dead', guard = null
+where id = :id and (state = 'alive' or (state = 'dead' and guard is not null)) returning id
 
 -- bury_expired(now, id) --
 -- As bury_process, but only while its lease is over: it may have been renewed since it was looked at.
-update wakeful_process set state = 'dead' where id = :id and state = 'alive' and lease_until <= {now} returning id
+update wakeful_process set state = 'dead', guard = null
+where id = :id and (state = 'alive' or (state = 'dead' and guard is not null)) and lease_until <= {now} returning id
 
 -- take_back_runs(now, process) --
 -- Recovery re-enqueues and never executes. The token rises, so that the old owner's writes are refused.

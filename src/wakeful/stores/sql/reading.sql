@@ -59,14 +59,16 @@ select distinct agent from wakeful_admission
 -- list_effects(root) --
 -- What a run did to the outside world; its replays and forks included.
 select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
-  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes
+  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes,
+  effect.once, effect.operation, effect.follows
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where effect.root = :root order by effect.position, effect.seq
 
 -- page_of_effects(state, after, most, agent, action) --
 -- Newest first; `after` is the seq of the last one seen.
 select effect.seq, effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
-  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes
+  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes,
+  effect.once, effect.operation, effect.follows
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where (cast(:state as text) is null or effect.state = :state) and (cast(:after as bigint) is null or effect.seq < :after)
   and (cast(:agent as text) is null or effect.agent = :agent) and (cast(:action as text) is null or effect.action = :action)
@@ -75,9 +77,10 @@ order by effect.seq desc limit :most
 -- find_effects(id, upper) --
 -- By id, or by the beginning of one.
 select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
-  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes
+  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes,
+  effect.once, effect.operation, effect.follows
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
-where effect.id >= :id and effect.id < :upper order by effect.id limit 2
+where effect.id >= :id and effect.id < :upper order by effect.id limit 6
 
 -- list_deliveries(root) --
 -- What a run sent; its replays and forks included.
@@ -116,7 +119,15 @@ group by app, channel order by app, channel
 
 -- find_roots(id, upper) --
 -- The first runs of families, by the beginning of their id.
-select id from wakeful_run where id >= :id and id < :upper and id = root limit 2
+select id, agent, state from wakeful_run where id >= :id and id < :upper and id = root order by id limit 6
+
+-- runs_of_alarm(key) --
+-- Those that still need somebody, the newest first.
+select id from (
+  select id, seq from wakeful_run where alarm = :key and state = 'dead'
+  union all
+  select id, seq from wakeful_run where alarm = :key and state = 'held'
+) run order by seq desc limit 50
 
 -- list_states(agent) --
 -- With the run that has it, if one does: the next run of its agent waits for that one.

@@ -23,7 +23,7 @@ from wakeful.stores.verbs.limits import (
     until_more_may_start,
 )
 from wakeful.stores.verbs.state import claim_serial, load_states_of_keys
-from wakeful.stores.verbs.versions import Apart, apart_of
+from wakeful.stores.verbs.versions import Apart, read_aparts
 
 # When to look again for a run that must go alone, and whose row another process is just holding.
 SOMEBODY_HAS_IT: Microseconds = 50_000
@@ -47,7 +47,7 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     facts = yield from read_facts(now, app)
     failing = frozenset(facts.failing)
     open_to = {agent: most for agent, most in request.wanted if not facts.is_paused(agent)}
-    aparts = {agent: apart_of(request, agent, rows) for agent, rows in facts.versions.items() if agent in open_to}
+    aparts = (yield from read_aparts(request, open_to)) if facts.versions else {}
     rooms = yield from open_rooms(now, request, open_to, facts)
     solo = sorted(
         agent for agent in open_to if agent in facts.alone and (agent not in rooms or rooms[agent].runs() > 0)

@@ -58,8 +58,7 @@ class Facts:
     paused: set[str] = field(default_factory=set)
     rates: dict[str, str] = field(default_factory=dict)  # at which agents come back after a pause
     failing: set[str] = field(default_factory=set)  # agents whose last runs ended dead
-    # Agents that old and new code serve side by side: each version, its place in their order, and whether it lives.
-    versions: dict[str, list[tuple[str, int, bool]]] = field(default_factory=dict)
+    versions: bool = False  # old code is at work beside new, or instead of it
 
     def is_paused(self, agent: str) -> bool:
         return ALL in self.paused or agent in self.paused
@@ -74,9 +73,8 @@ def read_facts(now: int | None, app: str) -> Transaction[Facts]:
             facts.paused.add(agent)
         elif kind == "failing":
             facts.failing.add(agent)
-        elif kind == "version":
-            place, live, version = rate.split(" ", 2)
-            facts.versions.setdefault(agent, []).append((version, int(place), live == "1"))
+        elif kind == "versions":
+            facts.versions = True
         else:
             facts.rates[agent] = rate
     return facts

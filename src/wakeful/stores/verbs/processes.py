@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from pydantic_core import to_json
 
-from wakeful.stores.base import BuryProcess, LeftBehind, RegisterProcess, RetireProcess, Transaction
+from wakeful.stores.base import BuryProcess, LeftBehind, RegisterProcess, RetireProcess, TakeOver, Transaction
 from wakeful.stores.migrations import newest
 from wakeful.stores.verbs.limits import show_limits
-from wakeful.stores.verbs.versions import enter_versions, look_at_versions
+from wakeful.stores.verbs.versions import enter_versions
 
 
 def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> Transaction[list[None]]:
@@ -25,7 +25,7 @@ def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> 
                 one.app,
                 to_json(list(one.agents)).decode() if one.app else None,
                 newest(),
-                to_json(dict(one.versions)).decode() if one.app and one.versions else None,
+                to_json(dict(sorted(one.versions.items()))).decode() if one.app and one.versions else None,
             )
             for one in requests
         ],
@@ -34,7 +34,7 @@ def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> 
         if one.app is not None:
             yield from show_limits(one.app, one.agents, one.limits)
             if one.versions:
-                yield from enter_versions(now, one.app, one.versions)
+                yield from enter_versions(now, one)
     return [None] * len(requests)
 
 
@@ -50,8 +50,7 @@ def retire_processes(now: int | None, requests: Sequence[RetireProcess]) -> Tran
                 "insert_attempt",
                 [(now, run, token - 1, request.id, "released", None, claimed) for run, token, claimed in runs],
             )
-        moved = yield from look_at_versions(now, request.id)
-        results.append(LeftBehind(len(runs), len(lanes), versions=moved, gone=True))
+        results.append(LeftBehind(len(runs), len(lanes), gone=True))
     return results
 
 
@@ -73,6 +72,24 @@ def bury_processes(now: int | None, requests: Sequence[BuryProcess]) -> Transact
                 "insert_attempt",
                 [(now, run, token - 1, request.id, "crashed", None, claimed) for run, token, claimed in runs],
             )
-        moved = yield from look_at_versions(now, request.id)
-        results[request.id] = LeftBehind(len(runs), len(lanes), versions=moved, gone=True)
+        results[request.id] = LeftBehind(len(runs), len(lanes), gone=True)
+    return [results[request.id] for request in requests]
+
+
+def take_over_processes(now: int | None, requests: Sequence[TakeOver]) -> Transaction[list[LeftBehind]]:
+    """As `bury_processes`, before the lease is over. From now on its writes are refused, so it can begin no call any more; but one that
+    it has begun may still be on its way, as long as its lease is good. Runs with such a call, and channels, wait until then.
+    """
+    results: dict[str, LeftBehind] = {}
+    for request in sorted(requests, key=lambda one: one.id):
+        if not (yield "bury_gone", [(request.id, request.guard)]):
+            results.setdefault(request.id, LeftBehind())
+            continue
+        runs = yield "take_back_unopened", [(now, request.id)]
+        if runs:
+            yield (
+                "insert_attempt",
+                [(now, run, token - 1, request.id, "crashed", None, claimed) for run, token, claimed in runs],
+            )
+        results[request.id] = LeftBehind(len(runs), gone=True)
     return [results[request.id] for request in requests]

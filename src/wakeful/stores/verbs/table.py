@@ -53,11 +53,13 @@ from wakeful.stores.base import (
     SaveTransacted,
     SettleEffect,
     TakeLock,
+    TakeOver,
     Transaction,
     TransactStep,
     WorkLane,
 )
 from wakeful.stores.heartbeat import ReportHeartbeat
+from wakeful.stores.once import OpenOnce, SaveOnce
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.sources import (
@@ -88,10 +90,11 @@ from wakeful.stores.verbs.fork import fork_runs
 from wakeful.stores.verbs.heartbeat import report_heartbeats
 from wakeful.stores.verbs.keeping import enter_ciphers, leave_ciphers, remove_families, remove_traces, reseal_payloads
 from wakeful.stores.verbs.locks import free_locks, take_locks
+from wakeful.stores.verbs.operation_keys import open_once, save_once
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
 from wakeful.stores.verbs.pauses import change_pauses
 from wakeful.stores.verbs.people import raise_alarms, record_operations
-from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes
+from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes, take_over_processes
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
 from wakeful.stores.verbs.redo import redo_runs
 from wakeful.stores.verbs.reminders import make_reminders
@@ -119,6 +122,7 @@ VERBS: dict[type, Verb] = {
     ChangePause: change_pauses,
     RegisterProcess: register_processes,
     BuryProcess: bury_processes,
+    TakeOver: take_over_processes,
     FreeLock: free_locks,
     TakeLock: take_locks,
     TransactStep: transact_steps,
@@ -127,6 +131,8 @@ VERBS: dict[type, Verb] = {
     NoteChange: note_changes,
     OpenEffect: open_effects,
     SaveEffect: save_effects,
+    OpenOnce: open_once,
+    SaveOnce: save_once,
     SettleEffect: settle_effects,
     ChangeCircuit: change_circuits,
     EndWait: end_waits,

@@ -9,14 +9,11 @@ create table wakeful_version (
   first integer not null,                 -- its place when it was first seen
   place integer not null,                 -- its place when it was put to work last
   since integer not null,                 -- when that was
-  live integer not null,                  -- 1: a living process serves it
-  apart integer not null,                 -- 1: not every process may take every run of this agent now
   primary key (app, agent, version)
 ) strict, without rowid;
--- A claim looks here. It is empty but while old and new code are side by side.
-create index wakeful_version_apart on wakeful_version (app) where apart = 1;
-
 alter table wakeful_process add column versions text; -- JSON: the version of each agent that it serves
+-- 1: other code was put to work after it came. A claim looks closer then.
+alter table wakeful_process add column behind integer not null default 0;
 
 -- The advisory lock that its lease connection holds, and the server that gave it (by when that was started): while somebody has
 -- it, the process is connected. Empty: it lives by its lease alone.

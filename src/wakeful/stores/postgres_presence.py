@@ -1,0 +1,121 @@
+"""A process on PostgreSQL, as others see it: its lease, and a lock that the server lets go when the process is not connected any more.
+
+The connection that renews the lease holds an advisory lock under a random number, and the row of the process names it. When the
+process dies, the server ends that session at once, and the lock is free. Whoever finds it free, twice, declares the process dead
+before its lease is over (verbs/processes.py says what it takes back then).
+
+A process that lives and has lost its connection looks the same. It hears of that at once and connects again under another number,
+mostly before anybody has looked. If it is too late, or cut off, it is fenced as one whose lease ran out, and starts again under a new
+identity. After a restart of the server all locks are free and mean nothing: the row also names the server that gave the lock.
+
+Two processes look, once a second: those that come first among all that have such a lock. Each looks after the other.
+
+Behind a pooler that hands its sessions round, a lock of a session is nobody's. Such a process has none, and lives by its lease alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import threading
+from typing import Any
+
+from wakeful.clock import Microseconds
+from wakeful.stores.base import Row
+from wakeful.stores.postgres import PostgresBackend, PostgresRenewer, limits
+from wakeful.telemetry.logger import logger_of
+
+LOOKERS = 2
+LOOK_AGAIN_AFTER = 0.15  # one that lives has its lock again by then
+
+
+class PostgresPresence(PostgresRenewer):
+    """Keeps the lease of one process, and its lock, from a thread of its own."""
+
+    def __init__(self, backend: PostgresBackend) -> None:
+        super().__init__(backend)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._woken: asyncio.Event | None = None
+        self._guard: int | None = None
+        self._pooled = False
+        self._log = logger_of(part="lease")
+        self.looks = False
+
+    @property
+    def connected(self) -> bool:
+        return self._connection is not None and not self._connection.is_closed()
+
+    def renew(self, process: str, lease: Microseconds) -> bool:
+        """True while the process counts as alive. StoreUnavailable when it could not be told."""
+        return self._runner.run(self._renew(process, lease))
+
+    def rest(self, time: float, stopping: threading.Event) -> None:
+        """Until the time is over, the connection is lost, or somebody wakes it."""
+        self._runner.run(self._rest(time, stopping))
+
+    def wake(self) -> None:
+        """From any thread. Whoever sets `stopping` does so before."""
+        if self._loop is not None and self._woken is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+                self._loop.call_soon_threadsafe(self._woken.set)
+
+    def gone(self, process: str) -> list[tuple[str, int]]:
+        """Others that are not connected any more, each with the lock that is free. StoreUnavailable as above."""
+        return self._runner.run(self._gone(process))
+
+    async def _renew(self, process: str, lease: Microseconds) -> bool:
+        if not self.connected:
+            self._guard = None
+        if self._guard is None and not self._pooled:
+            self._guard = await self._take_guard()
+        rows = await self._execute("renew_present", process, lease, self._guard)
+        if not rows:
+            return False
+        _, others, before, session = rows[0]
+        self.looks = others > 0 and before < LOOKERS
+        if self._guard is not None and session != self._connection.get_server_pid():
+            self._do_without()
+        return True
+
+    async def _take_guard(self) -> int | None:
+        """A lock that nobody else can have. None if what answers is not the session that we are connected to."""
+        ((session,),) = await self._ask("session")
+        if session != self._connection.get_server_pid():
+            self._do_without()
+            return None
+        guard = secrets.randbits(63)
+        ((taken,),) = await self._ask("take_guard", guard)
+        return guard if taken else None
+
+    def _do_without(self) -> None:
+        self._pooled, self._guard = True, None
+        self._log.info(
+            "the lease connection goes through a connection pooler: if this process is killed, its runs wait for its lease"
+        )
+
+    async def _gone(self, process: str) -> list[tuple[str, int]]:
+        first = {(row[0], row[1]) for row in await self._ask("gone_processes", process)}
+        if not first:
+            return []
+        await asyncio.sleep(LOOK_AGAIN_AFTER)
+        return [found for row in await self._ask("gone_processes", process) if (found := (row[0], row[1])) in first]
+
+    async def _rest(self, time: float, stopping: threading.Event) -> None:
+        woken = self._woken = self._woken or asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        if stopping.is_set() or time <= 0:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(time):
+                await woken.wait()
+        woken.clear()
+
+    async def _connect(self) -> Any:
+        """The server is to notice soon that nobody is there any more, and we that it is gone."""
+        connection = await self._backend._connect_directly(**limits())  # noqa: SLF001 the two belong together
+        connection.add_termination_listener(lambda _: self._woken.set() if self._woken is not None else None)
+        return connection
+
+    async def _ask(self, name: str, *parameters: object) -> list[Row]:
+        return await self._execute(name, *parameters, timed=False)

@@ -1,0 +1,17 @@
+-- Where the store has been: see wakeful_origin.
+
+-- list_origins() --
+select number, identity, place, event_seq, began_at from wakeful_origin order by number
+
+-- last_origin() --
+-- The server or file that the store was found on last. The third column is asked of PostgreSQL alone.
+select number, identity, 0 from wakeful_origin order by number desc limit 1
+
+-- begin_origin(now, identity, place) --
+-- The first one has everything that is there; a later one what comes from now on.
+insert into wakeful_origin (number, identity, place, event_seq, run_seq, began_in, began_at)
+select coalesce(max(number) + 1, 0), :identity, :place,
+  case when count(*) = 0 then 0 else (select coalesce(max(seq), 0) + 1 from wakeful_event) end,
+  case when count(*) = 0 then 0 else (select coalesce(max(seq), 0) + 1 from wakeful_run) end,
+  0, {now}
+from wakeful_origin

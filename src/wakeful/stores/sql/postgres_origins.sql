@@ -1,0 +1,31 @@
+-- What must differ on PostgreSQL about where the store has been.
+
+-- this_origin() --
+-- differs: exists only here. A dump that is restored elsewhere has another one; a standby, a physical copy and what was recovered to
+-- a point in time have the same, and the same numbers of transactions.
+select cast(system_identifier as text) from pg_control_system()
+
+-- last_origin() --
+-- differs: tells also whether the newest event was written by a transaction that is still to come, which it cannot have been here.
+select number, identity,
+  coalesce((
+    select written_in >= pg_snapshot_xmax(pg_current_snapshot()) and seq >= origin.event_seq
+    from wakeful_event order by seq desc limit 1
+  ), false)
+from wakeful_origin origin order by number desc limit 1
+
+-- written_elsewhere() --
+-- differs: exists only here. As the last column of last_origin, where nothing is known yet.
+select coalesce((
+  select written_in >= pg_snapshot_xmax(pg_current_snapshot()) from wakeful_event order by seq desc limit 1
+), false)
+
+-- begin_origin(now, identity, place) --
+-- differs: knows the transactions of it by their numbers.
+insert into wakeful_origin (number, identity, place, event_seq, run_seq, began_in, began_at)
+select coalesce(max(number) + 1, 0), :identity, :place,
+  case when count(*) = 0 then 0 else (select coalesce(max(seq), 0) + 1 from wakeful_event) end,
+  case when count(*) = 0 then 0 else (select coalesce(max(seq), 0) + 1 from wakeful_run) end,
+  case when count(*) = 0 then 0 else cast(cast(pg_snapshot_xmin(pg_current_snapshot()) as text) as bigint) end,
+  {now}
+from wakeful_origin

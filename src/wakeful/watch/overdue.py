@@ -1,0 +1,171 @@
+"""Work that waits for longer than it should: facts in, alarms out. One alarm for each cause, not one for each run.
+
+    waiting/APP/AGENT    a run is ready, and does not start; the text says what holds it
+    blocked/APP/AGENT    runs wait behind dead letters of their key
+    delivery/…/late      the next message of a channel has not gone out; the outbox raises the same one when a try fails
+    lag/APP/SOURCE       what a source brings is older than it should be
+
+Only heads are looked at, each found by an index: how much waits behind them costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from wakeful.clock import SECOND, Microseconds, readable, to_text
+from wakeful.output.outbox import LATE
+from wakeful.rate import Rate
+from wakeful.stores.base import Alarm, Row, late_alarm
+from wakeful.stores.verbs.failing import OPERATOR
+
+STARTS_WITHIN: Microseconds = 300 * SECOND
+LAG_WITHIN: Microseconds = 900 * SECOND
+# A lag is of what was read last: where nothing came for a while, there is nothing to be behind with.
+LAG_IS_FRESH: Microseconds = 300 * SECOND
+# So many dead letters of an agent that keep a key are looked at.
+LOOKED_AT = 1000
+# Who pauses an agent whose runs become dead letters one after the other.
+PAUSED_BY_ITSELF = OPERATOR
+
+
+class Database(Protocol):
+    """Where the facts are."""
+
+    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
+
+    def read_clock(self) -> Microseconds | None: ...
+
+
+@dataclass(slots=True)
+class Overdue:
+    """What was found. `late` are the channels whose next message waits, and `lanes` those with any message that waits."""
+
+    alarms: list[Alarm] = field(default_factory=list)
+    late: list[Alarm] = field(default_factory=list)
+    lanes: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What may hold the runs of an agent back."""
+
+    workers: int
+    paused_by: str | None = None
+    coming_back_at: str | None = None  # the rate after a resume
+    concurrency: int | None = None
+    rate: Rate | None = None
+    starts: int = 0  # within the time of the rate
+    running: int = 0
+    last_claimed_at: Microseconds | None = None
+    first_claimed_at: Microseconds | None = None
+    crashes: int = 0
+
+
+def held_back_by(agent: str, hold: Hold, within: Microseconds, now: Microseconds) -> str | None:
+    """What keeps a run of the agent from starting, in words, with what to do. None: its limits explain it, and its runs move on.
+
+    The order is that of a claim: a pause, no worker, the rate, the concurrency; what is left are workers that are busy.
+    """
+    if hold.paused_by == PAUSED_BY_ITSELF:
+        return None  # an alarm of its own says so
+    if hold.paused_by is not None:
+        return f"the agent is paused by {hold.paused_by}; `wakeful resume {agent}` lets it go on"
+    if hold.workers == 0:
+        return "no living process has the agent; start one with `wakeful worker APP`"
+    if hold.coming_back_at is not None:
+        return None  # a person said how fast
+    if hold.rate is not None and hold.starts >= hold.rate.most:
+        return None  # as many start as its rate lets start
+    moves = hold.last_claimed_at is not None and now - hold.last_claimed_at < within
+    if hold.concurrency is not None and hold.running >= hold.concurrency:
+        if moves:
+            return None
+        since = "" if hold.first_claimed_at is None else f", the first since {to_text(hold.first_claimed_at)}"
+        return (
+            f"its concurrency of {hold.concurrency} is used up by runs that do not end{since}; "
+            f"`wakeful runs --agent {agent} --state running` lists them"
+        )
+    if hold.crashes > 1:
+        return f"it was in flight in {hold.crashes} processes that died, so it goes alone, when nothing else runs in a process"
+    busy = f"{hold.running} of its runs are running" if hold.running else "none of its runs is running"
+    return f"no limit holds it, and {busy}: the workers are busy with other runs, or stuck; start more of them, or see their logs"
+
+
+async def look_for_overdue(
+    database: Database, app: str, now: Microseconds, workers: Mapping[str, int], since: Mapping[str, Microseconds]
+) -> Overdue:
+    """`workers`: how many living processes have each agent; `since`: since when one has."""
+    found = Overdue()
+    clock = database.read_clock()
+    pauses = {row[0]: row[1] for row in await database.fetch("pauses_of_app", app)}
+    for name, owner, declared, run, ready_at, crashes in await database.fetch("waiting_heads", clock, app):
+        within = STARTS_WITHIN if declared is None else declared
+        # A worker that has just come finds what was left, and has its time to begin with it.
+        waits_since = max(ready_at, since.get(name, 0))
+        if not within or now - waits_since <= within:
+            continue
+        if "" in pauses:  # one cause, one alarm
+            text = f"all of app {app} is paused by {pauses['']}, and run {run} of agent {name} is ready since {to_text(ready_at)}"
+            found.alarms = [Alarm(app, f"waiting/{app}/all", f"{text}; `wakeful resume all` lets it go on")]
+            break
+        hold = await _hold(database, app, name, workers.get(name, 0), crashes, pauses.get(name))
+        words = held_back_by(name, hold, within, now)
+        if words is not None:
+            text = f"run {run} of agent {name} is ready since {to_text(ready_at)} and has not started: {words}"
+            found.alarms.append(Alarm(app, f"waiting/{app}/{name}", text, name, owner))
+    for name, owner, declared, run, key, died_at in await database.fetch("blocked_heads", app, LOOKED_AT):
+        within = STARTS_WITHIN if declared is None else declared
+        if within and now - (died_at or 0) > within:
+            found.alarms.append(_blocked(app, name, owner, run, key, died_at))
+    for channel, delivery, committed_at, agent, holder, owner in await database.fetch("lane_heads", app):
+        found.lanes.add(late_alarm(app, channel))
+        if now - committed_at > LATE:
+            found.late.append(_late(app, channel, delivery, committed_at, agent, owner, holder))
+    for row in await database.fetch("lags_of_app", app):
+        if (alarm := lagging(app, row, now)) is not None:
+            found.alarms.append(alarm)
+    return found
+
+
+async def _hold(database: Database, app: str, agent: str, workers: int, crashes: int, paused_by: str | None) -> Hold:
+    clock = database.read_clock()
+    coming_back_at = next((row[0] for row in await database.fetch("rate_of_agent", app, agent)), None)
+    limits = await database.fetch("limit_of_agent", app, agent)
+    concurrency, most, span = limits[0] if limits else (None, None, None)
+    starts = (await database.fetch("count_starts", clock, app, agent, span))[0][0] if most is not None else 0
+    running, last, first = (await database.fetch("running_of_agent", app, agent))[0]
+    rate = None if most is None or span is None else Rate(most, span)
+    return Hold(workers, paused_by, coming_back_at, concurrency, rate, starts, running, last, first, crashes)
+
+
+def _blocked(app: str, agent: str, owner: str | None, run: str, key: str, died_at: Microseconds) -> Alarm:
+    text = (
+        f"runs of agent {agent} with key {key!r} wait behind run {run}, a dead letter since {to_text(died_at)}. "
+        f"`wakeful replay {run}` tries it again, `wakeful dead discard {run}` lets the next one go"
+    )
+    return Alarm(app, f"blocked/{app}/{agent}", text, agent, owner)
+
+
+def _late(
+    app: str, channel: str, delivery: str, committed_at: Microseconds, agent: str, owner: str | None, holder: str | None
+) -> Alarm:
+    who = "no process delivers to it now" if holder is None else f"process {holder} has it"
+    text = (
+        f"channel {channel}: delivery {delivery} was committed at {to_text(committed_at)} and has not gone out; {who}, and those "
+        f"behind it wait. `wakeful deliveries show {delivery}` tells its errors"
+    )
+    return Alarm(app, late_alarm(app, channel), text, agent, owner)
+
+
+def lagging(app: str, row: Row, now: Microseconds) -> Alarm | None:
+    """A source that has been read for a while, and still brings what is older than it should be."""
+    name, kind, state, since, lag, behind, event_at, owner, declared = row
+    within = LAG_WITHIN if declared is None else declared
+    fresh = event_at is not None and now - event_at <= LAG_IS_FRESH
+    if not within or state != "reading" or lag <= within or not fresh or now - since <= within:
+        return None
+    more = f", and {behind:,} more are known to wait" if behind else ""
+    text = f"{kind} {name} brings what is over {readable(within)} old{more}: it is read since {to_text(since)} and does not catch up"
+    return Alarm(app, f"lag/{app}/{name}", text, owner=owner)

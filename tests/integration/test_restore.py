@@ -1,0 +1,159 @@
+"""A store that was backed up while it worked, and restored elsewhere: nothing is missed there, and nothing alarms falsely."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from support.apps import NewApp, ended, working
+from support.backups import BackUp
+from support.stores import OpenStore, accept, an_arrival, an_event, query
+from wakeful import App, Run, on
+from wakeful.clock import VirtualClock
+from wakeful.errors import TimedOut
+from wakeful.stores.opening import open_database
+from wakeful.stores.reminders import BEFORE_ALL
+from wakeful.stores.store import DatabaseStore
+from wakeful.watch.facts import LAST_ARRIVALS, Facts
+from wakeful.watch.watcher import Watcher
+
+
+def orders(app: App) -> App:
+    app.expect("ticks", event="tick", at_least_every="1h")
+
+    @app.agent(on("go"))
+    async def fulfil(run: Run) -> dict[str, Any]:
+        shipped = await run.wait_for("shipped", subject="o1")
+        paid = await run.wait_for("paid", subject="o1")
+        signed = await run.wait_for("signed", subject="o1")
+        try:
+            early: Any = (await run.wait_for("early", subject="o1", timeout="1s")).id
+        except TimedOut:
+            early = None
+        return {"shipped": shipped.id, "paid": paid.id, "signed": signed.id, "early": early}
+
+    return app
+
+
+async def test_waits_find_events_and_nothing_alarms_falsely_after_a_restore(
+    new_app: NewApp, store_url: str, clock: VirtualClock, back_up: BackUp
+):
+    async with working(orders(new_app())) as runtime:
+        await runtime.app.emit("early", id="early", subject="o1")
+        receipt = await runtime.app.emit("go", id="1", subject="o1")
+        assert (await ended(runtime, receipt))["state"] == "waiting"
+        await runtime.app.emit("signed", id="signed", subject="o1")
+        for _ in range(LAST_ARRIVALS + 1):
+            clock.move("10m")
+            await runtime.app.emit("tick")
+        restore = await back_up(store_url)
+
+    restored = await restore()
+    async with working(orders(new_app()), store=restored) as runtime:
+        watcher = Watcher(Facts(runtime.database), runtime.store, time_passes=False)
+        await runtime.app.emit("paid", id="paid", subject="o1")  # before the run asks for it
+        await runtime.app.emit("shipped", id="shipped", subject="o1")
+        run = await ended(runtime, receipt)
+        clock.move("2s")
+        run = await ended(runtime, receipt)
+        assert (run["state"], run["output"]) == (
+            "done",
+            {"shipped": "shipped", "paid": "paid", "signed": "signed", "early": None},
+        )
+        for _ in range(6):
+            clock.move("30m")
+            await runtime.app.emit("tick")
+            await watcher.run_once()
+        assert (await runtime.reader.alarms())["alarms"] == []
+        clock.move("2h")
+        await watcher.run_once()  # and what is late is told
+        assert [one["key"] for one in (await runtime.reader.alarms())["alarms"]] == ["expect/app/ticks/not-fired"]
+
+
+async def test_what_came_since_a_mark(
+    store_url: str, clock: VirtualClock, stores: OpenStore, back_up: BackUp, new_app: NewApp
+):
+    """Marks of reminders, from before and after a restore, and of a second one."""
+
+    async def came(store: DatabaseStore, mark: str) -> list[str]:
+        found: list[str] = []
+        passed = BEFORE_ALL
+        while page := await store.came_since("app", "paid", mark, passed):
+            found += [one.id for one in page[:1]]  # in pages of one
+            passed = page[0].place
+        return found
+
+    def paid(identifier: str):
+        return an_arrival(identifier, event=an_event(identifier, type="paid"))
+
+    store = await stores(store_url)
+    await accept(store, paid("1"))
+    first = await store.what_came()
+    await accept(store, paid("2"))
+    store = await stores(await (await back_up(store_url))())
+    second = await store.what_came()
+    await accept(store, paid("3"))
+    await accept(store, paid("4"))
+    third = await store.what_came()
+    await accept(store, paid("5"))
+    assert await came(store, first) == ["2", "3", "4", "5"]
+    assert await came(store, second) == ["3", "4", "5"]
+    assert await came(store, third) == ["5"]
+
+
+async def test_a_restore_is_noticed_once_and_the_same_cluster_never(
+    stores: OpenStore, store_url: str, back_up: BackUp, dialect
+):
+    store = await stores(store_url)
+    await accept(store, an_arrival("1"))
+    origins = "select number, event_seq, run_seq from wakeful_origin order by number"
+    before = await query(store_url, origins)
+    await stores(store_url)
+    assert await query(store_url, origins) == before
+    restored = await (await back_up(store_url))()
+    for _ in range(2):
+        await stores(restored)
+    after = await query(restored, origins)
+    assert after == [*before, (len(before), 2, 2)]
+    assert await query(store_url, origins) == before
+
+
+@pytest.mark.postgres
+class TestOnPostgres:
+    async def test_a_process_that_stays_notices_that_the_server_is_another_one(
+        self, postgres_url: str, back_up: BackUp, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+    ):
+        """The address is the same, behind it stands another cluster: it connects anew, and looks before it writes."""
+        store = DatabaseStore(open_database(postgres_url, clock))
+        await store.open(migrate=False)
+        try:
+            await accept(store, an_arrival("1"))
+            restored = await (await back_up(postgres_url))()
+            monkeypatch.setattr(store.database, "_dsn", restored)
+            for connection in store.database._idle:  # type: ignore[attr-defined]
+                connection.terminate()
+            await accept(store, an_arrival("2"))
+            rows = await query(restored, "select event_seq from wakeful_origin where number = 1")
+            assert rows == [(2,)]
+        finally:
+            await store.close()
+
+    async def test_a_store_without_origins_whose_transactions_are_still_to_come(
+        self, postgres_url: str, back_up: BackUp, stores: OpenStore
+    ):
+        """It was restored before this was known to matter."""
+        await accept(await stores(postgres_url), an_arrival("1"))
+        await accept(await stores(postgres_url), an_arrival("2"))
+        await query(postgres_url, "delete from wakeful_origin")
+        restored = await (await back_up(postgres_url))()
+        await stores(restored)
+        rows = await query(restored, "select number, identity = 'unknown', event_seq from wakeful_origin order by 1")
+        assert rows == [(0, True, 0), (1, False, 3)]
+
+    async def test_several_at_once_settle_it_once(self, postgres_url: str, back_up: BackUp, stores: OpenStore):
+        await accept(await stores(postgres_url), an_arrival("1"))
+        restored = await (await back_up(postgres_url))()
+        await asyncio.gather(*(stores(restored) for _ in range(6)))
+        assert await query(restored, "select count(*) from wakeful_origin") == [(2,)]
