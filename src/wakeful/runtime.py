@@ -208,6 +208,7 @@ class Runtime:
             time_for_calls=self.membership.time_for_calls,
             time_passes=clock.for_database() is None,
             owners=self.surroundings.owners,
+            circuits=self.circuits,
         )
         self.worker = Worker(
             app.name,

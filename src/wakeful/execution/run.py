@@ -49,6 +49,7 @@ from wakeful.execution.options import StepOptions, location, name_of, options_of
 from wakeful.execution.outgoing import Outgoing
 from wakeful.execution.release import release
 from wakeful.execution.retry import WAITS_IN_PLACE
+from wakeful.execution.retrying import why_retrying
 from wakeful.execution.runlog import RunLog
 from wakeful.execution.state import AgentState
 from wakeful.execution.surroundings import Surroundings
@@ -270,6 +271,7 @@ class Run:
             value, record = await Checkpoint(self, key, shown, text, options, function, arguments, keywords).reach()
             if record is not None:
                 await self.save(record)
+                self._claim.finished += 1
             return value
         except ClaimLost:
             self.interrupt("lost")  # whatever the handler makes of this error, it does nothing more
@@ -337,6 +339,7 @@ class Run:
             await self.save_facts()
             locks = locks_held(self._claim)
             receipts = await self._around.door.accept([event], claim=self._claim, step=step, locks=locks)
+            self._claim.finished += 1
             return receipts[0]
         except ClaimLost:
             self.interrupt("lost")
@@ -860,9 +863,11 @@ class Run:
 
         try:
             locks = locks_held(self._claim)
-            return await self._around.store.transact_step(
+            stored = await self._around.store.transact_step(
                 self._claim, key, work, to_step, locks=locks, cause=self.cause
             )
+            self._claim.finished += 1
+            return stored
         finally:
             _inside_transaction.reset(guard)
             self.outside(step)
@@ -1133,8 +1138,8 @@ class Run:
         if not self._retrying and self.ledger.follows:
             return next(iter(self.ledger.follows.values()))[1].removeprefix("once: ")
         if not self._retrying and self.ledger.due:
-            return "an effect waits to be tried again"
-        return "a step waits to be tried again"
+            return why_retrying([self.ledger.find(one) for one in self.ledger.due], [])
+        return why_retrying([], self._retrying.values())
 
     @property
     def pending_steps(self) -> list[Step]:

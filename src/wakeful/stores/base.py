@@ -94,6 +94,10 @@ def held_alarm(app: str, agent: str, what: str) -> str:
     return f"held/{app}/{agent}/{what}"
 
 
+# Before the name of a channel: the name of its circuit.
+CHANNEL = "channel:"
+
+
 def circuit_alarm(app: str, name: str) -> str:
     """The key of the alarm about a dependency that is down."""
     return f"circuit/{app}/{name}"
@@ -638,6 +642,7 @@ class StoredCircuit:
     now: Microseconds  # the store's own time
     probe_state: RunState | None = None
     parked: bool = False  # does anybody wait for it?
+    opened_at: Microseconds | None = None  # since when it is not closed
 
 
 @dataclass(frozen=True, slots=True)

@@ -294,10 +294,12 @@ class Journal:
         except StoreForbidden as error:
             await self._one_by_one(batch, error)
         except StoreUnavailable as error:
-            self._in_doubt = True
+            self._in_doubt = self._in_doubt or not error.locked  # then it never began: there is nothing to doubt
             self.on_unavailable(error)
+            if error.locked:  # those behind it have waited as long, and would now wait for as long again
+                batch, self._waiting = [*batch, *self._waiting], []
             for waiting in batch:
-                settle(waiting, type(error)(str(error)))
+                settle(waiting, type(error)(str(error), locked=error.locked))
         except Exception as error:
             await self._one_by_one(batch, error)
         else:

@@ -566,6 +566,9 @@ class PostgresBackend:
         """What to hand a reading query as `:now`."""
         return self._clock.for_database()
 
+    async def refuse_locked(self) -> None:
+        """Nothing to refuse: rows are locked here, and never the whole store."""
+
     # processes
 
     def renewer(self) -> PostgresRenewer:

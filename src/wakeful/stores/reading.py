@@ -68,6 +68,7 @@ class ReadableDatabase(Protocol):
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
     async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]: ...
     async def ledger(self) -> list[Applied]: ...
+    async def refuse_locked(self) -> None: ...
     def read_clock(self) -> Microseconds | None: ...
 
 
@@ -509,8 +510,10 @@ class Reader:
                 "changed_at": to_text(changed),
                 "probe": probe,
                 "parked": parked,
+                "opened_at": to_text(opened),
+                "waiting": waiting,
             }
-            for app, name, state, failures, error, rest, next_at, released, changed, probe, parked in rows
+            for app, name, state, failures, error, rest, next_at, released, changed, probe, parked, opened, waiting in rows
         ]
 
     async def apps_of_agent(self, agent: str) -> list[str]:
@@ -753,6 +756,7 @@ class Reader:
 
     async def health(self) -> dict[str, Any]:
         """Does the store answer, with the right schema? Raises StoreUnavailable or SchemaMismatch."""
+        await self._database.refuse_locked()
         schema = standing(self._database.dialect, await self._database.ledger())
         schema.refuse_behind()
         used = [row[0] for row in await self._database.fetch("list_ciphers")]

@@ -256,7 +256,7 @@ update wakeful_lane set owner = null where owner = :process returning channel
 -- In the order of their commits, with how long each must still wait.
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
   run.agent, run.id, delivery.due_at - {now},
-  (select envelope from wakeful_event event where event.seq = run.event_seq), {now} - delivery.created_at
+  (select envelope from wakeful_event event where event.seq = run.event_seq), {now} - delivery.created_at, delivery.error
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
 where delivery.app = :app and delivery.channel = :channel and delivery.state = 'pending'
 order by delivery.seq limit :most
@@ -282,6 +282,7 @@ order by delivery.seq desc
 -- redo_delivery(now, seq, state, reason) --
 update wakeful_delivery
 set state = :state, reason = :reason, tries = case state when 'dead' then 0 else tries end, due_at = {now},
+    error = case state when 'dead' then null else error end,
     settled_at = case when cast(:state as text) <> 'pending' then {now} end
 where seq = :seq and state in ('dead', 'pending')
 returning seq
@@ -388,7 +389,8 @@ from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq wher
 -- A person's answer. The first stands: no row comes back for a second. What a run left open that is over can be settled too.
 update wakeful_effect
 set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now},
-    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end
+    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end,
+    error = case when cast(:state as text) = 'retrying' then null else error end
 where id = :id
   and (state = 'held' or (state in ('intent', 'unknown') and exists (
     select 1 from wakeful_run run where run.seq = wakeful_effect.run_seq and run.state in ('dead', 'denied', 'cancelled'))))
@@ -457,7 +459,7 @@ delete from wakeful_step where run_seq = :run_seq and state = 'failed' returning
 
 -- clear_failed_effects(root) --
 -- Refused for good, or so it seemed: it was certainly not done, and may be tried again.
-update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed' where root = :root and state = 'failed'
+update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed', error = null where root = :root and state = 'failed'
 returning root, action, error
 
 -- count_family(root) --
