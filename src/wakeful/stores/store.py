@@ -131,6 +131,7 @@ class Database(Protocol):
 
     dialect: Dialect
     notifies: bool
+    restored_before: int
     codec: Codec
 
     async def open(self, *, migrate: bool) -> None: ...
@@ -181,6 +182,11 @@ class DatabaseStore:
     @property
     def dialect(self) -> Dialect:
         return self.database.dialect
+
+    @property
+    def restored_before(self) -> int:
+        """Runs with a lower number may have gone on elsewhere, after the backup that this store was restored from."""
+        return self.database.restored_before
 
     async def open(self, *, migrate: bool) -> None:
         await self.database.open(migrate=migrate)
