@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from wakeful.cel import Match
 from wakeful.clock import Microseconds
+from wakeful.errors import CancelAsked
 from wakeful.model import (
     AdmissionState,
     ApprovalState,
@@ -91,6 +92,10 @@ class Streak:
 def held_alarm(app: str, agent: str, what: str) -> str:
     """The key of the alarm about runs of an agent that wait for a person because of one thing: an action, an output."""
     return f"held/{app}/{agent}/{what}"
+
+
+# Before the name of a channel: the name of its circuit.
+CHANNEL = "channel:"
 
 
 def circuit_alarm(app: str, name: str) -> str:
@@ -219,6 +224,10 @@ class FinishRun:
     decision: Decision | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
     streak: Streak | None = None  # of a dead one
+    undo: CancelAsked | None = (
+        None  # of a dead one: raised instead, if it did anything outside that is to be undone first
+    )
+    undone: bool = False  # of a dead one: that was done, and nothing that it had prepared leaves any more
     well_again: bool = False  # of one that is done: its agent was known to fail
 
     @property
@@ -465,6 +474,7 @@ class LeaveRun:
     woken: list[tuple[str, str]] = field(default_factory=list)
     by_itself: bool = False
     parked_for: tuple[str, str] | None = None  # the app and the dependency
+    follows: list[str] = field(default_factory=list)  # effects of other runs whose end it waits for
 
     @property
     def process(self) -> str:
@@ -632,6 +642,7 @@ class StoredCircuit:
     now: Microseconds  # the store's own time
     probe_state: RunState | None = None
     parked: bool = False  # does anybody wait for it?
+    opened_at: Microseconds | None = None  # since when it is not closed
 
 
 @dataclass(frozen=True, slots=True)

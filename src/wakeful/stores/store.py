@@ -79,6 +79,7 @@ from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
+from wakeful.stores.once import SaveOnce
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
@@ -138,7 +139,9 @@ class Database(Protocol):
     async def close(self) -> None: ...
     async def transact(self, transaction: Callable[[int | None], Transaction[R]], *, plain: bool = False) -> R: ...
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
+    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]: ...
     async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]: ...
+    async def refuse_locked(self) -> None: ...
     async def ledger(self) -> list[Applied]: ...
     async def applied_migrations(self) -> list[Row]: ...
     async def identity(self) -> str: ...
@@ -384,6 +387,9 @@ class DatabaseStore:
     async def save_effect(self, request: SaveEffect) -> None:
         await self._persist(request)
 
+    async def save_once(self, request: SaveOnce) -> None:
+        await self._persist(request)
+
     async def settle_effect(self, request: SettleEffect) -> Settled | None:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
 
@@ -432,6 +438,11 @@ class DatabaseStore:
     async def effects_to_undo(self, claim: Claim) -> list[Effect]:
         rows = await self._fetch_at_last("effects_to_undo", claim.root, claim.seq)
         return [effect_of(row) for row in rows]
+
+    async def failed_with(self, claim: Claim) -> str | None:
+        """Why a run ends dead once what it did is undone; None if it is cancelled."""
+        rows = await self._fetch_at_last("failed_with", claim.seq)
+        return rows[0][0] if rows else None
 
     async def cancelled_runs(self, app: str, process: str) -> list[tuple[str, str, str | None]]:
         rows = await self.database.fetch("cancelled_runs", app, process)
