@@ -66,7 +66,7 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
     run = Found(*rows[0])
     if request.claim is not None and (run.token, run.state) != (request.claim.token, "running"):
         return lost(request.claim)
-    if (why := _refusal(run)) is not None:
+    if (why := _refusal(run, undo=request.undo)) is not None:
         return Cancelled(run.id, run.state, run.state, why)
     held_for = to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else None
     yield "insert_remedy", [(now, run.seq, "cancel", request.operator, request.note, None, held_for)]
@@ -74,7 +74,7 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
     if run.state == "running":
         yield "ask_to_stop", [(now, run.seq, request.operator, request.note)]
         then: RunState = "running"
-    elif (yield "done_outside", [(run.root, run.seq)]):
+    elif request.undo and (yield "done_outside", [(run.root, run.seq)]):
         yield "stop_to_undo", [(now, run.seq, request.operator, request.note, f"{reason}; what it did is undone first")]
         yield from resolve_held(now, [HeldRun(run.seq, run.app, run.agent, run.id)], reason)
         then = "ready"
@@ -83,7 +83,7 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
         yield from _wind_up(now, [Ending(run.seq, run.id, run.root, run.app, run.agent, reason)])
         yield from tell_caller(now, run.seq, run.id, "cancelled", reason)
         then = "cancelled"
-    yield from _cancel_children(now, run.seq, run.id, request.operator)
+    yield from _cancel_children(now, run.seq, run.id, request.operator, undo=request.undo)
     return Cancelled(run.id, run.state, then)
 
 
@@ -157,17 +157,19 @@ def _wind_up(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
     yield from let_go_of_keys(now, runs)
 
 
-def _cancel_children(now: int | None, seq: int, identifier: str, operator: str) -> Transaction[None]:
+def _cancel_children(
+    now: int | None, seq: int, identifier: str, operator: str, *, undo: bool = True
+) -> Transaction[None]:
     for _, child in (yield "children_at_work", [(seq,)]):
-        yield from _cancel(now, CancelRun(child, operator, cancelled_with(identifier)))
+        yield from _cancel(now, CancelRun(child, operator, cancelled_with(identifier), undo=undo))
 
 
-def _refusal(run: Found) -> str | None:
+def _refusal(run: Found, *, undo: bool) -> str | None:
     if run.state == "dead":
         return f"is dead: `wakeful dead discard {run.id}` gives it up for good, `wakeful replay {run.id}` lets it go on"
     if run.state in FINAL_RUN_STATES:
         return f"is {run.state}: only what is not over can be cancelled"
-    if run.cancel_by is not None:
+    if run.cancel_by is not None and undo:
         return f"is being cancelled already, by {run.cancel_by}: `wakeful why {run.id}` tells how far that is"
     return None
 
