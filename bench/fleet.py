@@ -16,6 +16,7 @@ BARS = {2: 1.8, 4: 3.2}
 # After kill -9 on PostgreSQL. The lease, which a run in the middle of a call waits for, is 15 s.
 RESUMED_WITHIN = 2.0
 
+
 class Fleet(Places):
     """The measurements of many workers."""
 

@@ -22,6 +22,7 @@ from typing import Any
 import structlog
 
 from bench import engine_claim, engine_dispatch, engine_intake, floor_postgres, floor_sqlite
+from bench.archive import Archives
 from bench.changes import Changes
 from bench.fleet import Fleet
 from bench.flow import Flow
@@ -37,7 +38,7 @@ from wakeful.testing.postgres_server import PostgresServer
 IN_FLIGHT = 64
 
 
-class Bench(Flow, Fleet, Hooks, Folder, Changes, Times, Starts, Idle):
+class Bench(Flow, Fleet, Hooks, Folder, Changes, Times, Starts, Idle, Archives):
     """The measurements, by name."""
 
     # 3-step durable runs
@@ -218,6 +219,7 @@ NAMES = (
     "files",
     "changes",
     "idle",
+    "archive",
     "looks",
     "starts",
     "soak",

@@ -46,6 +46,7 @@ class Plan:
     schedules: int
     soak: float  # seconds
     changes: int = 100_000  # rows
+    archived: int = 20_000  # runs
     before: Path | None = None  # another checkout, for a before and after in one run
 
 
@@ -80,6 +81,7 @@ SMOKE = Plan(
     schedules=200,
     soak=3,
     changes=1_000,
+    archived=400,
 )
 
 

@@ -94,6 +94,16 @@ TABLE: dict[str | tuple[str, str], Words] = {
         "Dependency {rest} is down",
         "`wakeful circuits` tells since when and when it is tried next; `wakeful circuits close {rest}` lets all go at once",
     ),
+    "retrying": Words(
+        "Agent {first} does not get further: {last} fails",
+        "`wakeful runs --agent {first} --state waiting` lists its runs, `wakeful why RUN` tells when one is tried next; "
+        "`wakeful cancel RUN` gives one up",
+    ),
+    "limited": Words(
+        "Agent {first} is rate limited: {last}",
+        "`wakeful runs --agent {first} --state waiting` lists its runs; raise the limit on the other side, or lower `rate=` or "
+        "`concurrency=` of the agent",
+    ),
     "stuck": Words(
         "A run of agent {agent} makes no progress",
         "`wakeful why {last}` tells where it is; `wakeful cancel {last}` stops it",

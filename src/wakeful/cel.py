@@ -14,6 +14,7 @@ is read once to see which fields it names, and only these are handed over; if th
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -192,6 +193,49 @@ def compile_expression(expression: str, *, where: str) -> Expression:
         raise ConfigError(f'{where}: the expression is empty; write a CEL expression like "data.customer"')
     program, paths = _compile(expression, where)
     return Expression(_on_one_line(expression), program, paths)
+
+
+def compile_arguments(expression: str, names: Collection[str], *, where: str) -> Callable[[Mapping[str, Any]], Any]:
+    """An expression over the arguments of a call, like "arguments.invoice", as a function of these by name. That raises
+    ValueError where it gives nothing. ConfigError for an expression that is none, or that names another argument.
+    """
+    if not isinstance(expression, str) or not expression.strip():
+        raise ConfigError(f'{where}: the expression is empty; write a CEL expression like "arguments.invoice"')
+    shown = _on_one_line(expression)
+    try:
+        program = _environment_of_arguments().compile(expression)
+    except RuntimeError as error:
+        undeclared = _UNDECLARED.search(str(error))
+        if undeclared is not None:
+            guess = did_you_mean(f"arguments.{undeclared[1]}", [f"arguments.{name}" for name in names])
+            raise ConfigError(f'{where}: "{shown}" names "{undeclared[1]}", which does not exist.{guess}') from None
+        raise ConfigError(f'{where}: "{shown}" {_reworded(str(error), expression)}') from None
+    tokens = [*(_tokens(expression) or []), ("end", ""), ("end", "")]
+    for position, (_, text) in enumerate(tokens[:-2]):
+        kind, name = tokens[position + 2]
+        if text == "arguments" and tokens[position + 1][1] == "." and kind == "name" and name not in names:
+            guess = did_you_mean(name, names)
+            raise ConfigError(f'{where}: "{shown}" names arguments.{name}, and there is no such parameter.{guess}')
+
+    def ask(arguments: Mapping[str, Any]) -> Any:
+        try:
+            result = program.eval(data={"arguments": dict(arguments)})
+            if result.type().name() != "ERROR":
+                return result.plain_value()
+            problem = str(result.value()).partition(": ")[2]
+        except Exception as error:  # the library's own failure
+            raise ValueError(str(error)) from None
+        raise ValueError(problem)
+
+    return ask
+
+
+@lru_cache(maxsize=1)
+def _environment_of_arguments() -> Any:
+    from cel_expr_python import cel
+    from cel_expr_python.ext import ext_strings
+
+    return cel.NewEnv(variables={"arguments": cel.Type.DYN}, extensions=[ext_strings.ExtStrings()])
 
 
 def _compile(expression: str, where: str, *, values: bool = False) -> tuple[Any, list[Path] | None]:

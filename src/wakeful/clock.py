@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Protocol
 
 Microseconds = int
@@ -149,7 +150,15 @@ def to_datetime(moment: Microseconds) -> datetime:
 
 def to_text(moment: Microseconds | None) -> str | None:
     """Microseconds as RFC 3339 text, for JSON and for people."""
-    return None if moment is None else to_datetime(moment).isoformat().replace("+00:00", "Z")
+    if moment is None:
+        return None
+    whole, rest = divmod(moment, SECOND)
+    return f"{_second(whole)}.{rest:06d}Z" if rest else f"{_second(whole)}Z"
+
+
+@lru_cache(maxsize=1024)  # what is shown together happened together
+def _second(whole: int) -> str:
+    return to_datetime(whole * SECOND).isoformat().removesuffix("+00:00")
 
 
 def readable(span: Microseconds | None) -> str:

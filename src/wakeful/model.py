@@ -362,6 +362,9 @@ class Effect:
     doubtful: bool = False  # a call of it may have been done, whatever later calls said
     undoes: str | None = None  # the effect that this one undoes
     given: bool = False  # a person gave its result
+    once: str | None = None  # the business key, where its action has one
+    operation: str | None = None  # the operation id that is handed on, where it is not the effect's own id
+    follows: str | None = None  # the effect of the same key whose result it has, or waits for
 
 
 @dataclass(slots=True)
@@ -381,6 +384,8 @@ class Delivery:
     tries: int = 0
     envelope: str = ""  # of the event that its run handled
     age: Microseconds = 0  # since its commit, when it was taken
+    error: str | None = None  # of its last try
+    due_at: Microseconds = 0  # when it could first go: at its commit, after its last wait, or when a person replayed it
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +427,8 @@ class Claim:
     limited: bool = False  # its agent has a limit: others may wait for the place that it takes
     events: list[str] = field(default_factory=list)
     output: str | None = None  # of one that is committed, and was called by another run
+    failing: str | None = None  # the note of an earlier attempt whose handler failed
+    finished: int = 0  # steps that this attempt has done
     once: bool = False  # its agent handles a key once: runs that called it by a later event of its key wait for its end
     went_back: bool = False  # to older code: that which ran it last was put to work later than ours
     steps: list[Step] = field(default_factory=list)

@@ -209,6 +209,7 @@ class Runtime:
             time_for_calls=self.membership.time_for_calls,
             time_passes=clock.for_database() is None,
             owners=self.surroundings.owners,
+            circuits=self.circuits,
         )
         self.worker = Worker(
             app.name,
@@ -676,7 +677,7 @@ class Runtime:
     async def _archive(self, families: Sequence[Family]) -> None:
         """Write down whole what is about to be removed."""
         folder = self.app.archive
-        found = [await self.reader.run(run) for family in families for run, _ in sorted(family.runs)]
+        found = await self.reader.whole_runs([run for family in families for run, _ in sorted(family.runs)])
         runs = [run for run in found if run is not None]
         if folder is not None and runs:
             await asyncio.to_thread(append_to_day, folder, runs, await self.reader.time())

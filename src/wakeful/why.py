@@ -264,15 +264,16 @@ async def tell_circuit(reader: Source, run: Shown) -> list[str]:
             f"Nothing is known any more of circuit {run['parked_for']}; the next look of a worker lets it come back."
         ]
     circuit = found[0]
-    name, since, last = circuit["name"], at(circuit["changed_at"]), f"The last error was {circuit['error']}."
+    name, last = circuit["name"], f"The last error was {circuit['error']}."
+    since, down_since = at(circuit["changed_at"]), at(circuit["opened_at"] or circuit["changed_at"])
     close = f"`wakeful circuits close {name}` does not wait for that."
     match circuit["state"]:
         case "open":
-            return [
-                f"Circuit {name} is open since {since}. {last} One run tries again at {at(circuit['next_at'])}. {close}"
-            ]
+            again = f"One run tries again at {at(circuit['next_at'])}, and all come back by themselves once it answers."
+            return [f"Circuit {name} is open since {down_since}. {last} {again} {close}"]
         case "probing":
-            return [f"Circuit {name} is being tried by run {circuit['probe']} since {since}. {last} {close}"]
+            tried = f"is being tried by run {circuit['probe']} since {since}"
+            return [f"Circuit {name} is open since {down_since}, and {tried}. {last} {close}"]
         case _:
             back = f"{number(circuit['parked'], 'parked run')} come back a few at a time"
             return [f"Circuit {name} recovers since {since}: {back}, the next ones at {at(circuit['next_at'])}."]
@@ -591,7 +592,7 @@ def tell_effects(run: Shown) -> list[str]:
     confirmed = [
         effect["action"]
         for effect in own(run, "effects")
-        if effect["state"] == "confirmed" and effect.get("undoes") is None
+        if effect["state"] == "confirmed" and effect.get("undoes") is None and effect.get("follows") is None
     ]
     undone = [effect["action"] for effect in own(run, "effects") if effect["state"] == "undone"]
     told = []
@@ -607,6 +608,9 @@ def tell_effects(run: Shown) -> list[str]:
     for effect in run["effects"]:
         whose = "" if effect["run"] == run["id"] else f" of run {effect['run']}"
         name = f"Effect {effect['action']} ({effect['id']}){whose}"
+        if effect.get("follows") is not None:
+            told.append(f"{name}: {(effect['reason'] or '').removeprefix('once: ')}.")
+            continue
         if effect["settled_by"] is not None:
             told.append(f"{name}: {tell_word(effect)}.")
         match effect["state"]:

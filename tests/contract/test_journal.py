@@ -152,6 +152,36 @@ class TestSqliteUnavailable:
         finally:
             await store.close()
 
+    async def test_whoever_comes_while_it_waits_for_the_lock_does_not_wait_for_it_again(self, sqlite_url: str, clock):
+        from wakeful.stores.sqlite import SqliteBackend
+
+        path = sqlite_path(sqlite_url)
+        assert path is not None
+        tried: list[list[str]] = []
+
+        def probe(where: str, requests: Sequence[Any]) -> None:
+            if where == "before":
+                tried.append([type(request).__name__ for request in requests])
+                coming.set()
+
+        coming = asyncio.Event()
+        store = DatabaseStore(SqliteBackend(path, clock, busy_timeout=300), probe=probe)
+        await store.open(migrate=True)
+        other = apsw.Connection(str(path))
+        try:
+            other.execute("begin immediate")
+            first = asyncio.create_task(accept(store, an_arrival("1")))
+            await coming.wait()
+            answers = await asyncio.gather(first, accept(store, an_arrival("2")), return_exceptions=True)
+            assert [isinstance(one, StoreUnavailable) and one.locked for one in answers] == [True, True]
+            assert tried == [["AcceptEvents"]]
+            other.execute("rollback")
+            receipts = [(await accept(store, an_arrival(number)))[0] for number in ("1", "2")]
+            assert [one.status for one in receipts] == ["accepted", "accepted"], "nothing was stored before"
+        finally:
+            other.close()
+            await store.close()
+
     async def test_a_full_disk_is_told_and_goes_on_when_there_is_room(self, stores: OpenStore, sqlite_url: str):
         store = await stores(sqlite_url)
         member = await join(store)

@@ -81,6 +81,9 @@ EFFECT = {
     "agent": "review",
     "settled_by": None,
     "note": None,
+    "once": None,
+    "operation": None,
+    "follows": None,
 }
 HELD = HeldEffect("eff", "review", "charge", "abc", True, 1_000_000, "no answer", False, '{"type": "string"}')
 LETTER = {

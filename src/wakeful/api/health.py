@@ -43,9 +43,10 @@ def health_routes(
                 parts = await reader.health()
         except SchemaMismatch as error:
             return _not_ready({"store": {"ok": True}, "schema": {"ok": False, "detail": str(error)}})
-        except (StoreUnavailable, TimeoutError):
+        except (StoreUnavailable, TimeoutError) as error:
             # Asked without a token, so the reason, which may name the database, goes to the log only.
-            return _not_ready({"store": {"ok": False, "detail": "the store does not answer"}})
+            told = str(error) if isinstance(error, StoreUnavailable) and error.locked else "the store does not answer"
+            return _not_ready({"store": {"ok": False, "detail": told}})
         note = {"note": parts["note"]} if "note" in parts else {}
         parts = {name: part for name, part in parts.items() if name != "note"}
         if states := sources():  # one that fails makes nobody unready: the rest goes on, and it raises an alarm

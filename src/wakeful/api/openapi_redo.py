@@ -180,6 +180,9 @@ def redo_schemas() -> Json:
         "agent": text,
         "settled_by": nullable,
         "note": nullable,
+        "once": {**nullable, "description": "The business key, where its action has one"},
+        "operation": {**nullable, "description": "The operation id that is handed on, where it is not the id"},
+        "follows": {**nullable, "description": "The effect of the same key whose result it has, or waits for"},
     }
     held: Json = {
         "agent": text,

@@ -77,6 +77,10 @@ def problem_of(error: Exception, *, reading: bool = False) -> Problem:
         case SchemaMismatch():
             title = "The database's schema is not the one this version works with"
             return Problem(503, str(error), kind="schema-mismatch", title=title, headers={"Retry-After": RETRY_AFTER})
+        case StoreUnavailable(locked=True):
+            title = "The store is unavailable"
+            detail = f"{error}. Nothing was stored; sending it again is safe"
+            return Problem(503, detail, kind="store-unavailable", title=title, headers={"Retry-After": RETRY_AFTER})
         case StoreUnavailable():
             title = "The store is unavailable"
             detail = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, get_args, get_type_hints, overload
@@ -15,9 +15,11 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, Type
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from wakeful.cel import compile_arguments
 from wakeful.clock import SECOND, Duration, Microseconds, duration
 from wakeful.errors import ConfigError, InvalidData, did_you_mean
 from wakeful.execution.options import Backoff, as_backoff, location, name_of
+from wakeful.intake.flow import ONCE_FOR
 from wakeful.model import Safety
 
 P = ParamSpec("P")
@@ -52,11 +54,13 @@ class ActionOptions:
     settle: Microseconds = 30 * SECOND
     idempotent_for: Microseconds = 86400 * SECOND
     timeout: Microseconds = 30 * SECOND
-    attempts: int = 5
+    attempts: int | None = None  # as for a step
     backoff: Backoff = field(default_factory=Backoff)
     checks: tuple[Callable[..., Any], ...] = ()
     dependency: str | None = None
     undo: Callable[..., Any] | None = None
+    once: str | Callable[..., Any] | None = None
+    once_for: Microseconds = ONCE_FOR
 
 
 class Action(Generic[P, T]):
@@ -70,6 +74,7 @@ class Action(Generic[P, T]):
         self.signature = inspect.signature(function)
         self.written_at = location(function)
         self._parameters = _parameters(function)
+        self.key_reader: Callable[[Mapping[str, Any]], Any] | None = None  # of a once= that is an expression
         _declared[self.reference] = self
 
     def __call__(self, operation: Operation, *arguments: P.args, **keywords: P.kwargs) -> Awaitable[T]:
@@ -146,11 +151,13 @@ def action(
     settle: Duration = ...,
     idempotent_for: Duration = ...,
     timeout: Duration = ...,
-    attempts: int = ...,
+    attempts: int | None = ...,
     backoff: Backoff | Duration = ...,
     checks: list[Callable[..., Any]] = ...,
     dependency: str | None = None,
     undo: Callable[..., Any] | None = None,
+    once: str | Callable[..., Any] | None = None,
+    once_for: Duration = ...,
 ) -> Declares: ...
 def action(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declare a function as an action: `@action`, or `@action(safety="idempotent", risk="low")`.
@@ -167,7 +174,34 @@ def _declare(function: Callable[..., Any], given: dict[str, Any]) -> Action[...,
     _refuse_without_operation(function, where)
     options = read_action_options(given, where=where)
     _refuse_unfit_undo(function, options.undo, where)
-    return Action(function, options)
+    declared: Action[..., Any] = Action(function, options)
+    if options.once is not None:
+        _read_key(declared, options.once, where)
+    return declared
+
+
+def _read_key(declared: Action[..., Any], once: str | Callable[..., Any], where: str) -> None:
+    """A text is CEL over the arguments; a function takes what the action takes, without the operation."""
+    parameters = list(declared.signature.parameters.values())[1:]
+    if isinstance(once, str):
+        declared.key_reader = compile_arguments(once, [one.name for one in parameters], where=f"{where}: once")
+        return
+    if inspect.iscoroutinefunction(once):
+        message = f"{where}: once={name_of(once)} is async: it is asked before the call, and must answer at once"
+        raise ConfigError(message)
+    kinds = inspect.Parameter
+    given = [one.name for one in parameters if one.kind in {kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD}]
+    keywords = {one.name: None for one in parameters if one.kind is kinds.KEYWORD_ONLY}
+    try:
+        inspect.signature(once).bind(*given, **keywords)
+    except TypeError as error:
+        message = (
+            f"{where}: once={name_of(once)} does not take what {declared.name} takes: {error}. It is called with the same "
+            "arguments, without the Operation"
+        )
+        raise ConfigError(message) from None
+    except ValueError:
+        pass  # a builtin that does not tell its signature
 
 
 def _refuse_without_operation(function: Callable[..., Any], where: str) -> None:
@@ -227,6 +261,9 @@ def read_action_options(given: dict[str, Any], *, where: str) -> ActionOptions:
             raise ConfigError(message)
         values[name] = _read_option(name, value, where)
     options = ActionOptions(**values)
+    if "once_for" in values and options.once is None:
+        message = f"{where}: once_for= says how long a key is known: give the action a once="
+        raise ConfigError(message)
     if (options.safety == "reconcile") != (options.find is not None):
         message = f"{where}: " + (
             'safety="reconcile" needs find=, a function that looks whether it was done'
@@ -243,19 +280,22 @@ def _read_option(name: str, value: Any, where: str) -> Any:
         if value not in choices:
             message = f'{where}: {name} "{value}".{did_you_mean(str(value), choices)}'
             raise ConfigError(message)
-    elif name in {"settle", "idempotent_for", "timeout"}:
+    elif name == "once" and not (value is None or callable(value) or (isinstance(value, str) and value.strip())):
+        message = f'{where}: once must be a CEL expression like "arguments.invoice" or a function of the arguments, not {value!r}'
+        raise ConfigError(message)
+    elif name in {"settle", "idempotent_for", "timeout", "once_for"}:
         try:
             value = duration(value)
         except (TypeError, ValueError) as error:
             message = f"{where}: {name}: {error}"
             raise ConfigError(message) from None
-        if value < (SHORTEST if name == "timeout" else 0):
+        if value < (SHORTEST if name in {"timeout", "once_for"} else 0):
             message = f"{where}: {name} must be longer than that"
             raise ConfigError(message)
     elif name == "backoff":
         return as_backoff(value, where=where)
     elif name == "attempts":
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
             message = f"{where}: attempts must be a whole number from 1 up, not {value!r}"
             raise ConfigError(message)
     elif name == "checks":

@@ -22,6 +22,7 @@ from wakeful.clock import Microseconds, readable, seconds
 from wakeful.clock import to_text as time_text
 from wakeful.errors import (
     CancelAsked,
+    CancelledInside,
     ClaimLost,
     DeadlineExceeded,
     InvalidData,
@@ -30,7 +31,6 @@ from wakeful.errors import (
     StateChanged,
     Stuck,
     TooManyCrashes,
-    Transient,
     UnfinishedCalls,
     describe,
     words_of,
@@ -39,7 +39,8 @@ from wakeful.execution.call import call, is_async
 from wakeful.execution.checkpoint import ERRORS_SHOWN, failed_steps
 from wakeful.execution.data import edit, read_events
 from wakeful.execution.effects import failed_check
-from wakeful.execution.options import AgentOptions
+from wakeful.execution.failing import note_of, noted, take_note, trouble_before
+from wakeful.execution.options import UNKNOWN_ATTEMPTS, AgentOptions
 from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Run
 from wakeful.execution.state import FACT as STATE_FACT
@@ -125,6 +126,8 @@ class Executor:
         """The whole attempt. Never raises for what the handler did; ClaimLost ends it without a trace. Somebody may want the
         run to stop at any time, or may have wanted that before: then what it did is undone.
         """
+        if claim.steps:
+            claim.failing = take_note(claim)
         claim.once = agent.flow.once is not None
         try:
             if claim.cancelled is not None and claim.crashes < agent.options.max_crashes:
@@ -273,7 +276,7 @@ class Executor:
             if (
                 run.interrupted is None and run.to_stop is None
             ):  # the handler awaited something cancelled, or cancelled itself
-                inside = Transient("the handler was cancelled from inside")
+                inside = CancelledInside("the handler was cancelled from inside")
                 inside.__cause__ = error
                 return await self._settle_failure(claim, agent, inside, run.pending_steps)
             return await self._settle_interrupted(run, claim, agent)
@@ -311,7 +314,7 @@ class Executor:
             await calm()
             if run.interrupted is not None:
                 return await self._settle_interrupted(run, claim, agent)
-            return await self._settle_failure(claim, agent, Transient("an undo was cancelled from inside"))
+            return await self._settle_failure(claim, agent, CancelledInside("an undo was cancelled from inside"))
         except ClaimLost:
             raise
         except Exception as error:
@@ -454,6 +457,8 @@ class Executor:
                         steps=steps,
                         waits=run.awaited,
                         matches=self._around.matches,
+                        clear=noted(claim),
+                        follows=[holder for holder, _ in run.ledger.follows.values()],
                     )
                 )
                 return Ended(delay)
@@ -469,7 +474,9 @@ class Executor:
                 # What it is held for begins with the name of its action: runs that are held for one share an alarm.
                 alarm = self._held_alarm(claim, reason.partition(": ")[0] if run.held_for else "run", reason)
                 await self._store.leave(
-                    LeaveRun(claim, "held", "held", reason=reason, steps=run.pending_steps, alarm=alarm)
+                    LeaveRun(
+                        claim, "held", "held", reason=reason, steps=run.pending_steps, alarm=alarm, clear=noted(claim)
+                    )
                 )
             case "parked":
                 shut = run.parked_for
@@ -477,7 +484,9 @@ class Executor:
                 why = None if shut is None else shut.reason
                 self._log.warning("parked", reason=why)
                 steps = run.pending_steps
-                await self._store.leave(LeaveRun(claim, "parked", "parked", reason=why, steps=steps, parked_for=place))
+                await self._store.leave(
+                    LeaveRun(claim, "parked", "parked", reason=why, steps=steps, parked_for=place, clear=noted(claim))
+                )
             case "stuck":
                 limit, where = readable(agent.options.stuck_after), run.stuck_in or "?"
                 stuck = Stuck(f"no progress for {limit}, the stuck_after of agent {agent.name}: {where}")
@@ -500,22 +509,25 @@ class Executor:
     async def _settle_failure(
         self, claim: Claim, agent: Handler, error: BaseException, steps: Sequence[Step] = ()
     ) -> Ended:
-        options = agent.options
+        options, now = agent.options, self._around.clock.now()
+        trouble = trouble_before(claim.failing, claim).more(error, now)
         decision = decide(
             error,
             failures=claim.attempts + 1,
             attempts=options.attempts,
             backoff=options.backoff,
             chance=self._around.chance,
+            unknown_attempts=UNKNOWN_ATTEMPTS,
+            trouble=trouble,
+            now=now,
         )
         if isinstance(decision, Again):
             delay = self._before_deadline(claim, agent, decision.delay)
+            words = f"{type(error).__name__}: {words_of(error)}"
             self._log.warning(
-                "the run failed; trying again",
-                error=f"{type(error).__name__}: {words_of(error)}",
-                again_in=readable(delay),
-                why=decision.reason,
+                "the run failed; trying again", error=words, again_in=readable(delay), why=decision.reason
             )
+            note = note_of(trouble, claim, error, now, options.attempts)
             await self._store.leave(
                 LeaveRun(
                     claim,
@@ -525,7 +537,7 @@ class Executor:
                     reason=decision.reason,
                     error=to_json(describe(error)).decode(),
                     failed=decision.counts,
-                    steps=list(steps),
+                    steps=[*steps, note],
                     clear=sorted(failed_steps(error)),
                 )
             )

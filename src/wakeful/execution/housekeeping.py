@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, Protocol
 
 from wakeful.clock import Microseconds, duration
@@ -20,10 +21,11 @@ from wakeful.stores.sources import ForgetOld
 
 EVERY = 600.0
 FIRST_AFTER = 60.0
-PAUSE = 0.05
+PAUSE = 0.005
 WINDOW = 2_000  # rows that are looked at in one go
 WINDOWS_AT_A_TIME = 500
-FAMILIES_AT_A_TIME = 50
+ARCHIVED_AT_A_TIME = 500  # families that are read, written and on disk together
+FAMILIES_AT_A_TIME = 100  # and those that one transaction removes: others wait for that long
 ROWS_AT_A_TIME = 500
 DEDUPLICATION = duration("90d")
 PROCESSES_ARE_KEPT = duration("7d")
@@ -43,11 +45,15 @@ class Keeping(Protocol):
 
     async def span(self, table: Literal["runs", "events"]) -> tuple[int, int]: ...
 
-    async def old_runs(
-        self, app: str, after: int, upto: int, before: Microseconds
-    ) -> list[tuple[str, str, Microseconds]]: ...
-
-    async def family(self, root: str, before: Microseconds) -> Family | None: ...
+    async def old_families(
+        self,
+        app: str,
+        after: int,
+        upto: int,
+        before: Microseconds,
+        *,
+        wanted: Callable[[str, Microseconds], Microseconds | None],
+    ) -> list[tuple[str, Family]]: ...
 
     async def remove_families(self, families: list[Family]) -> list[str]: ...
 
@@ -136,30 +142,33 @@ class Housekeeper(Service):
             return
         removed = 0
         async for after, upto in self._windows("runs"):
-            old = await self._keeper.old_runs(self._retention.app, after, upto, now - shortest)
-            roots = {
-                root: now - age
-                for root, agent, finished in old
-                if (age := self._retention.of(agent)) is not None and finished <= now - age
-            }
-            found = [await self._keeper.family(root, before) for root, before in roots.items()]
-            families = [family for family in found if family is not None]
-            for start in range(0, len(families), FAMILIES_AT_A_TIME):
-                gone = await self._remove(families[start : start + FAMILIES_AT_A_TIME])
+            old = await self._keeper.old_families(
+                self._retention.app, after, upto, now - shortest, wanted=partial(self._until, now)
+            )
+            families = [family for _, family in old]
+            for start in range(0, len(families), ARCHIVED_AT_A_TIME):
+                gone = await self._remove(families[start : start + ARCHIVED_AT_A_TIME])
                 if gone is None:
                     return
                 removed += gone
         if removed:
             self.log.info("removed runs that were over for long enough", runs=removed)
 
+    def _until(self, now: Microseconds, agent: str, finished: Microseconds) -> Microseconds | None:
+        """When a family must have been over, if this run of it is old enough."""
+        age = self._retention.of(agent)
+        return None if age is None or finished > now - age else now - age
+
     async def _remove(self, families: list[Family]) -> int | None:
         """None when they could not be archived: then they stay."""
         archived = families if self._archive is None else await self._archived(families, self._archive)
         if archived is None:
             return None
-        gone = await self._keeper.remove_families(archived) if archived else []
-        await asyncio.sleep(self._pause)
-        return len(gone)
+        gone = 0
+        for start in range(0, len(archived), FAMILIES_AT_A_TIME):
+            gone += len(await self._keeper.remove_families(archived[start : start + FAMILIES_AT_A_TIME]))
+            await asyncio.sleep(self._pause)
+        return gone
 
     async def _archived(
         self, families: list[Family], archive: Callable[[Sequence[Family]], Awaitable[None]]

@@ -17,12 +17,13 @@ TO_SETTLE = frozenset({"intent", "unknown", "held"})
 class Ledger:
     """Effects by their operation."""
 
-    __slots__ = ("_known", "asked", "due")
+    __slots__ = ("_known", "asked", "due", "follows")
 
     def __init__(self, effects: Iterable[Effect]) -> None:
         self._known = {effect.id: effect for effect in effects}
         self.asked: set[str] = set()  # operations that this attempt has asked for
         self.due: dict[str, Microseconds] = {}  # when one that waits is tried again
+        self.follows: dict[str, tuple[str, str]] = {}  # of these, who waits for which effect of another run, in words
 
     def find(self, operation: str) -> Effect | None:
         return self._known.get(operation)
@@ -41,7 +42,10 @@ class Ledger:
         return [
             effect
             for effect in self._known.values()
-            if effect.action == action and effect.id not in self.asked and effect.state in MAY_HAVE_HAPPENED
+            if effect.action == action
+            and effect.id not in self.asked
+            and effect.state in MAY_HAVE_HAPPENED
+            and effect.follows is None  # what another run did
         ]
 
     def dropped(self) -> list[str]:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wakeful.execution.actions import find_action
-from wakeful.execution.effects import EffectCall, open_staged
+from wakeful.execution.business_key import key_of
+from wakeful.execution.effects import open_staged
+from wakeful.execution.once import call_of
 
 if TYPE_CHECKING:
     from wakeful.execution.run import Run
@@ -31,8 +33,10 @@ async def release(run: Run) -> None:
             await run.save_effect(effect)
             await run.hold(f"{effect.action}: {effect.reason}")
             return
+        if effect.once is None and action.options.once is not None and effect.state == "staged":
+            effect.once = key_of(action, effect.arguments)  # the commit that staged it stores the arguments only
         if effect.state == "staged":
             effect = await open_staged(run, action, effect)
             if effect.state in OVER:
                 continue
-        await EffectCall(run, action, effect).reach()
+        await call_of(run, action, effect).reach()

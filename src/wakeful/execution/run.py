@@ -26,16 +26,17 @@ from wakeful.clock import Clock, Duration, Microseconds, seconds, to_datetime
 from wakeful.errors import CancelAsked, ClaimLost, ConfigError, NotAnAction, Persistent, UnknownChannel, did_you_mean
 from wakeful.execution import occurrence, reminding, scheduling, waiting
 from wakeful.execution.actions import Action, uses
+from wakeful.execution.business_key import key_of
 from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
 from wakeful.execution.circuits import Shut
 from wakeful.execution.compensation import compensate
 from wakeful.execution.effects import (
-    EffectCall,
     abandoned,
     is_closed,
     never_begun,
     open_effect,
+    opened,
     other_arguments,
     plain,
     settle_open,
@@ -43,10 +44,12 @@ from wakeful.execution.effects import (
 from wakeful.execution.fanout import gather_all
 from wakeful.execution.ledger import Ledger
 from wakeful.execution.locks import Lock, locks_held
+from wakeful.execution.once import call_of
 from wakeful.execution.options import StepOptions, location, name_of, options_of
 from wakeful.execution.outgoing import Outgoing
 from wakeful.execution.release import release
 from wakeful.execution.retry import WAITS_IN_PLACE
+from wakeful.execution.retrying import why_retrying
 from wakeful.execution.runlog import RunLog
 from wakeful.execution.state import AgentState
 from wakeful.execution.surroundings import Surroundings
@@ -65,6 +68,7 @@ from wakeful.stores.base import (
     StateChange,
     Wait,
 )
+from wakeful.stores.once import OpenOnce, SaveOnce
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, StoredSchedule
@@ -267,6 +271,7 @@ class Run:
             value, record = await Checkpoint(self, key, shown, text, options, function, arguments, keywords).reach()
             if record is not None:
                 await self.save(record)
+                self._claim.finished += 1
             return value
         except ClaimLost:
             self.interrupt("lost")  # whatever the handler makes of this error, it does nothing more
@@ -334,6 +339,7 @@ class Run:
             await self.save_facts()
             locks = locks_held(self._claim)
             receipts = await self._around.door.accept([event], claim=self._claim, step=step, locks=locks)
+            self._claim.finished += 1
             return receipts[0]
         except ClaimLost:
             self.interrupt("lost")
@@ -354,7 +360,7 @@ class Run:
             effect = self.ledger.find(identifier)
             if effect is None or never_begun(effect):
                 effect = await self._opened(action, identifier, text)
-            value: T = await EffectCall(self, action, effect).reach()
+            value: T = await call_of(self, action, effect).reach()
         except ClaimLost:
             self.interrupt("lost")
             raise
@@ -857,9 +863,11 @@ class Run:
 
         try:
             locks = locks_held(self._claim)
-            return await self._around.store.transact_step(
+            stored = await self._around.store.transact_step(
                 self._claim, key, work, to_step, locks=locks, cause=self.cause
             )
+            self._claim.finished += 1
+            return stored
         finally:
             _inside_transaction.reset(guard)
             self.outside(step)
@@ -919,7 +927,12 @@ class Run:
             text,
             attempt=self.attempt,
             position=position,
+            once=None if options.once is None else key_of(action, text),
         )
+
+    async def open_again(self, action: Action[..., Any], effect: Effect) -> Effect:
+        """As open_effect, for an effect whose business key another run has, or had: policy is asked anew."""
+        return await opened(self, action, effect)
 
     async def open_effect(self, action: Action[..., Any], effect: Effect, *, judged: bool = False) -> Effect | Decision:
         """Store an intent, if policy allows it; `judged`: it has said that a person must."""
@@ -935,7 +948,18 @@ class Run:
             effect.arguments,
         )
         judge = (lambda _: ALLOWED) if judged else around.judge
-        request = OpenEffect(self._claim, around.app, effect, lambda: judge(facts), locks_held(self._claim))
+        request = (
+            OpenEffect(self._claim, around.app, effect, lambda: judge(facts), locks_held(self._claim))
+            if effect.once is None
+            else OpenOnce(
+                self._claim,
+                around.app,
+                effect,
+                lambda: judge(facts),
+                locks_held(self._claim),
+                span=action.options.once_for,
+            )
+        )
         if action.reference in around.declared or effect.undoes is not None:
             return await around.store.open_effect(request)
         request.declares = (around.app, action.reference, action.name, schema_of_result(action.function))
@@ -999,6 +1023,8 @@ class Run:
 
     def save_effect(self, effect: Effect) -> Awaitable[None]:
         """Store what became of an effect."""
+        if effect.once is not None:
+            return self._around.store.save_once(SaveOnce(self._claim, self._around.app, effect))
         return self._around.store.save_effect(SaveEffect(self._claim, effect))
 
     def time_for_calls(self) -> float:
@@ -1109,9 +1135,11 @@ class Run:
         if self._waiting:
             words = [waiting.in_words(step) for step in self._waiting.values()]
             return words[0] if len(words) == 1 else f"{words[0]}, and {len(words) - 1} more"
+        if not self._retrying and self.ledger.follows:
+            return next(iter(self.ledger.follows.values()))[1].removeprefix("once: ")
         if not self._retrying and self.ledger.due:
-            return "an effect waits to be tried again"
-        return "a step waits to be tried again"
+            return why_retrying([self.ledger.find(one) for one in self.ledger.due], [])
+        return why_retrying([], self._retrying.values())
 
     @property
     def pending_steps(self) -> list[Step]:

@@ -26,6 +26,7 @@ from wakeful.stores.base import (
     SaveSteps,
     TakeLock,
 )
+from wakeful.stores.once import SaveOnce
 from wakeful.stores.reminders import CameSince, MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import StoredSchedule
@@ -41,6 +42,8 @@ class RunStore(Protocol):
     async def open_effect(self, request: OpenEffect) -> Effect | Decision: ...
 
     async def save_effect(self, request: SaveEffect) -> None: ...
+
+    async def save_once(self, request: SaveOnce) -> None: ...
 
     async def end_wait(self, request: EndWait) -> Step: ...
 
@@ -127,6 +130,7 @@ class Surroundings:
     # What is called in the place of a step's function, an action or its find. For tests; identities stay the same.
     stand_in: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
     lock_news: LockNews = field(default_factory=LockNews)
+    once_news: LockNews = field(default_factory=LockNews)  # some effect that has a business key is over
     circuits: Dependencies | None = None
     schedules: Schedules | None = None
     reminders: Reminders | None = None

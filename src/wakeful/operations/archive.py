@@ -20,13 +20,14 @@ from wakeful.stores.base import Family
 from wakeful.stores.keeping import Keeper
 
 WINDOW = 2_000
-FAMILIES_AT_A_TIME = 50
+READ_AT_A_TIME = 500
+FAMILIES_AT_A_TIME = 100
 
 
 class Shows(Protocol):
-    """What shows runs whole."""
+    """What shows runs whole, many of them at once."""
 
-    async def run(self, identifier: str, /) -> dict[str, Any] | None: ...
+    async def whole_runs(self, identifiers: Sequence[str], /) -> list[dict[str, Any] | None]: ...
 
 
 @dataclass
@@ -47,12 +48,16 @@ async def plan_archive(keeper: Keeper, *, agent: str | None, before: Microsecond
     seen: set[str] = set()
     first, last = await keeper.span("runs")
     for after in range(first - 1, last, WINDOW):
-        for root, name, _ in await keeper.old_runs(None, after, after + WINDOW, before):
-            if root in seen or agent not in {None, name}:
-                continue
-            seen.add(root)
-            family = await keeper.family(root, before, newest=True)
-            if family is not None:
+        for name, family in await keeper.old_families(
+            None,
+            after,
+            after + WINDOW,
+            before,
+            wanted=lambda name, _: before if agent in {None, name} else None,
+            newest=True,
+        ):
+            if family.root not in seen:
+                seen.add(family.root)
                 plan.families.append(family)
                 plan.agents[name] += len(family.runs)
     return plan
@@ -73,17 +78,16 @@ async def write_archive(
         os.ftruncate(handle, 0)
         with os.fdopen(os.dup(handle), "wb") as raw:
             out = _compressed(raw, path)
-            for family in families:
+            for start in range(0, len(families), READ_AT_A_TIME):
                 if not await pace.turn(done):
                     partial.unlink()
                     return None
-                found = [await reader.run(run) for run, _ in sorted(family.runs)]
-                runs = [run for run in found if run is not None]
-                for run in runs:
-                    out.write(line_of(run))
-                if len(runs) == len(family.runs):
-                    written.append(family)
-                done += len(family.runs)
+                some = families[start : start + READ_AT_A_TIME]
+                for family, runs in zip(some, await shown(reader, some), strict=True):
+                    out.write(b"".join(map(line_of, runs)))
+                    if len(runs) == len(family.runs):
+                        written.append(family)
+                    done += len(family.runs)
                 progress(done, total)
             if out is not raw:
                 out.close()
@@ -98,6 +102,13 @@ async def write_archive(
     finally:
         os.close(handle)
     return written
+
+
+async def shown(reader: Shows, families: Sequence[Family]) -> list[list[dict[str, Any]]]:
+    """The runs of each family that are still there."""
+    named = [[run for run, _ in sorted(family.runs)] for family in families]
+    found = iter(await reader.whole_runs([run for runs in named for run in runs]))
+    return [[run for _ in runs if (run := next(found)) is not None] for runs in named]
 
 
 async def remove_archived(

@@ -93,6 +93,10 @@ def held_alarm(app: str, agent: str, what: str) -> str:
     return f"held/{app}/{agent}/{what}"
 
 
+# Before the name of a channel: the name of its circuit.
+CHANNEL = "channel:"
+
+
 def circuit_alarm(app: str, name: str) -> str:
     """The key of the alarm about a dependency that is down."""
     return f"circuit/{app}/{name}"
@@ -465,6 +469,7 @@ class LeaveRun:
     woken: list[tuple[str, str]] = field(default_factory=list)
     by_itself: bool = False
     parked_for: tuple[str, str] | None = None  # the app and the dependency
+    follows: list[str] = field(default_factory=list)  # effects of other runs whose end it waits for
 
     @property
     def process(self) -> str:
@@ -632,6 +637,7 @@ class StoredCircuit:
     now: Microseconds  # the store's own time
     probe_state: RunState | None = None
     parked: bool = False  # does anybody wait for it?
+    opened_at: Microseconds | None = None  # since when it is not closed
 
 
 @dataclass(frozen=True, slots=True)

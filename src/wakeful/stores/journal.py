@@ -57,6 +57,7 @@ from wakeful.stores.base import (
     WorkLane,
 )
 from wakeful.stores.heartbeat import ReportHeartbeat
+from wakeful.stores.once import SaveOnce
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.sources import LetSourceGo, ReportSource, SettleQuarantine, TakeIn, TakenIn
@@ -81,7 +82,7 @@ MAKE_NOTHING_READY = frozenset({SaveSteps, ClaimRuns, NoteChange, OpenEffect, Sa
 # After these its agent has one run less.
 ENDS_A_RUN = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun, FinishCancelled})
 # What was done is stored even if its caller has given up meanwhile.
-WORTH_STORING = frozenset({SaveSteps, SaveEffect})
+WORTH_STORING = frozenset({SaveSteps, SaveEffect, SaveOnce})
 # What may bring a run what it waited for: who it was is only known afterwards.
 MAY_WAKE = frozenset(
     {
@@ -98,6 +99,7 @@ MAY_WAKE = frozenset(
         FillInstants,
         TakeIn,
         SettleQuarantine,
+        SaveOnce,
     }
 )
 # What a person did, from wherever that was: anybody may have work now.
@@ -292,10 +294,12 @@ class Journal:
         except StoreForbidden as error:
             await self._one_by_one(batch, error)
         except StoreUnavailable as error:
-            self._in_doubt = True
+            self._in_doubt = self._in_doubt or not error.locked  # then it never began: there is nothing to doubt
             self.on_unavailable(error)
+            if error.locked:  # those behind it have waited as long, and would now wait for as long again
+                batch, self._waiting = [*batch, *self._waiting], []
             for waiting in batch:
-                settle(waiting, type(error)(str(error)))
+                settle(waiting, type(error)(str(error), locked=error.locked))
         except Exception as error:
             await self._one_by_one(batch, error)
         else:

@@ -6,7 +6,7 @@ locked, by the transition that removes it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from wakeful.clock import Microseconds
@@ -28,6 +28,7 @@ class Readable(Protocol):
     """What is needed of a database to look around in it."""
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
+    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]: ...
     def read_clock(self) -> Microseconds | None: ...
 
 
@@ -47,25 +48,56 @@ class Keeper:
         first, last = (await self._database.fetch(f"span_of_{table}"))[0]
         return (0, -1) if first is None else (first, last)
 
-    async def old_runs(
-        self, app: str | None, after: int, upto: int, before: Microseconds
-    ) -> list[tuple[str, str, Microseconds]]:
-        """(root, agent, when it was over) of runs in a window that are over since then."""
-        rows = await self._database.fetch("old_runs", app, after, upto, before)
-        return [(root, agent, finished) for root, agent, finished in rows]
-
-    async def family(self, root: str, before: Microseconds, *, newest: bool = False) -> Family | None:
-        """A whole family, if all of it was over before then and nothing of it is open. The newest run of all is never removed:
-        one that has it counts only for those who also want that.
+    async def old_families(
+        self,
+        app: str | None,
+        after: int,
+        upto: int,
+        before: Microseconds,
+        *,
+        wanted: Callable[[str, Microseconds], Microseconds | None],
+        newest: bool = False,
+    ) -> list[tuple[str, Family]]:
+        """The families, with an agent of each, that have a run in this window which is over since `before`, as far as all of it is
+        over since the time that `wanted` says for the agent and the end of that run; None: it is left alone. Most families are one
+        run: those are found with the window, the others by themselves. `newest` as in `families`.
         """
-        rows = await self._database.fetch("family_of_root", root)
-        if not rows or any(row[2] not in OVER or row[3] is None or row[3] > before for row in rows):
-            return None
-        if not newest and any(row[4] for row in rows):
-            return None
-        if await self._database.fetch("unsettled_of_family", root):
-            return None
-        return Family(root, frozenset((row[0], row[1]) for row in rows), before)
+        found: list[tuple[str, Family]] = []
+        others: dict[str, tuple[str, Microseconds]] = {}
+        for root, agent, finished, run, token, is_newest, alone, unsettled in await self._database.fetch(
+            "old_runs", app, after, upto, before
+        ):
+            until = wanted(agent, finished)
+            if until is None:
+                continue
+            if not alone:
+                others[root] = (agent, until)
+            elif not unsettled and (newest or not is_newest):
+                found.append((agent, Family(root, frozenset([(run, token)]), until)))
+        if others:
+            whole = await self.families({root: until for root, (_, until) in others.items()}, newest=newest)
+            found += [(others[family.root][0], family) for family in whole]
+        return found
+
+    async def family(self, root: str, before: Microseconds) -> Family | None:
+        """One of `families`."""
+        return next(iter(await self.families({root: before})), None)
+
+    async def families(self, roots: Mapping[str, Microseconds], *, newest: bool = False) -> list[Family]:
+        """Those families of which all was over before the time given, and nothing is open. The newest run of all is never removed:
+        the family that has it counts only for those who also want that.
+        """
+        given = [(root,) for root in roots]
+        found = await self._database.fetch_each("family_of_root", given)
+        over = [
+            Family(root, frozenset((row[0], row[1]) for row in rows), before)
+            for (root, before), rows in zip(roots.items(), found, strict=True)
+            if rows
+            and all(row[2] in OVER and row[3] is not None and row[3] <= before for row in rows)
+            and (newest or not any(row[4] for row in rows))
+        ]
+        unsettled = await self._database.fetch_each("unsettled_of_family", [(family.root,) for family in over])
+        return [family for family, rows in zip(over, unsettled, strict=True) if not rows]
 
     async def remove_families(self, families: list[Family]) -> list[str]:
         """Remove them, if they are still what was seen; the ids of the runs that are gone."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -104,6 +105,7 @@ class OneStatement:
     result: Any
 
 
+PARAMETER = re.compile(r"\$(\d+)")
 # In no text that PostgreSQL takes.
 SEPARATOR = "\0"
 
@@ -528,6 +530,30 @@ class PostgresBackend:
             rows: list[Row] = await connection.fetch(self._queries[name], *parameters)
             return await self._decode(connection, name, rows)
 
+    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]:
+        """The rows of a query for each of some parameters, which are whole numbers or texts, in one statement."""
+        if len(given) < 2:
+            return [await self.fetch(name, *parameters) for parameters in given]
+        columns = [list(column) for column in zip(*given, strict=True)]
+        found: list[list[Row]] = [[] for _ in given]
+        async with self._borrowed() as connection:
+            rows = await connection.fetch(self._for_each(name, columns), *columns)
+            places = [row[0] - 1 for row in rows]
+            decoded = await self._decode(connection, name, [tuple(row)[1:] for row in rows])
+        for place, row in zip(places, decoded, strict=True):
+            found[place].append(row)
+        return found
+
+    def _for_each(self, name: str, columns: Sequence[Sequence[Any]]) -> str:
+        """The query, once for each row of some arrays. Rows of one answer stay together, in the order that the query gives them:
+        for each the whole of it is carried out, one after the other.
+        """
+        kinds = ["bigint" if isinstance(column[0], int) else "text" for column in columns]
+        arrays = ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(kinds, start=1))
+        names = ", ".join(f"v{number}" for number in range(1, len(kinds) + 1))
+        query = PARAMETER.sub(r"given.v\1", self._queries[name])
+        return f"select given.n, found.* from unnest({arrays}) with ordinality as given ({names}, n) cross join lateral ({query}) found"
+
     async def ledger(self) -> list[Applied]:
         """Which migrations the database has, and what it knows of them."""
         async with self._borrowed() as connection:
@@ -539,6 +565,9 @@ class PostgresBackend:
     def read_clock(self) -> Microseconds | None:
         """What to hand a reading query as `:now`."""
         return self._clock.for_database()
+
+    async def refuse_locked(self) -> None:
+        """Nothing to refuse: rows are locked here, and never the whole store."""
 
     # processes
 

@@ -5,7 +5,9 @@ The readers of single nouns are loaded when they are first asked: a listing of r
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -41,6 +43,23 @@ MANY_ALIKE = 6
 SHORTEST_REMINDER = 4  # r- and two more
 
 
+SLICE = 20  # runs that are put together in one turn of the event loop
+# What is shown of a run beside its own row, and the column of that by which it is found: its seq, its root, or its event.
+PARTS = {
+    "list_steps": 0,
+    "list_attempts": 0,
+    "list_decisions": 24,
+    "list_remedies": 0,
+    "list_deliveries": 15,
+    "flow_of_run": 0,
+    "list_members": 0,
+    "misfits_of_run": 0,
+    "list_effects": 15,
+    "parent_of_run": 0,
+    "children_of_run": 0,
+}
+
+
 class ReadableDatabase(Protocol):
     """What reading needs of a database."""
 
@@ -48,7 +67,9 @@ class ReadableDatabase(Protocol):
     codec: Codec
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
+    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]: ...
     async def ledger(self) -> list[Applied]: ...
+    async def refuse_locked(self) -> None: ...
     def read_clock(self) -> Microseconds | None: ...
 
 
@@ -107,32 +128,56 @@ class Reader:
     async def run(self, identifier: str) -> dict[str, Any] | None:
         """Everything about one run, by its id or the unambiguous beginning of it."""
         row = await self._find_run(identifier)
-        if row is None:
-            return None
+        return None if row is None else await self._whole(row, (await self._parts([row]))[0])
+
+    async def whole_runs(self, identifiers: Sequence[str]) -> list[dict[str, Any] | None]:
+        """Everything about many runs, by their ids, in a few queries: each as `run` shows it, or None."""
+        named = [(identifier, identifier + "\x01") for identifier in identifiers]
+        found = await self._database.fetch_each("find_runs", named)
+        rows = [
+            next((row for row in some if row[1] == identifier), None)
+            for identifier, some in zip(identifiers, found, strict=True)
+        ]
+        parts = iter(await self._parts([row for row in rows if row is not None]))
+        whole = []
+        for number, row in enumerate(rows, start=1):
+            whole.append(None if row is None else await self._whole(row, next(parts)))
+            if number % SLICE == 0:
+                await asyncio.sleep(0)  # others have their turn
+        return whole
+
+    async def _parts(self, rows: Sequence[Row]) -> list[dict[str, list[Row]]]:
+        """What belongs to each of these runs: the rows of each query of PARTS."""
+        parts: list[dict[str, list[Row]]] = [{} for _ in rows]
+        for query, column in PARTS.items():
+            for part, found in zip(
+                parts, await self._database.fetch_each(query, [(row[column],) for row in rows]), strict=True
+            ):
+                part[query] = found
+        return parts
+
+    async def _whole(self, row: Row, parts: Mapping[str, list[Row]]) -> dict[str, Any]:
         from wakeful.stores.reading_schedules import scheduled_summary
 
         summary = run_summary(row)
-        _, event_key, output, error, outcome, owner, token, expires_at, envelope, event_seq = row[15:25]
+        _, event_key, output, error, outcome, owner, token, expires_at, envelope, _ = row[15:25]
         cancel_at, cancel_by, cancel_note, version, data, parked_for = row[25:31]
-        steps = await self._database.fetch("list_steps", row[0])
-        attempts = await self._database.fetch("list_attempts", row[0])
-        decisions = await self._database.fetch("list_decisions", event_seq)
-        remedies = await self._database.fetch("list_remedies", row[0])
-        deliveries = [delivery_summary(one) for one in await self._database.fetch("list_deliveries", row[15])]
-        flow = await self._database.fetch("flow_of_run", row[0])
-        members = await self._database.fetch("list_members", row[0])
+        steps, attempts, decisions = parts["list_steps"], parts["list_attempts"], parts["list_decisions"]
+        deliveries = [delivery_summary(one) for one in parts["list_deliveries"]]
         carried = from_json(envelope)
-        misfits = {key: noted for key, *noted in await self._database.fetch("misfits_of_run", row[0])}
+        misfits = {key: noted for key, *noted in parts["misfits_of_run"]}
+        parent, children = parts["parent_of_run"], parts["children_of_run"]
         return {
             **summary,
             "root": row[15],
             "chain": chain_summary(summary["app"], carried),
             "scheduled": scheduled_summary(summary["app"], summary["event"]["source"], carried, row[8]),
-            "parent": await self._parent(row[0]),
-            "children": await self._children(row[0]),
+            "parent": str(parent[0][0]) if parent else None,  # the run that called it
+            "children": [{"id": identifier, "agent": agent, "state": state} for identifier, agent, state in children],
             "event": {**summary["event"], "key": event_key, "data": carried.get("data")},
-            "events": [member_summary(one) for one in members] or [{**summary["event"], "key": event_key}],
-            **flow_summary(flow[0]),
+            "events": [member_summary(one) for one in parts["list_members"]]
+            or [{**summary["event"], "key": event_key}],
+            **flow_summary(parts["flow_of_run"][0]),
             "edited": None if data is None else {"data": from_json(data)},
             "owner": owner,
             "parked_for": parked_for,
@@ -146,8 +191,8 @@ class Reader:
             "awaits_code": await self._awaited_code(summary, version),
             "steps": [step_summary(step, misfits.get(step[9])) for step in steps if step[1] != "fact"],
             "history": [attempt_summary(attempt) for attempt in attempts],
-            "remedies": [remedy_summary(one) for one in remedies],
-            "effects": [effect_summary(one) for one in await self._database.fetch("list_effects", row[15])],
+            "remedies": [remedy_summary(one) for one in parts["list_remedies"]],
+            "effects": [effect_summary(one) for one in parts["list_effects"]],
             "decisions": [decision_summary(one) for one in decisions if one[0] == summary["agent"]],
             "deliveries": deliveries,
             "output": _json(output),
@@ -476,8 +521,10 @@ class Reader:
                 "changed_at": to_text(changed),
                 "probe": probe,
                 "parked": parked,
+                "opened_at": to_text(opened),
+                "waiting": waiting,
             }
-            for app, name, state, failures, error, rest, next_at, released, changed, probe, parked in rows
+            for app, name, state, failures, error, rest, next_at, released, changed, probe, parked, opened, waiting in rows
         ]
 
     async def apps_of_agent(self, agent: str) -> list[str]:
@@ -720,6 +767,7 @@ class Reader:
 
     async def health(self) -> dict[str, Any]:
         """Does the store answer, with the right schema? Raises StoreUnavailable or SchemaMismatch."""
+        await self._database.refuse_locked()
         schema = standing(self._database.dialect, await self._database.ledger())
         schema.refuse_behind()
         used = [row[0] for row in await self._database.fetch("list_ciphers")]
@@ -744,16 +792,6 @@ class Reader:
         if len(roots) > 1:
             raise several(identifier, "run", [f"{one} ({agent}, {state})" for one, agent, state in roots])
         return await self._run_of_id(f"{roots[0][0]}{dot}{generation}") if roots else None
-
-    async def _parent(self, seq: int) -> str | None:
-        """The run that called it."""
-        rows = await self._database.fetch("parent_of_run", seq)
-        return str(rows[0][0]) if rows else None
-
-    async def _children(self, seq: int) -> list[dict[str, Any]]:
-        """The runs that it called, in that order."""
-        rows = await self._database.fetch("children_of_run", seq)
-        return [{"id": identifier, "agent": agent, "state": state} for identifier, agent, state in rows]
 
     async def _outdated(self, seq: int) -> bool:
         """Would a held output save a state over one that was changed since?"""
@@ -904,7 +942,7 @@ def effect_summary(row: Row) -> dict[str, Any]:
     (identifier, action, safety, effect_state, reason, arguments, result, error, tries, attempt, opened, settled) = row[
         :12
     ]
-    by, note, run, agent, undoes = row[12:]
+    by, note, run, agent, undoes, once, operation, follows = row[12:]
     return {
         "id": identifier,
         "action": action,
@@ -923,6 +961,9 @@ def effect_summary(row: Row) -> dict[str, Any]:
         "run": run,
         "agent": agent,
         "undoes": undoes,
+        "once": once,
+        "operation": operation,
+        "follows": follows,
     }
 
 

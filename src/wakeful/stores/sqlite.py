@@ -28,6 +28,7 @@ from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
 from wakeful.stores.base import Call, Count, Row, Transaction
 from wakeful.stores.guard import NOT_YOURS, refuse_transaction_control
 from wakeful.stores.keyring import KeyRing
+from wakeful.stores.lock_holder import locked_by
 from wakeful.stores.migrations import (
     CREATE_DETAILS,
     CREATE_LEDGER,
@@ -44,7 +45,10 @@ from wakeful.stores.queries import Dialect, codec, statements
 R = TypeVar("R")
 
 LOOK_FOR_OTHERS_EVERY = 0.05
-BUSY_TIMEOUT_MILLISECONDS = 10_000
+# How long a write waits for another process's. Whoever wants to store an event hears within 5 s that it cannot be.
+BUSY_TIMEOUT_MILLISECONDS = 4_000
+LOOK_FOR_A_LOCK_MILLISECONDS = 3_000
+WROTE_JUST_NOW = 1.0
 # The table that sqlite_changes makes (triggers/changes/causes.py): its triggers read from it who writes.
 HAS_CAUSES = "select 1 from pragma_table_info('wakeful_cause') where name = 'cause'"
 LEAVE_CAUSE = "insert into wakeful_cause (cause) values (?)"
@@ -107,6 +111,9 @@ class SqliteBackend:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._locks: dict[str, int] = {}
+        self._began_at = 0.0  # when a transaction had the write lock last
+        self._lock_look: asyncio.Future[None] | None = None
+        self._looker: apsw.Connection | None = None
         self.on_change: Callable[[], None] = lambda: None
         self.max_page_count: int | None = None
 
@@ -129,7 +136,9 @@ class SqliteBackend:
             await asyncio.to_thread(self._thread.join)
             self._thread = None
         self._readers.shutdown(wait=True)
-        for connection in self._reading:
+        if self._lock_look is not None:
+            await asyncio.wait([self._lock_look])
+        for connection in [*self._reading, *([self._looker] if self._looker is not None else [])]:
             connection.close()
         while self._locks:  # of one that could not say goodbye: the file stays, and its free lock tells the others
             os.close(self._locks.popitem()[1])
@@ -197,6 +206,7 @@ class SqliteBackend:
         queries = self._queries
         try:
             cursor.execute("begin immediate")
+            self._began_at = time.monotonic()
             generator = transaction(self._clock.now())
             try:
                 operation = next(generator)
@@ -328,15 +338,21 @@ class SqliteBackend:
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]:
         """Rows of a query, read on another connection than the writer's."""
+        return (await self.fetch_each(name, [parameters]))[0]
 
-        def read() -> list[Row]:
+    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]:
+        """The rows of a query for each of some parameters, in one go."""
+
+        def read() -> list[list[Row]]:
             try:
                 connection = getattr(self._local, "connection", None)
                 if connection is None:
                     connection = self._local.connection = self._connect(reading=True)
                     self._reading.append(connection)
-                rows = list(connection.execute(self._queries[name], parameters))
-                return self._decode(connection, name, rows)
+                sql = self._queries[name]
+                return [
+                    self._decode(connection, name, list(connection.execute(sql, parameters))) for parameters in given
+                ]
             except UNAVAILABLE as error:
                 message = f"{self.path}: {explain(error)}"
                 raise StoreUnavailable(message) from error
@@ -357,6 +373,28 @@ class SqliteBackend:
     def read_clock(self) -> Microseconds | None:
         """What to hand a reading query as `:now`."""
         return self._clock.now()
+
+    async def refuse_locked(self) -> None:
+        """Raises StoreUnavailable if another process keeps this one from writing. One look at a time, on a connection of its own: the writer's
+        may be what waits.
+        """
+        if time.monotonic() - self._began_at < WROTE_JUST_NOW:
+            return
+        if self._lock_look is None or self._lock_look.done():
+            self._lock_look = asyncio.get_running_loop().run_in_executor(None, self._look_for_a_lock)
+        await asyncio.shield(self._lock_look)
+
+    def _look_for_a_lock(self) -> None:
+        if self._looker is None:
+            self._looker = self._connect()
+            self._looker.set_busy_timeout(LOOK_FOR_A_LOCK_MILLISECONDS)
+        try:
+            self._looker.execute("begin immediate")
+            self._looker.execute("rollback")
+        except apsw.BusyError as error:
+            raise StoreUnavailable(locked_by(self.path), locked=True) from error
+        except UNAVAILABLE as error:
+            raise self._unavailable(self._looker, error) from error
 
     # processes
 
@@ -445,6 +483,8 @@ class SqliteBackend:
             isinstance(error, apsw.IOError) and connection.system_errno in NO_ROOM
         ):
             return StoreFull(f"{self.path}: {explain(apsw.FullError())}")
+        if isinstance(error, apsw.BusyError):
+            return StoreUnavailable(locked_by(self.path), locked=True)
         return StoreUnavailable(f"{self.path}: {explain(error)}")
 
     def _connect(self, *, reading: bool = False) -> apsw.Connection:
@@ -507,6 +547,8 @@ class SqliteRenewer:
                 self._connection = backend._connect()  # noqa: SLF001 the two belong together
             now = backend._clock.now()  # noqa: SLF001
             return list(self._connection.execute(backend._queries[name], (now, *parameters)))  # noqa: SLF001
+        except apsw.BusyError as error:
+            raise StoreUnavailable(locked_by(backend.path), locked=True) from error
         except apsw.Error as error:
             raise StoreUnavailable(str(error)) from error
 

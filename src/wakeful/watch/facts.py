@@ -31,6 +31,7 @@ from wakeful.watch.absence import (
 )
 from wakeful.watch.expectations import CHECKIN, Expectation, read_definition
 from wakeful.watch.overdue import Overdue, look_for_overdue
+from wakeful.watch.retrying import alarms_of, retried
 
 # How many of the last arrivals, runs and processes are looked at.
 LAST_ARRIVALS = 32
@@ -154,8 +155,10 @@ class Facts:
         return Crew(workers, alive, died=last is not None and not alive and last[2] != "stopped", since=since)
 
     async def overdue(self, app: str, now: Microseconds, crew: Crew) -> Overdue:
-        """Work of an app that waits for too long: runs, keys behind a dead letter, channels, sources."""
-        return await look_for_overdue(self._database, app, now, crew.workers, crew.since)
+        """Work of an app that waits for too long: runs, keys behind a dead letter, channels, sources, and what is tried again."""
+        found = await look_for_overdue(self._database, app, now, crew.workers, crew.since)
+        found.alarms += alarms_of(app, await retried(self._database, app, now), now)
+        return found
 
     async def expected(self, app: str, now: Microseconds, crew: Crew, *, whole: bool = False) -> list[Expected]:
         """How expectations stand: all that are declared, and of schedules those that are not simply fine; with `whole` all."""

@@ -27,7 +27,7 @@ from wakeful.watch.ping import Ping
 
 EVERY: Microseconds = 60 * SECOND
 # Kinds of alarms about work that waits.
-OVERDUE = frozenset({"waiting", "blocked", "lag", "delivery"})
+OVERDUE = frozenset({"waiting", "blocked", "lag", "delivery", "retrying", "limited"})
 # Never sooner than that, however much is overdue at any moment.
 SHORTEST_REST = 1.0
 # Nor sooner than so many times as long as a look takes: where very much is amiss, it takes its time.

@@ -191,6 +191,9 @@ def build(
     for chosen in (repeatable, searchable, dangerous):
         declare_twice(app, chosen)
 
+    for name in ("idempotent", "at_most_once"):
+        declare_once(app, counter, name)
+
     @app.agent(on("note.taken"))
     async def note(run: Run) -> None:
         counter.note(run.event.id, "note")
@@ -272,6 +275,30 @@ def declare_twice(app: App, chosen: Action[[str], str]) -> None:
     @app.agent(on(f"effect.{safety}"), name=safety, backoff=QUICKLY)
     async def act(run: Run) -> list[str]:
         return [await run.act(chosen, run.event.id), await run.act(chosen, run.event.id)]
+
+
+def declare_once(app: App, counter: Counter, safety: Any) -> None:
+    """An agent whose runs all want the same two things done: one at once, one with the commit."""
+
+    @action(name=f"act_{safety}", safety=safety, once="arguments.key", backoff=QUICKLY)
+    async def do(op: Operation, key: str) -> str:
+        counter.note(key, op.id)
+        return "done"
+
+    @action(name=f"stage_{safety}", safety=safety, once=lambda key: key, backoff=QUICKLY)
+    async def do_later(op: Operation, key: str) -> str:
+        counter.note(key, op.id)
+        return "done"
+
+    @app.agent(on(f"once.{safety}"), name=f"once.{safety}", backoff=QUICKLY)
+    async def act(run: Run) -> str:
+        run.stage(do_later, "staged")
+        return await run.act(do, "acted")
+
+    @app.agent(on(f"joined.{safety}"), name=f"joined.{safety}", backoff=QUICKLY, once="data.key")
+    async def handle(run: Run) -> str:
+        counter.note("joined", run.id)
+        return "handled"
 
 
 BOOKED = "create table if not exists booked (event text not null, total bigint not null)"

@@ -8,11 +8,21 @@ select min(seq), max(seq) from wakeful_run
 select min(seq), max(seq) from wakeful_event
 
 -- old_runs(app, after, upto, before) --
--- Runs that are over since then, and keep no key.
-select root, agent, finished_at from wakeful_run
-where seq > :after and seq <= :upto and (cast(:app as text) is null or app = :app) and state in ('done', 'denied', 'cancelled') and place is null
-  and finished_at <= :before
-order by seq
+-- Runs that are over since then, and keep no key. Is one the newest of all, is it a family by itself, and is anything of it open, as
+-- in unsettled_of_family? Each of these is looked up by an index, by `limit 1` and by `|| ''`: a join may walk along all there is.
+select run.root, run.agent, run.finished_at, run.id, run.token,
+  case when run.seq = (select max(seq) from wakeful_run) then 1 else 0 end,
+  case when run.id = run.root
+    and (select 1 from wakeful_run other where other.root = run.root and other.id <> other.root limit 1) is null then 1 else 0 end,
+  case when coalesce(
+    (select 1 from wakeful_effect where root = run.root and state || '' in ('staged', 'intent', 'retrying', 'unknown', 'held') limit 1),
+    (select 1 from wakeful_delivery where run_seq = run.seq and state || '' in ('held', 'pending', 'dead') limit 1),
+    (select 1 from wakeful_run caller where caller.seq = run.parent_seq and caller.state not in ('done', 'dead', 'denied', 'cancelled') limit 1)
+  ) is null then 0 else 1 end
+from wakeful_run run
+where run.seq > :after and run.seq <= :upto and (cast(:app as text) is null or run.app = :app)
+  and run.state in ('done', 'denied', 'cancelled') and run.place is null and run.finished_at <= :before
+order by run.seq
 
 -- family_of_root(root) --
 select id, token, state, finished_at, seq = (select max(seq) from wakeful_run) from wakeful_run where id = :root
@@ -29,7 +39,22 @@ from wakeful_run
 where seq in (select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
 
 -- unsettled_of_family(root) --
--- What keeps it: effects and messages that are not over, and a caller that still runs.
+-- What keeps it: effects and messages that are not over, a caller that still runs, and the business key of an effect.
+select cast(:root as text) from wakeful_effect
+where root = :root and state in ('staged', 'intent', 'retrying', 'unknown', 'held')
+union all
+select cast(:root as text) from wakeful_delivery
+where run_seq in (select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
+  and state in ('held', 'pending', 'dead')
+union all
+select cast(:root as text) from wakeful_run run join wakeful_run caller on caller.seq = run.parent_seq
+where run.id = :root and caller.state not in ('done', 'dead', 'denied', 'cancelled')
+union all
+select cast(:root as text) from wakeful_operation_key
+where effect_id in (select id from wakeful_effect where root = :root)
+
+-- unsettled_of_families(root) --
+-- As unsettled_of_family, asked of many.
 select cast(:root as text) from wakeful_effect
 where root = :root and state in ('staged', 'intent', 'retrying', 'unknown', 'held')
 union all

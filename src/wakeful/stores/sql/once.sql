@@ -51,3 +51,66 @@ delete from wakeful_operation_key where (app, action, key) in (
   order by operation.expires_at limit :most
 )
 returning key
+
+-- make_operation_key(now, app, action, key) --
+-- The row of a key, to be locked. It is nobody's yet.
+insert into wakeful_operation_key (app, action, key, effect_id, taken, taken_at, expires_at)
+values (:app, :action, :key, '', 0, {now}, 0)
+on conflict (app, action, key) do nothing
+
+-- lock_operation_key(now, app, action, key) --
+-- Which effect has it, how often it was taken, and is its time over? Locked until the commit.
+select effect_id, taken, case when expires_at <= {now} then 1 else 0 end from wakeful_operation_key
+where app = :app and action = :action and key = :key {for_update}
+
+-- lock_keys_of_effect(effect_id) --
+select effect_id from wakeful_operation_key where effect_id = :effect_id {for_update}
+
+-- take_operation_key(now, app, action, key, effect_id, taken, span) --
+update wakeful_operation_key
+set effect_id = :effect_id, taken = :taken, taken_at = {now}, expires_at = {now} + cast(:span as bigint)
+where app = :app and action = :action and key = :key
+
+-- holder_of_key(id) --
+select effect.id, effect.state, effect.settled_by, effect.note, effect.result, effect.arguments, run.id, run.state
+from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
+
+-- open_once_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, result, attempt, position, staged, settled_by, note, once, operation, follows) --
+-- As insert_effect, for one whose action has a key: an intent, or an effect that follows the one that has it. One that was not
+-- begun yet, or followed another, is opened anew; since when a follower waits stays as it was.
+insert into wakeful_effect
+  (id, root, run_seq, app, agent, action, reference, safety, state, reason, arguments, result, tries, attempt, position, opened_at,
+  staged, settled_at, settled_by, note, once, operation, follows)
+select :id, :root, seq, :app, :agent, :action, :reference, :safety, :state, :reason, :arguments, :result, 0,
+  cast(:attempt as bigint), cast(:position as bigint), {now}, cast(:staged as bigint),
+  case when cast(:state as text) in ('confirmed', 'abandoned') then {now} end, :settled_by, :note, :once, :operation, :follows
+from wakeful_run where seq = :run_seq and token = :token and state || '' = 'running' and cancel_at is null
+on conflict (id) do update
+set state = excluded.state, reason = excluded.reason, run_seq = excluded.run_seq, result = excluded.result, error = null, tries = 0,
+    attempt = excluded.attempt, due_at = null, doubtful = 0, settled_at = excluded.settled_at, settled_by = excluded.settled_by,
+    note = excluded.note, once = excluded.once, operation = excluded.operation, follows = excluded.follows,
+    opened_at = case when wakeful_effect.follows is not null and excluded.follows is not null then wakeful_effect.opened_at
+      else excluded.opened_at end
+where wakeful_effect.state in ('staged', 'retrying') or (wakeful_effect.state = 'abandoned' and wakeful_effect.settled_by is null)
+returning id, opened_at
+
+-- follow_effect(holder, effect_id, run_seq) --
+insert into wakeful_follower (holder, effect_id, run_seq) values (:holder, :effect_id, :run_seq)
+on conflict (holder, effect_id) do update set run_seq = excluded.run_seq
+
+-- followers_of(holder) --
+select follower.effect_id, follower.run_seq, effect.arguments
+from wakeful_follower follower join wakeful_effect effect on effect.id = follower.effect_id
+where follower.holder = :holder and effect.follows = :holder and effect.state || '' = 'retrying' order by follower.run_seq
+
+-- answer_follower(now, id, follows, result, reason) --
+update wakeful_effect set state = 'confirmed', result = :result, reason = :reason, due_at = null, settled_at = {now}
+where id = :id and follows = :follows and state || '' = 'retrying'
+
+-- forget_followers(holder) --
+delete from wakeful_follower where holder = :holder
+
+-- holders_not_over(effect_id) --
+-- Effects that have their key and are not over.
+select operation.effect_id from wakeful_operation_key operation join wakeful_effect effect on effect.id = operation.effect_id
+where operation.effect_id = :effect_id and effect.state || '' in ('intent', 'retrying', 'unknown', 'held')

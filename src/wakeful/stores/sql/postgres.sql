@@ -248,7 +248,7 @@ returning run_seq, name, error
 
 -- clear_failed_effects(root) bulk --
 -- differs: as save_step.
-update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed'
+update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed', error = null
 where root = any(cast(:root as text[])) and state = 'failed'
 returning root, action, error
 
@@ -392,9 +392,9 @@ order by seq + 0 limit 1
 -- other way round, through all runs.
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
   run.agent, run.id, delivery.wait, (select envelope from wakeful_event event where event.seq = run.event_seq),
-  {now} - delivery.created_at
+  {now} - delivery.created_at, delivery.error
 from (
-  select seq, id, message, subject, created_at, tries, run_seq, due_at - {now} as wait from wakeful_delivery
+  select seq, id, message, subject, created_at, tries, error, run_seq, due_at - {now} as wait from wakeful_delivery
   where app = :app and channel = :channel and state = 'pending' order by seq + 0 limit :most
 ) delivery
 cross join lateral (select agent, id, event_seq from wakeful_run where seq = delivery.run_seq) run
@@ -417,6 +417,7 @@ where delivery.seq = any(array[given.seq])
 -- differs: as save_delivery.
 update wakeful_delivery
 set state = :state, reason = :reason, tries = case state when 'dead' then 0 else tries end, due_at = {now},
+    error = case state when 'dead' then null else error end,
     settled_at = case when cast(:state as text) <> 'pending' then {now} end
 where seq = :seq and state || '' in ('dead', 'pending')
 returning seq
@@ -462,7 +463,8 @@ returning app, agent, id, seq
 -- differs: as save_delivery.
 update wakeful_effect
 set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now},
-    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end
+    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end,
+    error = case when cast(:state as text) = 'retrying' then null else error end
 where id = :id
   and (state || '' = 'held' or (state || '' in ('intent', 'unknown') and exists (
     select 1 from wakeful_run run
@@ -476,3 +478,15 @@ where root = :root and id <> root and seq <> :seq and state || '' in ('ready', '
 union all
 select cast(:seq as bigint), id from wakeful_run
 where id = :root and seq <> :seq and state || '' in ('ready', 'running', 'waiting', 'held', 'parked')
+
+-- list_deliveries(root) --
+-- differs: as load_sent. With an `or` in its place every delivery would be looked at.
+select delivery.id, delivery.channel, delivery.state, delivery.reason, delivery.message, delivery.subject, delivery.error,
+  delivery.tries, delivery.due_at, delivery.created_at, delivery.settled_at, run.id, run.agent
+from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
+where delivery.run_seq = any(array(
+    select seq from wakeful_run where id = :root
+    union all
+    select seq from wakeful_run where root = :root and id <> root
+  ))
+order by delivery.seq

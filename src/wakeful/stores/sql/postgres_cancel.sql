@@ -3,7 +3,7 @@
 -- done_outside(root, run_seq) --
 -- differs: `state || ''` keeps the planner from the index of all effects in these states.
 select 1 from wakeful_effect effect
-where effect.root = :root and effect.undoes is null
+where effect.root = :root and effect.undoes is null and effect.follows is null
   and (effect.state || '' in ('confirmed', 'intent', 'unknown')
     or (effect.state || '' = 'held' and (effect.tries > 0 or effect.doubtful = 1)))
   and (effect.run_seq = :run_seq
@@ -14,9 +14,9 @@ limit 1
 -- differs: as done_outside.
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
   settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes,
-  stored_before is not null
+  stored_before is not null, once, operation, follows
 from wakeful_effect effect
-where effect.root = :root
+where effect.root = :root and effect.follows is null
   and (effect.run_seq = :run_seq
     or not exists (select 1 from wakeful_run run where run.seq = effect.run_seq and run.state || '' = 'done'))
 order by coalesce(settled_at, 9223372036854775807) desc, seq + 0 desc

@@ -256,7 +256,7 @@ update wakeful_lane set owner = null where owner = :process returning channel
 -- In the order of their commits, with how long each must still wait.
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
   run.agent, run.id, delivery.due_at - {now},
-  (select envelope from wakeful_event event where event.seq = run.event_seq), {now} - delivery.created_at
+  (select envelope from wakeful_event event where event.seq = run.event_seq), {now} - delivery.created_at, delivery.error
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
 where delivery.app = :app and delivery.channel = :channel and delivery.state = 'pending'
 order by delivery.seq limit :most
@@ -282,6 +282,7 @@ order by delivery.seq desc
 -- redo_delivery(now, seq, state, reason) --
 update wakeful_delivery
 set state = :state, reason = :reason, tries = case state when 'dead' then 0 else tries end, due_at = {now},
+    error = case state when 'dead' then null else error end,
     settled_at = case when cast(:state as text) <> 'pending' then {now} end
 where seq = :seq and state in ('dead', 'pending')
 returning seq
@@ -373,21 +374,23 @@ returning id
 -- load_effects(root) --
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
   settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes,
-  stored_before is not null
+  stored_before is not null, once, operation, follows
 from wakeful_effect where root = :root order by position, seq
 
 -- find_effect(id) --
 select effect.root, effect.id, effect.action, effect.reference, effect.safety, effect.state, effect.arguments,
   effect.reason, effect.result, effect.error, effect.tries, effect.attempt, effect.position, effect.opened_at,
   effect.settled_by, effect.note, effect.staged, coalesce(effect.called_at, effect.opened_at), coalesce(effect.due_at, 0),
-  effect.doubtful, effect.undoes, effect.stored_before is not null, run.id
+  effect.doubtful, effect.undoes, effect.stored_before is not null, effect.once, effect.operation,
+  effect.follows, run.id
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
 
 -- settle_effect(now, id, state, result, operator, note) --
 -- A person's answer. The first stands: no row comes back for a second. What a run left open that is over can be settled too.
 update wakeful_effect
 set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now},
-    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end
+    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end,
+    error = case when cast(:state as text) = 'retrying' then null else error end
 where id = :id
   and (state = 'held' or (state in ('intent', 'unknown') and exists (
     select 1 from wakeful_run run where run.seq = wakeful_effect.run_seq and run.state in ('dead', 'denied', 'cancelled'))))
@@ -455,7 +458,7 @@ delete from wakeful_step where run_seq = :run_seq and state = 'failed' returning
 
 -- clear_failed_effects(root) --
 -- Refused for good, or so it seemed: it was certainly not done, and may be tried again.
-update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed' where root = :root and state = 'failed'
+update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed', error = null where root = :root and state = 'failed'
 returning root, action, error
 
 -- count_family(root) --

@@ -58,14 +58,16 @@ select distinct agent from wakeful_admission
 -- list_effects(root) --
 -- What a run did to the outside world; its replays and forks included.
 select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
-  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes
+  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes,
+  effect.once, effect.operation, effect.follows
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where effect.root = :root order by effect.position, effect.seq
 
 -- page_of_effects(state, after, most, agent, action) --
 -- Newest first; `after` is the seq of the last one seen.
 select effect.seq, effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
-  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes
+  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes,
+  effect.once, effect.operation, effect.follows
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where (cast(:state as text) is null or effect.state = :state) and (cast(:after as bigint) is null or effect.seq < :after)
   and (cast(:agent as text) is null or effect.agent = :agent) and (cast(:action as text) is null or effect.action = :action)
@@ -74,7 +76,8 @@ order by effect.seq desc limit :most
 -- find_effects(id, upper) --
 -- By id, or by the beginning of one.
 select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
-  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes
+  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes,
+  effect.once, effect.operation, effect.follows
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where effect.id >= :id and effect.id < :upper order by effect.id limit 6
 

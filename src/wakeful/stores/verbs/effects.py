@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from wakeful.errors import CancelAsked, ClaimLost, LockLost
 from wakeful.model import Decision, Effect
 from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction
+from wakeful.stores.verbs.followers import tell_followers
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.refusal import lost, refusal_of
@@ -109,8 +110,11 @@ def _settle(now: int | None, one: SettleEffect) -> Transaction[Settled | None]:
             return Settled(effect, run, first=False, refused=refused, unfit=True)
     if again:
         return (yield from correct(now, one, effect, root, run))
+    keyed = yield "lock_keys_of_effect", [(one.id,)]
     settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.operator, one.note)]
     if settled:
+        if keyed:
+            yield from tell_followers(now, one.id)
         if one.state == "confirmed":
             if settled[0][1] is not None:
                 yield "mark_undone", [(now, one.id, settled[0][1])]
@@ -149,6 +153,7 @@ def effect_of(row: Sequence[object]) -> Effect:
     effect.staged, effect.doubtful, effect.undoes = bool(staged), bool(doubtful), undoes  # type: ignore[assignment]
     effect.called_at, effect.due_at = called_at, due_at  # type: ignore[assignment]
     effect.given = bool(row[21])
+    effect.once, effect.operation, effect.follows = row[22:25]  # type: ignore[assignment]
     return effect
 
 

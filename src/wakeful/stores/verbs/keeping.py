@@ -51,7 +51,7 @@ def _remove(families: Sequence[Family]) -> Transaction[list[str]]:
         for root, rows in members.items()
         if {(row[2], row[3]) for row in rows} == wanted[root].runs and all(row[5] for row in rows)
     ]
-    unsettled = {row[0] for row in ((yield "unsettled_of_family", [(root,) for root in going]) if going else [])}
+    unsettled = {row[0] for row in ((yield "unsettled_of_families", [(root,) for root in going]) if going else [])}
     gone = [row for root in going if root not in unsettled for row in members[root]]
     if not gone:
         return []

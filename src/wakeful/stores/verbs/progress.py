@@ -12,6 +12,7 @@ from wakeful.stores.base import Call, Count, FinishRun, LeaveRun, SaveSteps, Sav
 from wakeful.stores.verbs.circuits import note_parked, refuse_parking
 from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.failing import note_dead, went_well
+from wakeful.stores.verbs.followers import lock_followed, wake_if_over
 from wakeful.stores.verbs.held import note_held
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.people import open_alarms
@@ -195,6 +196,9 @@ def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transac
 
 def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[list[Nothing]]:
     yield from refuse_parking(requests)
+    following = any(request.follows for request in requests)
+    if following:
+        yield from lock_followed(requests)
     steps = [step_row(request.claim, step) for request in requests for step in request.steps if step.state != "waiting"]
     if steps:
         yield Count("save_step", steps)
@@ -231,6 +235,8 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
         yield "insert_attempt", attempts
     just_now = {row[0] for row in left}
     yield from register_waits(now, [one for one in requests if one.claim.seq in just_now])
+    if following:
+        yield from wake_if_over(now, [one for one in requests if one.claim.seq in just_now])
     held = [(now, request.claim.root) for request in requests if request.state == "held" and not request.by_itself]
     if (
         held

@@ -59,6 +59,7 @@ from wakeful.stores.base import (
     WorkLane,
 )
 from wakeful.stores.heartbeat import ReportHeartbeat
+from wakeful.stores.once import OpenOnce, SaveOnce
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.retiring import BringBackApp, RetireApp
 from wakeful.stores.scheduling import ScheduleByRun
@@ -90,6 +91,7 @@ from wakeful.stores.verbs.fork import fork_runs
 from wakeful.stores.verbs.heartbeat import report_heartbeats
 from wakeful.stores.verbs.keeping import enter_ciphers, leave_ciphers, remove_families, remove_traces, reseal_payloads
 from wakeful.stores.verbs.locks import free_locks, take_locks
+from wakeful.stores.verbs.operation_keys import open_once, save_once
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
 from wakeful.stores.verbs.pauses import change_pauses
 from wakeful.stores.verbs.people import raise_alarms, record_operations
@@ -133,6 +135,8 @@ VERBS: dict[type, Verb] = {
     NoteChange: note_changes,
     OpenEffect: open_effects,
     SaveEffect: save_effects,
+    OpenOnce: open_once,
+    SaveOnce: save_once,
     SettleEffect: settle_effects,
     ChangeCircuit: change_circuits,
     EndWait: end_waits,

@@ -1,0 +1,50 @@
+"""The business key of a use of an action, by its arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import PydanticSerializationError, from_json, to_jsonable_python
+
+from wakeful.errors import Persistent, words_of
+from wakeful.intake.flow import as_key, shown_source
+
+if TYPE_CHECKING:
+    from wakeful.execution.actions import Action
+
+
+def key_of(action: Action[..., Any], text: str) -> str | None:
+    """The key of a use of an action, by its arguments as they are stored. None: it has none, and is done like any other.
+    Persistent where it cannot be told: what should happen once must not happen again by mistake.
+    """
+    once = action.options.once
+    if once is None:
+        return None
+    try:
+        if action.key_reader is not None:
+            value = action.key_reader(arguments_by_name(action, text))
+        else:
+            arguments, keywords = action.read(text)
+            value = once(*arguments, **keywords)  # type: ignore[operator]  # a text has a reader
+        return None if value is None else as_key(value) or None
+    except Exception as error:  # a function of the user's may raise anything
+        shown = f'"{once}"' if isinstance(once, str) else shown_source(once)
+        words = words_of(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {words_of(error)}"
+        message = f"action {action.name}: once={shown} cannot be told for these arguments: {words}"
+        raise Persistent(message) from error
+
+
+def arguments_by_name(action: Action[..., Any], text: str) -> dict[str, Any]:
+    """The arguments as they are stored, by the names of the parameters; those that were not given have their defaults."""
+    stored = from_json(text)
+    keywords = stored.pop()["**"] if stored and isinstance(stored[-1], dict) and "**" in stored[-1] else {}
+    parameters = list(action.signature.parameters.values())[1:]
+    named: dict[str, Any] = {}
+    for parameter in parameters:
+        if parameter.default is not parameter.empty:
+            try:
+                named[parameter.name] = to_jsonable_python(parameter.default)
+            except PydanticSerializationError:
+                continue
+    named |= {parameter.name: value for parameter, value in zip(parameters, stored, strict=False)}
+    return named | keywords

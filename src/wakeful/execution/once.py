@@ -1,0 +1,85 @@
+"""Once per business key: `@action(once="arguments.invoice")`. The operation is known by action and key, across runs.
+
+The first run that asks for it does it. A second one gets its result; while the first is under way, it waits: a moment in
+place, then durably, and the end of the first wakes it. If the first was certainly not done, the next in line does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from wakeful.clock import SECOND, Microseconds, seconds
+from wakeful.errors import KeyTaken
+from wakeful.execution.effects import EffectCall
+from wakeful.execution.lock_news import wake
+from wakeful.execution.retry import WAITS_IN_PLACE
+
+if TYPE_CHECKING:
+    from wakeful.execution.actions import Action
+    from wakeful.execution.run import Run
+    from wakeful.model import Effect
+
+# A run that waits for another one is woken by the end of that. It looks by itself only in case nothing ends: when a run that
+# had the key died before it called, for example. The longer it waits, the less often.
+FIRST_LOOK: Microseconds = 5 * SECOND
+LAST_LOOK: Microseconds = 300 * SECOND
+
+
+def call_of(run: Run, action: Action[..., Any], effect: Effect) -> EffectCall:
+    """What carries an effect through."""
+    return EffectCall(run, action, effect) if effect.once is None else OnceCall(run, action, effect)
+
+
+class OnceCall(EffectCall):
+    """Carries an effect through whose action has a key: by doing it, or by following the run that does."""
+
+    async def reach(self) -> Any:
+        while True:
+            await self._follow()
+            try:
+                return await super().reach()
+            except KeyTaken:  # not called so far, and another run has the key by now
+                self.effect.tries = 0
+                await self._ask_again()
+
+    async def _follow(self) -> None:
+        """Until this effect has a result, or the key."""
+        if not self._follows():
+            return
+        run = self._run
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        left = WAITS_IN_PLACE - (run.clock.now() - self.effect.opened_at)
+        timer = run.surroundings.later(max(0.0, seconds(left)), partial(wake, over))
+        try:
+            while self._follows():
+                heard = run.surroundings.once_news.listen()
+                try:
+                    await self._ask_again()  # after the ear is open: an end that comes now is heard
+                    if not self._follows():
+                        return
+                    if over.done():
+                        await self._wait_durably()
+                    else:
+                        with run.resting():
+                            await asyncio.wait({heard, over}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    heard.cancel()
+        finally:
+            timer.cancel()
+
+    def _follows(self) -> bool:
+        return self.effect.follows is not None and self.effect.state == "retrying"
+
+    async def _wait_durably(self) -> None:
+        run, effect = self._run, self.effect
+        now = run.clock.now()
+        run.ledger.follows[effect.id] = (effect.follows or "", effect.reason or "")
+        await run.wait_for_effect(effect.id, now + min(max(FIRST_LOOK, (now - effect.opened_at) // 2), LAST_LOOK))
+        run.ledger.follows.pop(effect.id, None)
+
+    async def _ask_again(self) -> None:
+        """Who has the key by now? The answer is stored: this effect has it, or follows the one that has."""
+        self.effect.state, self.effect.reason, self.effect.attempt = "intent", None, self._run.attempt
+        self.effect = self._run.ledger.enter(await self._run.open_again(self._action, self.effect))

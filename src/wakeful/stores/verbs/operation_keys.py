@@ -1,0 +1,161 @@
+"""Once per business key of an action: which effect has the key, and which others follow it.
+
+    open ──► lock the key ─┬─ free, expired, or its effect was certainly not done ──► it is ours: an intent
+                           ├─ its effect is confirmed ──────────────────────────────► follows it: the same result, no call
+                           ├─ a person abandoned its effect ────────────────────────► abandoned
+                           └─ its effect is not over ───────────────────────────────► follows it, and waits
+
+    the end of that effect ──► lock the key ──► followers get its result, and their runs go on, in the same transaction
+
+Every transaction that has to do with a key locks its row first, and rows of runs only after that. So the end of an effect
+and a run that goes to wait for it come one after the other, and the second of them sees the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wakeful.errors import CancelAsked, ClaimLost, KeyTaken, LockLost
+from wakeful.model import Decision, Effect, digest
+from wakeful.stores.base import SaveEffect, Transaction
+from wakeful.stores.once import OpenOnce, SaveOnce
+from wakeful.stores.verbs.effects import effect_of, save_effects
+from wakeful.stores.verbs.followers import Holder, done_by, tell_followers
+from wakeful.stores.verbs.locks import lost_locks
+from wakeful.stores.verbs.refusal import refusal_of
+
+Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost
+Place = tuple[str, str, str]  # app, action, key
+
+ENDS = frozenset({"confirmed", "failed"})
+
+
+def open_once(now: int | None, requests: Sequence[OpenOnce]) -> Transaction[list[Opened]]:
+    """As open_effects, one key after the other, in one order for everybody."""
+    results: dict[int, Opened] = {}
+    declared = {one.declares for one in requests if one.declares is not None}
+    if declared:
+        yield "declare_action", [(now, *action) for action in sorted(declared, key=lambda action: action[:2])]
+    refused = yield from lost_locks(requests)
+    for number in sorted(range(len(requests)), key=lambda one: place_of(requests[one])):
+        request = requests[number]
+        if number in refused:
+            results[number] = refused[number]
+            continue
+        answer = request.decide()
+        if answer.answer != "allow":
+            claim = request.claim
+            row = (now, claim.seq, claim.agent, answer.answer, answer.rule, answer.version, answer.reason)
+            yield "insert_run_decision", [row]
+            results[number] = answer
+            continue
+        results[number] = yield from _open(now, request)
+    return [results[number] for number in range(len(requests))]
+
+
+def _open(now: int | None, request: OpenOnce) -> Transaction[Opened]:
+    """The effect as it is stored. A new one each time: the transaction may be tried again."""
+    place, effect = place_of(request), request.effect
+    yield "make_operation_key", [(now, *place)]
+    ((has, taken, expired),) = yield "lock_operation_key", [(now, *place)]
+    found = (yield "holder_of_key", [(has,)]) if has else []
+    holder = Holder(*found[0]) if found else None
+    if holder is not None and holder.id == effect.id and not holder.is_free(expired=False):
+        return (yield from _as_stored(request))
+    if holder is None or holder.id == effect.id or holder.is_free(expired=bool(expired)):
+        operation = digest("once", *place, str(taken + 1))
+        mine = replace(effect, operation=operation, follows=None, tries=0, due_at=0, doubtful=False)
+        opened = yield "open_once_effect", [_row(now, request, mine)]
+        if not opened:
+            return (yield from _as_stored(request))
+        mine.opened_at = mine.called_at = opened[0][1]
+        yield "take_operation_key", [(now, *place, mine.id, taken + 1, request.span)]
+        return mine
+    follower = _following(effect, holder)
+    opened = yield "open_once_effect", [_row(now, request, follower)]
+    if not opened:
+        return (yield from _as_stored(request))
+    follower.opened_at = follower.called_at = opened[0][1]
+    if follower.state == "retrying":
+        yield "follow_effect", [(holder.id, follower.id, request.claim.seq)]
+    return follower
+
+
+def _following(effect: Effect, holder: Holder) -> Effect:
+    follower = replace(effect, operation=None, follows=holder.id, tries=0, due_at=0, doubtful=False)
+    if holder.state == "confirmed":
+        follower.state, follower.result = "confirmed", holder.result
+        follower.reason = done_by(holder, effect.arguments)
+    elif holder.state == "abandoned":
+        follower.state, follower.settled_by, follower.note = "abandoned", holder.settled_by, holder.note
+        follower.reason = f"once: it was abandoned for run {holder.run}, whose key is the same"
+    else:
+        follower.state = "retrying"
+        follower.reason = (
+            f'once: waits for run {holder.run}, which does it for key "{effect.once}" (its effect is {holder.state})'
+        )
+    return follower
+
+
+def _as_stored(request: OpenOnce) -> Transaction[Opened]:
+    """It is known already, or its claim is lost."""
+    claim = request.claim
+    found = yield "find_effect", [(request.effect.id,)]
+    owned = yield "token_of_run", [(claim.seq,)]
+    if not found or not owned or owned[0][1] != claim.token or owned[0][2] != "running":
+        return refusal_of(claim, owned)
+    if found[0][5] == "staged" and owned[0][4] is not None:  # of a run that is to stop: it does not begin
+        return refusal_of(claim, owned)
+    return effect_of(found[0])
+
+
+def save_once(now: int | None, requests: Sequence[SaveOnce]) -> Transaction[list[Exception | None]]:
+    """1. Lock the keys; what is about to be called must have its key. 2. Save. 3. What is over lets its followers go on."""
+    results: list[Exception | None] = [None] * len(requests)
+    going: list[int] = []
+    for number in sorted(range(len(requests)), key=lambda one: place_of(requests[one])):
+        request = requests[number]
+        locked = yield "lock_operation_key", [(now, *place_of(request))]
+        if request.effect.state == "intent" and not (locked and locked[0][0] == request.effect.id):
+            results[number] = KeyTaken(f"another run has key {request.effect.once!r} of {request.effect.action} by now")
+        else:
+            going.append(number)
+    saved = yield from save_effects(now, [SaveEffect(requests[one].claim, requests[one].effect) for one in going])
+    for number, refusal in zip(going, saved, strict=True):
+        results[number] = refusal
+        if refusal is None and requests[number].effect.state in ENDS:
+            requests[number].woken = yield from tell_followers(now, requests[number].effect.id)
+    return results
+
+
+def place_of(request: OpenOnce | SaveOnce) -> Place:
+    return request.app, request.effect.action, request.effect.once or ""
+
+
+def _row(now: int | None, request: OpenOnce, effect: Effect) -> tuple[object, ...]:
+    claim = request.claim
+    return (
+        now,
+        effect.id,
+        claim.root,
+        claim.seq,
+        claim.token,
+        request.app,
+        claim.agent,
+        effect.action,
+        effect.reference,
+        effect.safety,
+        effect.state,
+        effect.reason,
+        effect.arguments,
+        effect.result,
+        effect.attempt,
+        effect.position,
+        int(effect.staged),
+        effect.settled_by,
+        effect.note,
+        effect.once,
+        effect.operation,
+        effect.follows,
+    )
