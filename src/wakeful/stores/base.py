@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from wakeful.cel import Match
 from wakeful.clock import Microseconds
+from wakeful.errors import CancelAsked
 from wakeful.model import (
     AdmissionState,
     ApprovalState,
@@ -223,6 +224,10 @@ class FinishRun:
     decision: Decision | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
     streak: Streak | None = None  # of a dead one
+    undo: CancelAsked | None = (
+        None  # of a dead one: raised instead, if it did anything outside that is to be undone first
+    )
+    undone: bool = False  # of a dead one: that was done, and nothing that it had prepared leaves any more
     well_again: bool = False  # of one that is done: its agent was known to fail
 
     @property

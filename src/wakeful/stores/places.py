@@ -29,7 +29,7 @@ class Place:
 # later run, or to a step of whoever waits for that run: so it is found in the one or in the other.
 PLACES = (
     Place("event", ("seq",), ("envelope", "reason", "content")),
-    Place("run", ("seq",), ("output", "data", "state_change", "error", "reason", "cancel_note")),
+    Place("run", ("seq",), ("output", "data", "state_change", "error", "reason", "cancel_note", "failed_with")),
     Place("step", ("run_seq", "key"), ("arguments", "result", "error"), walk="run_seq"),
     Place("effect", ("seq",), ("arguments", "result", "error", "reason", "note")),
     Place("delivery", ("seq",), ("message", "error", "reason")),

@@ -434,6 +434,11 @@ class DatabaseStore:
         rows = await self._fetch_at_last("effects_to_undo", claim.root, claim.seq)
         return [effect_of(row) for row in rows]
 
+    async def failed_with(self, claim: Claim) -> str | None:
+        """Why a run ends dead once what it did is undone; None if it is cancelled."""
+        rows = await self._fetch_at_last("failed_with", claim.seq)
+        return rows[0][0] if rows else None
+
     async def cancelled_runs(self, app: str, process: str) -> list[tuple[str, str, str | None]]:
         rows = await self.database.fetch("cancelled_runs", app, process)
         return [(row[0], row[1], row[2]) for row in rows]

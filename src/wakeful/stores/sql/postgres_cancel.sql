@@ -53,3 +53,7 @@ from unnest(cast(:seq as bigint[]), cast(:token as bigint[])) as given (seq, tok
 join wakeful_run run on run.seq = any(array[given.seq]) and run.token = given.token and run.owner is not null
   and run.cancel_at is null
 order by run.seq + 0 for update of run
+
+-- undone_of_run(root, run_seq) --
+-- differs: as done_outside.
+select run_seq from wakeful_effect where root = :root and run_seq = :run_seq and state || '' = 'undone' limit 1
