@@ -722,6 +722,10 @@ class Reader:
         """Agents of an app with runs that wait to be claimed, and how many."""
         return [(row[0], row[1]) for row in await self._database.fetch("waiting_agents", app)]
 
+    async def open_questions(self, app: str) -> set[str]:
+        """The ids of what runs of an app ask people and nobody answered yet."""
+        return {row[0] for row in await self._database.fetch("open_questions", app)}
+
     async def next_wake(self, app: str) -> Microseconds | None:
         """When the next run or delivery of an app is due; None when nothing waits for time."""
         clock = self._database.read_clock()
@@ -815,6 +819,8 @@ def is_about(alarm: str, app: str, schedule: str) -> bool:
     """Is this the key of an alarm about a schedule?"""
     kind, _, rest = alarm.partition("/")
     mine = f"{app}/{schedule}"
+    if kind == "heartbeat":  # about the check itself, or about the file that it is written in
+        return rest in {mine, mine.rpartition("/")[0]}
     return (kind in {"missed", "schedule"} and rest == mine) or (kind == "expect" and rest.startswith(f"{mine}/"))
 
 

@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import ClaimLost
 from wakeful.model import FINAL_RUN_STATES, Outcome, RunState
 from wakeful.stores.base import Cancelled, CancelRun, Count, FinishCancelled, FinishRun, Row, Transaction
+from wakeful.stores.verbs.asking import withdraw_questions
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import promote
 from wakeful.stores.verbs.redo import queue
@@ -177,7 +178,7 @@ def _drop_prepared(now: int | None, runs: Sequence[Ending]) -> Transaction[None]
     yield "abandon_staged", [(now, run.root, run.seq, run.reason) for run in runs]
     yield "withdraw_held", [(now, run.root, run.seq, run.reason) for run in runs]
     yield "give_up_retrying", [(now, run.root, run.seq, NOT_DONE) for run in runs]
-    yield "withdraw_approvals", [(now, run.seq, run.reason) for run in runs]
+    yield from withdraw_questions(now, [(run.seq, run.reason) for run in runs])
     yield "close_waits", [(run.seq,) for run in runs]
     yield from resolve_held(now, [HeldRun(run.seq, run.app, run.agent, run.id) for run in runs], runs[0].reason)
 
