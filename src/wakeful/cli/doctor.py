@@ -385,7 +385,8 @@ async def schedules(reader: Reader) -> list[Finding]:
 async def sources(reader: Reader) -> list[Finding]:
     """What brings events in, and whether it can be read."""
     found: list[Finding] = []
-    listed = await reader.sources()
+    retired = await reader.of_apps.retired()
+    listed = [one for one in await reader.sources() if one["app"] not in retired]
     for one in listed:
         name = f"{one['kind']} {one['name']} of app {one['app']}"
         unread = "" if one["unread"] is None else f"; {one['unread']}"

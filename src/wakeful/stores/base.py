@@ -720,6 +720,7 @@ class CancelRun:
     operator: str
     note: str | None = None
     claim: Claim | None = None
+    undo: bool = True  # False: it is over at once, and what it did stays: no worker has its code any more
 
     @property
     def process(self) -> str | None:

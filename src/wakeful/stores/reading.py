@@ -30,6 +30,7 @@ from wakeful.stores.sources import source_alarm
 from wakeful.stores.watching import NOT_READ, absence_alarm
 
 if TYPE_CHECKING:
+    from wakeful.stores.reading_apps import AppReader
     from wakeful.stores.reading_quarantine import QuarantineReader
     from wakeful.stores.reading_schedules import ScheduleReader
     from wakeful.stores.reading_sources import SourceReader
@@ -89,6 +90,12 @@ class Reader:
         from wakeful.stores.reading_sources import SourceReader
 
         return SourceReader(self._database)
+
+    @cached_property
+    def of_apps(self) -> AppReader:
+        from wakeful.stores.reading_apps import AppReader
+
+        return AppReader(self._database)
 
     @cached_property
     def of_quarantine(self) -> QuarantineReader:
@@ -340,6 +347,10 @@ class Reader:
             for app in await self.apps_of_agent(agent):
                 known.setdefault(app, set()).add(agent)
         return known
+
+    async def listed_apps(self) -> list[dict[str, Any]]:
+        """The apps that have to do with this store, by name, with what waits in each."""
+        return await self.of_apps.listed(await self.apps())
 
     async def pauses(self) -> list[dict[str, Any]]:
         """What is paused, or comes back at a rate. `agent` is None for all of an app."""
