@@ -42,7 +42,8 @@ TABLE: dict[str | tuple[str, str], Words] = {
     ),
     "held": Words(
         "A run of agent {agent} is held for a person: {last}",
-        "`wakeful effects --state held` lists what is to be settled; `wakeful effects show ID` tells how",
+        "`wakeful effects --state held` lists what is to be settled, `wakeful effects show ID` tells how; many at once: "
+        "`wakeful effects confirm --agent {agent} --action {last} --plan`, or repeat, or abandon",
         "{count} runs of agent {agent} are held for a person: {last}",
     ),
     ("held", "output"): Words(

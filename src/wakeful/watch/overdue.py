@@ -40,11 +40,10 @@ class Database(Protocol):
 
 @dataclass(slots=True)
 class Overdue:
-    """What was found. `late` are the channels whose next message waits, and `lanes` those with any message that waits."""
+    """What was found. `late` are those of channels, which the outbox raises too, and resolves."""
 
     alarms: list[Alarm] = field(default_factory=list)
     late: list[Alarm] = field(default_factory=list)
-    lanes: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,6 @@ async def look_for_overdue(
         if within and now - (died_at or 0) > within:
             found.alarms.append(_blocked(app, name, owner, run, key, died_at))
     for channel, delivery, committed_at, agent, holder, owner in await database.fetch("lane_heads", app):
-        found.lanes.add(late_alarm(app, channel))
         if now - committed_at > LATE:
             found.late.append(_late(app, channel, delivery, committed_at, agent, owner, holder))
     for row in await database.fetch("lags_of_app", app):
