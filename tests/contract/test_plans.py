@@ -336,8 +336,8 @@ class TestPlansOfLimits:
 
 # Ten thousand alarms, most of them over; and as many dead letters and agents that fail.
 ASKED_OF_ALARMS: dict[str, tuple[object, ...]] = {
-    "raise_alarm": (None, "alarm-7", "app", "text", "agent", None, 0),
-    "resolve_alarm": (None, "alarm-8"),
+    "raise_alarm": (None, "alarm-7", "app", "text", "agent", None, 0, None, None),
+    "resolve_alarm": (None, "alarm-8", None),
     "lock_alarm": ("alarm-9",),
     "dead_of_alarm": ("alarm-10",),
     "note_alarm_of_run": (11, "alarm-11"),

@@ -94,6 +94,11 @@ def held_alarm(app: str, agent: str, what: str) -> str:
     return f"held/{app}/{agent}/{what}"
 
 
+def ask_alarm(app: str, agent: str, approval: str) -> str:
+    """The key of the alarm about a question that waits for its answer."""
+    return f"ask/{app}/{agent}/{approval}"
+
+
 # Before the name of a channel: the name of its circuit.
 CHANNEL = "channel:"
 
@@ -528,6 +533,7 @@ class AskPerson:
     step: Step
     approval: Approval
     again: str | None = None
+    alarm: Alarm | None = None  # by which somebody hears of it, until it is answered or given up
 
     @property
     def process(self) -> str:
@@ -714,6 +720,7 @@ class CancelRun:
     operator: str
     note: str | None = None
     claim: Claim | None = None
+    undo: bool = True  # False: it is over at once, and what it did stays: no worker has its code any more
 
     @property
     def process(self) -> str | None:

@@ -47,7 +47,7 @@ PLACES = (
     Place("schedule_change", ("seq",), ("note",)),
     Place("quarantine", ("event_seq",), ("headers", "note"), walk="event_seq"),
     Place("source", ("app", "name"), ("error",), walk=None),
-    Place("alarm", ("key",), ("text", "note"), walk=None),
+    Place("alarm", ("key",), ("text", "note", "ending"), walk=None),
     Place("circuit", ("app", "name"), ("error",), walk=None),
     Place("pause", ("app", "agent"), ("note",), walk=None),
 )

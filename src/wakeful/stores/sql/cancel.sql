@@ -97,6 +97,7 @@ update wakeful_run set place = null where seq = :seq and place is not null
 
 -- withdraw_approvals(now, run_seq, note) --
 update wakeful_approval set state = 'withdrawn', note = :note, answered_at = {now} where run_seq = :run_seq and state = 'open'
+returning id, app, agent
 
 -- give_up_retrying(now, root, run_seq, error) --
 -- Certainly not done, and not tried again.

@@ -25,6 +25,7 @@ order by coalesce(settled_at, 9223372036854775807) desc, seq + 0 desc
 -- differs: as done_outside.
 update wakeful_approval set state = 'withdrawn', note = :note, answered_at = {now}
 where run_seq = :run_seq and state || '' = 'open'
+returning id, app, agent
 
 -- give_up_retrying(now, root, run_seq, error) --
 -- differs: as done_outside.

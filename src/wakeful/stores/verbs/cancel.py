@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import ClaimLost
 from wakeful.model import FINAL_RUN_STATES, Outcome, RunState
 from wakeful.stores.base import Cancelled, CancelRun, Count, FinishCancelled, FinishRun, Row, Transaction
+from wakeful.stores.verbs.asking import withdraw_questions
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import promote
 from wakeful.stores.verbs.redo import queue
@@ -71,7 +72,7 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
     if request.claim is not None and (run.token, run.state) != (request.claim.token, "running"):
         return lost(request.claim)
     at_work = (yield "family_at_work", [(run.root, run.seq)]) if run.state == "dead" else []
-    if (why := _refusal(run) or _not_beside(at_work)) is not None:
+    if (why := _refusal(run, undo=request.undo) or _not_beside(at_work)) is not None:
         return Cancelled(run.id, run.state, run.state, why)
     ended_with = to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else run.error
     yield "insert_remedy", [(now, run.seq, "cancel", request.operator, request.note, None, ended_with)]
@@ -79,7 +80,7 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
     if run.state == "running":
         yield "ask_to_stop", [(now, run.seq, request.operator, request.note)]
         then: RunState = "running"
-    elif (yield "done_outside", [(run.root, run.seq)]):
+    elif request.undo and (yield "done_outside", [(run.root, run.seq)]):
         way = "revive_to_undo" if run.state == "dead" else "stop_to_undo"
         yield way, [(now, run.seq, request.operator, request.note, f"{reason}; what it did is undone first")]
         yield from resolve_held(now, [HeldRun(run.seq, run.app, run.agent, run.id)], reason)
@@ -91,7 +92,7 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
         yield from _wind_up(now, [Ending(run.seq, run.id, run.root, run.app, run.agent, reason)])
         yield from tell_caller(now, run.seq, run.id, "cancelled", reason)
         then = "cancelled"
-    yield from _cancel_children(now, run.seq, run.id, request.operator)
+    yield from _cancel_children(now, run.seq, run.id, request.operator, undo=request.undo)
     return Cancelled(run.id, run.state, then)
 
 
@@ -177,21 +178,25 @@ def _drop_prepared(now: int | None, runs: Sequence[Ending]) -> Transaction[None]
     yield "abandon_staged", [(now, run.root, run.seq, run.reason) for run in runs]
     yield "withdraw_held", [(now, run.root, run.seq, run.reason) for run in runs]
     yield "give_up_retrying", [(now, run.root, run.seq, NOT_DONE) for run in runs]
-    yield "withdraw_approvals", [(now, run.seq, run.reason) for run in runs]
+    yield from withdraw_questions(now, [(run.seq, run.reason) for run in runs])
     yield "close_waits", [(run.seq,) for run in runs]
     yield from resolve_held(now, [HeldRun(run.seq, run.app, run.agent, run.id) for run in runs], runs[0].reason)
 
 
-def _cancel_children(now: int | None, seq: int, identifier: str, operator: str) -> Transaction[None]:
+def _cancel_children(
+    now: int | None, seq: int, identifier: str, operator: str, *, undo: bool = True
+) -> Transaction[None]:
     for _, child in (yield "children_at_work", [(seq,)]):
-        yield from _cancel(now, CancelRun(child, operator, cancelled_with(identifier)))
+        yield from _cancel(now, CancelRun(child, operator, cancelled_with(identifier), undo=undo))
 
 
-def _refusal(run: Found) -> str | None:
+def _refusal(run: Found, *, undo: bool) -> str | None:
     if run.state == "dead":
         return None
     if run.state in FINAL_RUN_STATES:
         return f"is {run.state}: only what is not over can be cancelled"
+    if not undo:  # whatever was to be undone stays done
+        return None
     if run.failed:
         return f"failed, and what it did is being undone already: `wakeful why {run.id}` tells how far that is"
     if run.cancel_by is not None:

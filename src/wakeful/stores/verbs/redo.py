@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.model import RunState
 from wakeful.stores.base import Redone, RedoRun, Row, Transaction
+from wakeful.stores.verbs.asking import withdraw_questions
 from wakeful.stores.verbs.dead import resolve_if_last
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import take_places
@@ -128,7 +129,7 @@ def _discard(now: int | None, asked: Asked) -> Transaction[None]:
         if run.state == "held":  # of a dead one all this was done when it died
             reason = _reason("discarded", one)
             yield "close_waits", [(run.seq,)]
-            yield "withdraw_approvals", [(now, run.seq, reason)]
+            yield from withdraw_questions(now, [(run.seq, reason)])
             yield from tell_caller(now, run.seq, run.id, "cancelled", reason)
 
 
