@@ -11,7 +11,7 @@ WakefulError
 ├── StoreError
 │   ├── StoreUnavailable   the database is gone, full or locked: nothing is known to be stored, trying again is safe
 │   │   ├── StoreFull      its disk is full, or a limit of its size is reached
-│   │   └── StoreForbidden its role lacks a right: the message has the GRANT that helps
+│   │   └── StoreForbidden   its role lacks a right: the message has the GRANT that helps
 │   ├── SchemaMismatch     the schema is behind or ahead of this version
 │   ├── PayloadMissing     a row points to a large payload that is not there any more
 │   ├── EncryptionKeyMissing   payloads are encrypted with a key that is not here

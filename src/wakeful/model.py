@@ -56,6 +56,8 @@ RUN_STATES = frozenset(get_args(RunState))
 SCHEDULE_STATES = frozenset(get_args(ScheduleState))
 FINAL_RUN_STATES: frozenset[RunState] = frozenset({"done", "dead", "denied", "cancelled"})
 CLAIMABLE_RUN_STATES: frozenset[RunState] = frozenset({"ready", "waiting"})
+# Who wants a run to stop that failed, and undoes what it did before it is a dead letter.
+ON_FAILURE = 'on_failure="undo"'
 # How the names of agents begin by which Wakeful does its own work. No other agent may be called so.
 OWN_AGENTS = "wakeful."
 
@@ -80,7 +82,8 @@ ADMISSION_TRANSITIONS: dict[AdmissionState | None, frozenset[AdmissionState]] = 
     "denied": frozenset({"started"}),
 }
 
-# `dead`, `denied` and `cancelled` lead on only by a person's replay, which makes the run ready again.
+# `dead`, `denied` and `cancelled` lead on only by a person: a replay makes the run ready again, and so does the cancel of a dead
+# letter that did something outside, to undo it. One with on_failure="undo" is running while what it did is undone, and dead then.
 RUN_TRANSITIONS: dict[RunState | None, frozenset[RunState]] = {
     None: frozenset({"ready"}),
     "ready": frozenset({"running", "parked", "held", "cancelled", "denied"}),

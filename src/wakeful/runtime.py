@@ -57,6 +57,7 @@ from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
+from wakeful.stores.retiring import BringBackApp
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
@@ -341,6 +342,7 @@ class Runtime:
         await self.membership.join()
         self._working = True
         if not self.watching:
+            await self._come_back()
             await self.schedules.enter(self.agents)
             await self._enter_agents()
             await self._enter_expectations()
@@ -472,6 +474,20 @@ class Runtime:
         fresh = [one for one in declared if (one.name, one.owner, one.starts_within) not in known]
         if fresh:
             await self.store.keep_agents(KeepAgents(self.app.name, fresh))
+
+    async def _come_back(self) -> None:
+        """An app that was retired is not any more, once its code is started. Asked after this process has registered: whoever
+        retires it looks for processes after that is written down.
+        """
+        retired = await self.database.fetch("find_retired", self.app.name)
+        if not retired:
+            return
+        _, by, note = retired[0]
+        words = f"retired by {by}" + (f": {note}" if note else "")
+        await self.store.bring_app_back(
+            BringBackApp(self.app.name, "code", f"its code was started; it had been {words}")
+        )
+        self.log.warning("the app was retired, and is back; runs that were cancelled stay so", was=words)
 
     async def _enter_expectations(self) -> None:
         """Store what the app expects, where that is not what is stored."""

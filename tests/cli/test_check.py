@@ -226,6 +226,10 @@ async def third(run: Run) -> None:
     run.send(channel="oops", message="hello")
     run.send("log", "hello")
     run.send(run.event.subject, "hello")
+    await run.ask("sure?", to="mial")
+    await run.ask("sure?", to="mail")
+    await run.ask("sure?", to=run.event.subject)
+    await run.ask("sure?", to=None)
 """
 LINES = {
     17: "agent first: run.call('secnd'): there is no such agent. Did you mean \"second\"?",
@@ -238,6 +242,7 @@ LINES = {
     28: "agent first: run.now inside run.transaction",
     49: "agent third: run.send('mial'): the app has no such channel. Did you mean \"mail\"?",
     50: "agent third: run.send('oops'): the app has no such channel. Known: log, mail.",
+    53: "agent third: run.ask(to='mial'): the app has no such channel. Did you mean \"mail\"?",
     38: "agent second: run.sleep inside run.lock: a run that waits is put away",
     39: "agent second: run.ask inside run.lock",
     40: 'agent second: run.wait_for: unknown option "timeot". Did you mean "timeout"?',

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic_core import from_json, to_json
 
@@ -64,6 +64,7 @@ CUT_OFF = {
     "deadline": "the deadline of its run came while it was under way",
     "released": "its worker stopped while it was under way",
 }
+RESTORED = "the store was restored from a backup, and this may have been done after it"
 OPEN_STATES = frozenset({"intent", "unknown"})
 COULD_NOT_TELL = ". find could not tell:"
 NONE_YET = Trouble()
@@ -510,13 +511,22 @@ async def open_effect(run: Run, action: Action[..., Any], identifier: str, text:
     effect = run.new_effect(action, identifier, text) if known is None else known
     if effect.once is None and action.options.once is not None:  # staged once: the commit stores the arguments only
         effect.once = key_of(action, text)
-    effect.state, effect.reason = ("intent", None) if reason is None else ("held", reason)
+    effect.state, effect.reason = beginning(run) if reason is None else ("held", reason)
     return await opened(run, action, effect)
+
+
+def beginning(run: Run) -> tuple[Literal["intent", "unknown"], str | None]:
+    """How an effect begins. What a run does that was restored from a backup may have been done after that backup, and the ledger
+    of then cannot know: it is settled like a call whose process died.
+    """
+    restored = run.claim.seq < run.surroundings.store.restored_before
+    return ("unknown", RESTORED) if restored else ("intent", None)
 
 
 async def open_staged(run: Run, action: Action[..., Any], effect: Effect) -> Effect:
     """Its turn has come: what was checked when it was staged is written down as an intent, if policy allows it now."""
-    effect.state, effect.attempt = "intent", run.attempt
+    effect.state, effect.reason = beginning(run)
+    effect.attempt = run.attempt
     return await opened(run, action, effect)
 
 

@@ -47,7 +47,7 @@ from wakeful.execution.state import FACT as STATE_FACT
 from wakeful.execution.surroundings import Cancellable, Surroundings
 from wakeful.execution.versions import Change, change_of, is_note, not_asked_for, version_of
 from wakeful.intake.flow import FlowPlan
-from wakeful.model import VERIFIED, WENT_WELL, Claim, Decision, Effect, Event, Outcome, Step, digest
+from wakeful.model import ON_FAILURE, VERIFIED, WENT_WELL, Claim, Decision, Effect, Event, Outcome, Step, digest
 from wakeful.output.checks import Verdict, check_output
 from wakeful.stores.base import (
     Alarm,
@@ -102,6 +102,8 @@ class SettlingStore(Protocol):
 
     async def effects_to_undo(self, claim: Claim) -> list[Effect]: ...
 
+    async def failed_with(self, claim: Claim) -> str | None: ...
+
     async def finish_cancelled(self, request: FinishCancelled) -> None: ...
 
 
@@ -155,7 +157,7 @@ class Executor:
         structlog.contextvars.bind_contextvars(run=claim.id, agent=claim.agent, trace=event.traceparent)
         try:
             if (refusal := self._refuse_start(claim, agent)) is not None:
-                await self._store.finish(refusal)
+                await (self._finish_dead(refusal) if refusal.state == "dead" else self._store.finish(refusal))
                 return Ended()
             if misfit is not None:
                 return await self._settle_failure(claim, agent, misfit)
@@ -304,9 +306,14 @@ class Executor:
         run._task = asyncio.current_task()  # noqa: SLF001 as in _do
         on_run(run)
         by, note = claim.cancelled or ("", None)
-        self._log.info("cancelled; undoing what it did", run=claim.id, by=by, note=note)
+        failed = await self._store.failed_with(claim)
+        what = "cancelled" if failed is None else "failed for good"
+        self._log.info(f"{what}; undoing what it did", run=claim.id, by=by, note=note)
         try:
             became = await run.undo(await self._store.effects_to_undo(claim))
+            if failed is not None:
+                await self._die_undone(claim, agent, from_json(failed), became)
+                return Ended()
             reason = f"cancelled by {by}" + (f": {note}" if note else "") + became
             outcome = replace(claim.committed or Outcome(), execution="cancelled")
             await self._store.finish_cancelled(FinishCancelled(claim, self._around.app, reason, outcome))
@@ -321,6 +328,12 @@ class Executor:
             self._log.exception("undoing failed")
             return await self._settle_failure(claim, agent, error)
         return Ended()
+
+    async def _die_undone(self, claim: Claim, agent: Handler, failed: dict[str, Any], became: str) -> None:
+        """It ends with what it failed for before its effects were undone."""
+        request = self._dead_of(claim, from_json(failed["error"]), f"{failed['reason']}{became}", agent)
+        request.undone = True
+        await self._finish_dead(request)
 
     async def _handle(self, run: Run, claim: Claim, agent: Handler) -> FinishRun | CommitRun | None:
         """Run the handler, and check what it returned: how the run goes on from there."""
@@ -467,7 +480,7 @@ class Executor:
                 error = DeadlineExceeded(
                     f"not finished {limit} after its first start, the deadline of agent {agent.name}"
                 )
-                await self._store.finish(self._dead(claim, error, "deadline passed", agent, failed=True))
+                await self._finish_dead(self._dead(claim, error, "deadline passed", agent, failed=True))
             case "held":
                 reason = run.held_for or "held for a person"
                 self._log.warning("held for a person", reason=reason)
@@ -555,24 +568,26 @@ class Executor:
                 )
             )
         else:
-            await self._store.finish(self._dead(claim, error, decision.reason, agent, failed=True))
+            await self._finish_dead(self._dead(claim, error, decision.reason, agent, failed=True))
         return Ended()
 
     def _dead(
         self, claim: Claim, error: BaseException, reason: str, agent: Handler, *, failed: bool = False
     ) -> FinishRun:
-        blocks = claim.key is not None and agent.flow.key is not None and agent.options.on_dead == "block"
         described = describe(error)
+        request = self._dead_of(claim, described, reason, agent)
+        request.failed = failed
+        if agent.options.on_failure == "undo" and claim.cancelled is None:
+            request.undo = CancelAsked(claim.id, ON_FAILURE, signature(described["type"], described["message"]))
+        return request
+
+    def _dead_of(self, claim: Claim, described: dict[str, Any], reason: str, agent: Handler) -> FinishRun:
+        """A dead letter, by the error that it ends with."""
+        blocks = claim.key is not None and agent.flow.key is not None and agent.options.on_dead == "block"
         kind = signature(described["type"], described["message"])
         text = f"agent {claim.agent}: run {claim.id} is a dead letter ({kind}); {reason}"
         if blocks:
             text += f". Runs of key {claim.key!r} wait behind it: `wakeful replay {claim.id}` or `wakeful dead discard {claim.id}`"
-        self._log.error(
-            "dead letter: given up until a person acts",
-            error=f"{described['type']}: {described['message']}",
-            reason=reason,
-        )
-        self.failing.add(claim.agent)
         options, key = agent.options, f"dead/{self._around.app}/{claim.agent}/{digest(kind, size=5)}"
         return FinishRun(
             claim,
@@ -580,10 +595,22 @@ class Executor:
             error=to_json(described).decode(),
             reason=reason,
             outcome=replace(claim.committed or Outcome(), execution="failed"),
-            failed=failed,
             alarm=Alarm(self._around.app, key, text, claim.agent, options.owner),
             streak=Streak(options.alarm_after, options.pause_after, kind, options.owner),
         )
+
+    async def _finish_dead(self, request: FinishRun) -> None:
+        """CancelAsked, if what it did is to be undone first, or a person wants it to stop."""
+        error = from_json(request.error or "{}")
+        words = f"{error.get('type')}: {error.get('message')}"
+        self.failing.add(request.claim.agent)
+        try:
+            await self._store.finish(request)
+        except CancelAsked as asked:
+            if asked.by == ON_FAILURE:
+                self._log.warning("failed for good; what it did is undone first", error=words, reason=request.reason)
+            raise
+        self._log.error("dead letter: given up until a person acts", error=words, reason=request.reason)
 
     def _is_well_again(self, claim: Claim, *, done: bool) -> bool:
         """Is this the good news about its agent? Said once, as long as nothing of it dies again."""

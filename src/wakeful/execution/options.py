@@ -24,6 +24,7 @@ UNKNOWN_ATTEMPTS = 5
 PRIORITIES = range(-10, 11)
 CHOICES: dict[str, tuple[str, ...]] = {
     "on_dead": ("block", "skip"),
+    "on_failure": ("keep", "undo"),
     "overlap": get_args(Overlap),
     "on_stuck": ("alarm", "cancel", "retry"),
     "on_change": ("continue", "restart", "hold"),
@@ -108,6 +109,7 @@ class AgentOptions:
     on_change: Literal["continue", "restart", "hold"] = "continue"
     drain: Microseconds = 600 * SECOND
     retention: Microseconds | None = None
+    on_failure: Literal["keep", "undo"] = "keep"
     # what becomes of an agent whose runs end dead one after the other
     alarm_after: int | None = 3
     pause_after: int | None = 10

@@ -709,7 +709,8 @@ class Run:
         await self.save_facts()
         if again is None:
             self._claim.steps = [*self._claim.steps, step]  # to be withdrawn with the run, however this attempt ends
-        await self._around.store.ask(AskPerson(self._claim, self._around.app, step, approval, again))
+        alarm = waiting.alarm_about(self, step, approval, again)
+        await self._around.store.ask(AskPerson(self._claim, self._around.app, step, approval, again, alarm))
 
     async def change_schedule(self, request: ScheduleByRun) -> Step | None:
         """Store a change of a schedule together with the step that tells of it; None: somebody else was first."""

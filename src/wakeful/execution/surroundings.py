@@ -73,6 +73,9 @@ class RunStore(Protocol):
     @property
     def dialect(self) -> str: ...
 
+    @property
+    def restored_before(self) -> int: ...
+
 
 class RunDoor(Protocol):
     """The one door, by which a run's own events come in again."""

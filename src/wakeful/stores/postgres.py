@@ -151,6 +151,9 @@ class PostgresBackend:
 
     dialect: Dialect = "postgres"
     notifies = True
+    restored_before = (
+        0  # runs below this may have gone on elsewhere, after the backup that this store was restored from
+    )
 
     def __init__(
         self,
@@ -697,6 +700,8 @@ class PostgresBackend:
         """Before the first write over a connection: see origins.py."""
         errors = self._asyncpg.exceptions
         moved = await settle_origin(connection, self._queries, errors, self._clock.for_database())
+        with contextlib.suppress(errors.UndefinedTableError):
+            self.restored_before = await connection.fetchval(self._queries["restored_before"])
         if moved is not None:
             self._log.warning(
                 "this store was restored into another PostgreSQL cluster: events and runs are compared anew from here on. "

@@ -31,6 +31,7 @@ from wakeful.stores.sources import source_alarm
 from wakeful.stores.watching import NOT_READ, absence_alarm
 
 if TYPE_CHECKING:
+    from wakeful.stores.reading_apps import AppReader
     from wakeful.stores.reading_quarantine import QuarantineReader
     from wakeful.stores.reading_schedules import ScheduleReader
     from wakeful.stores.reading_sources import SourceReader
@@ -90,6 +91,12 @@ class Reader:
         from wakeful.stores.reading_sources import SourceReader
 
         return SourceReader(self._database)
+
+    @cached_property
+    def of_apps(self) -> AppReader:
+        from wakeful.stores.reading_apps import AppReader
+
+        return AppReader(self._database)
 
     @cached_property
     def of_quarantine(self) -> QuarantineReader:
@@ -341,6 +348,10 @@ class Reader:
             for app in await self.apps_of_agent(agent):
                 known.setdefault(app, set()).add(agent)
         return known
+
+    async def listed_apps(self) -> list[dict[str, Any]]:
+        """The apps that have to do with this store, by name, with what waits in each."""
+        return await self.of_apps.listed(await self.apps())
 
     async def pauses(self) -> list[dict[str, Any]]:
         """What is paused, or comes back at a rate. `agent` is None for all of an app."""
@@ -712,6 +723,10 @@ class Reader:
         """Agents of an app with runs that wait to be claimed, and how many."""
         return [(row[0], row[1]) for row in await self._database.fetch("waiting_agents", app)]
 
+    async def open_questions(self, app: str) -> set[str]:
+        """The ids of what runs of an app ask people and nobody answered yet."""
+        return {row[0] for row in await self._database.fetch("open_questions", app)}
+
     async def next_wake(self, app: str) -> Microseconds | None:
         """When the next run or delivery of an app is due; None when nothing waits for time."""
         clock = self._database.read_clock()
@@ -805,6 +820,8 @@ def is_about(alarm: str, app: str, schedule: str) -> bool:
     """Is this the key of an alarm about a schedule?"""
     kind, _, rest = alarm.partition("/")
     mine = f"{app}/{schedule}"
+    if kind == "heartbeat":  # about the check itself, or about the file that it is written in
+        return rest in {mine, mine.rpartition("/")[0]}
     return (kind in {"missed", "schedule"} and rest == mine) or (kind == "expect" and rest.startswith(f"{mine}/"))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pydantic_core import from_json
 
-from wakeful.clock import SECOND, Microseconds
+from wakeful.clock import SECOND, Microseconds, to_text
 from wakeful.errors import ConfigError, words_of
 from wakeful.stores.base import Row
 from wakeful.triggers import schedule as schedules
@@ -93,6 +93,13 @@ class Facts:
     async def apps(self) -> list[str]:
         """The apps of which something is expected."""
         return sorted(row[0] for row in await self._database.fetch("watched_apps"))
+
+    async def retired(self) -> dict[str, str]:
+        """The apps that a person retired, of which nothing is expected any more, and the words for that."""
+        return {
+            app: f"app {app} was retired by {by} at {to_text(at)}" + (f": {note}" if note else "")
+            for app, at, by, note in await self._database.fetch("list_retired")
+        }
 
     async def alarms(self, app: str) -> dict[str, str]:
         """What is open about expectations: keys and texts."""

@@ -34,7 +34,7 @@ where app = :app and state = 'live' order by name
 select app, definition from wakeful_expectation where state = 'live'
 
 -- watched_apps() --
--- Apps of which something is expected, or of which an alarm of that kind is open.
+-- Apps of which something is expected, or of which an alarm of that kind is open; not those that a person retired.
 select app from wakeful_expectation where state = 'live'
 union select app from wakeful_schedule where state <> 'removed'
 union select app from wakeful_source
@@ -42,6 +42,7 @@ union select app from wakeful_agent
 union select app from wakeful_process where state = 'alive' and app is not null
 union select app from wakeful_alarm where state <> 'resolved'
   and (substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/' or substr(key, 1, 9) = 'retrying/' or substr(key, 1, 8) = 'limited/')
+except select app from wakeful_retired
 
 -- alarms_of_watching(app) --
 -- What is open about expectations of an app.

@@ -217,7 +217,7 @@ order by delivery.seq + 0 desc
 select seq, id, root, state, error, app, agent, reason,
   (outcome is not null and committed_at is null)
     or not exists (select 1 from wakeful_effect effect where effect.root = wakeful_run.root and effect.state || '' = 'held'),
-  key, gathered
+  key, gathered, failed_with is not null and cancel_at is null
 from wakeful_run where id = any(cast(:id as text[])) order by seq for update
 
 -- replay_run(now, seq, reason, data) bulk --
@@ -226,6 +226,7 @@ update wakeful_run run
 set state = 'ready', reason = given.reason, due_at = {now}, token = token + 1, attempts = 0, crashes = 0,
     started_at = null, finished_at = null, error = null, data = coalesce(given.data, run.data), state_change = null,
     version = '~' || ltrim(run.version, '~'),
+    failed_with = case when run.cancel_at is null then null else run.failed_with end,
     cancel_at = case when run.state = 'cancelled' then null else run.cancel_at end,
     cancel_by = case when run.state = 'cancelled' then null else run.cancel_by end,
     cancel_note = case when run.state = 'cancelled' then null else run.cancel_note end,

@@ -22,10 +22,11 @@ select coalesce((
 
 -- begin_origin(now, identity, place) --
 -- differs: knows the transactions of it by their numbers.
-insert into wakeful_origin (number, identity, place, event_seq, run_seq, began_in, began_at)
+insert into wakeful_origin (number, identity, place, event_seq, run_seq, began_in, doubtful, began_at)
 select coalesce(max(number) + 1, 0), :identity, :place,
   case when count(*) = 0 then 0 else (select coalesce(max(seq), 0) + 1 from wakeful_event) end,
   case when count(*) = 0 then 0 else (select coalesce(max(seq), 0) + 1 from wakeful_run) end,
   case when count(*) = 0 then 0 else cast(cast(pg_snapshot_xmin(pg_current_snapshot()) as text) as bigint) end,
+  case when count(*) > 0 and exists (select 1 from wakeful_process where state = 'alive') then 1 else 0 end,
   {now}
 from wakeful_origin

@@ -413,7 +413,7 @@ returning app, agent, id, seq
 select seq, id, root, state, error, app, agent, reason,
   (outcome is not null and committed_at is null)
     or not exists (select 1 from wakeful_effect effect where effect.root = wakeful_run.root and effect.state = 'held'),
-  key, gathered
+  key, gathered, failed_with is not null and cancel_at is null
 from wakeful_run where id = :id {for_update}
 
 -- replay_run(now, seq, reason, data) --
@@ -424,6 +424,7 @@ from wakeful_run where id = :id {for_update}
 update wakeful_run
 set state = 'ready', reason = :reason, due_at = {now}, token = token + 1, attempts = 0, crashes = 0, started_at = null,
     finished_at = null, error = null, data = coalesce(:data, data), state_change = null, version = '~' || ltrim(version, '~'),
+    failed_with = case when cancel_at is null then null else failed_with end,
     cancel_at = case when state = 'cancelled' then null else cancel_at end,
     cancel_by = case when state = 'cancelled' then null else cancel_by end,
     cancel_note = case when state = 'cancelled' then null else cancel_note end,
