@@ -591,7 +591,11 @@ class Reader:
         found = await self.of_sources.one(name, app)
         if found is None:
             return None
-        keys = (source_alarm(found["app"], name), absence_alarm(found["app"], name, NOT_READ))
+        keys = (
+            source_alarm(found["app"], name),
+            absence_alarm(found["app"], name, NOT_READ),
+            f"lag/{found['app']}/{name}",
+        )
         alarms = (await self.alarms())["alarms"]
         return {**found, "alarms": [one for one in alarms if one["key"] in keys]}
 
