@@ -32,6 +32,7 @@ from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
 from wakeful.execution.circuits import Shut
 from wakeful.execution.compensation import compensate
 from wakeful.execution.effects import (
+    EffectCall,
     abandoned,
     is_closed,
     never_begun,
@@ -44,7 +45,7 @@ from wakeful.execution.effects import (
 from wakeful.execution.fanout import gather_all
 from wakeful.execution.ledger import Ledger
 from wakeful.execution.locks import Lock, locks_held
-from wakeful.execution.once import call_of
+from wakeful.execution.once import OnceCall
 from wakeful.execution.options import StepOptions, location, name_of, options_of
 from wakeful.execution.outgoing import Outgoing
 from wakeful.execution.release import release
@@ -360,7 +361,7 @@ class Run:
             effect = self.ledger.find(identifier)
             if effect is None or never_begun(effect):
                 effect = await self._opened(action, identifier, text)
-            value: T = await call_of(self, action, effect).reach()
+            value: T = await (EffectCall if effect.once is None else OnceCall)(self, action, effect).reach()
         except ClaimLost:
             self.interrupt("lost")
             raise

@@ -116,9 +116,11 @@ where id = :undone and state = 'confirmed'
   and exists (select 1 from wakeful_effect undo where undo.id = :id and undo.state = 'confirmed')
 
 -- children_at_work(parent_seq) --
--- Runs that it called and that are not over. One that is over other events too goes on for those.
+-- Runs that it called and that are not over. One that is over other events too goes on for those, and so does one that other
+-- runs called by a later event of its key.
 select seq, id from wakeful_run
-where parent_seq = :parent_seq and gathered = 1 and state in ('ready', 'running', 'waiting', 'held', 'parked') order by seq
+where parent_seq = :parent_seq and gathered = 1 and state in ('ready', 'running', 'waiting', 'held', 'parked')
+  and not exists (select 1 from wakeful_caller caller where caller.run_seq = wakeful_run.seq) order by seq
 
 -- children_cancelled_with(parent_seq, note) --
 -- Runs that it called, and that were cancelled when it was.

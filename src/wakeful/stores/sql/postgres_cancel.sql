@@ -40,7 +40,8 @@ where root = :root and run_seq = :run_seq and state || '' = 'held' and tries = 0
 -- children_at_work(parent_seq) --
 -- differs: as done_outside.
 select seq, id from wakeful_run
-where parent_seq = :parent_seq and gathered = 1 and state || '' in ('ready', 'running', 'waiting', 'held', 'parked') order by seq + 0
+where parent_seq = :parent_seq and gathered = 1 and state || '' in ('ready', 'running', 'waiting', 'held', 'parked')
+  and not exists (select 1 from wakeful_caller caller where caller.run_seq = wakeful_run.seq) order by seq + 0
 
 -- children_cancelled_with(parent_seq, note) --
 -- differs: as done_outside.

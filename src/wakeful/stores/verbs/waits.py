@@ -228,6 +228,8 @@ def tell_joined(
     """As tell_parents, for runs whose calls joined one that an earlier event of their key had started."""
     woken: Woken = []
     by_seq = {one[0].seq: one for one in ended}
+    if not by_seq:
+        return woken
     for seq, parent, key in (yield "callers_by_key", [(one,) for one in sorted(by_seq)]):
         claim, state, output, error, reason = by_seq[seq]
         answer = answer_of(claim.id, state, output, error, reason)
