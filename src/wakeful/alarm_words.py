@@ -203,7 +203,9 @@ def words_of_alarm(
     if told == "resolved":
         subject = f"Resolved: {title}"
         how = f" {sentence(ending)}" if ending else ""
-        whole = f"This is over: {sentence(title)}{how} It was open since {since}, for {lasted}{often}. {sentence(text)}"
+        whole = f"This is over: {sentence(title)}{how} It was open since {since}, for {lasted}{often}."
+        if not key.startswith("ask/") and sentence(title) != sentence(text):
+            whole += f" It was told as: {sentence(text)}"
         return Worded(subject[:LONGEST_SUBJECT], whole, None)
     subject = title if told == "opened" else f"Still open after {lasted}: {title}"
     if key.startswith("ask/"):  # the title has the question, and the text more about it

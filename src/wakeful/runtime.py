@@ -547,18 +547,25 @@ class Runtime:
         self.courier.wake(channels)
 
     def _look(self, ready: Ready) -> None:
-        """Another process made something ready, or has joined."""
-        self.worker.look(ready)
-        if not ready.agents:
+        """Another process made something ready, changed something, or has joined. Where it does not say for which agents, one look
+        of the lookout finds out whom it concerns: with many agents it is much cheaper than to let everybody look.
+        """
+        if ready.app not in {None, self.app.name}:
+            return
+        if ready.agents:
+            self.worker.look(ready)
+            return
+        if self.clock.for_database() is None:
+            self.lookout.wake()
+        else:  # there the lookout wakes nobody but the worker: time stands still unless a test moves it
+            self.worker.look(ready)
             self.courier.wake()
             self.circuits.wake()
             self.scheduler.wake()
             self.teller.wake()
-            self.results.wake()
-            self.worker.look_who_is_to_stop()
-            if self.database.dialect == "postgres":  # on SQLite this comes with every write of another process
-                self.sources.hold_again()
-        if ready.app == self.app.name and not ready.agents:
+        self.results.wake()
+        self.worker.look_who_is_to_stop()
+        if ready.app is not None:
             self.reaper.wake()
 
     def _glanced(self, seen: Glance) -> None:

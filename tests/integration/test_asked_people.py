@@ -73,7 +73,7 @@ async def test_it_goes_to_the_channel_that_it_names_with_how_to_answer(app: App,
         asked = await the_question(runtime)
         (message,) = posts["finance"].got
         assert message.subject == "Agent pay asks: May I refund order 7?"
-        assert f"run {run['id']}, which waits until 2026-01-01T04:00:00Z" in message.body["text"]
+        assert f"run {run['id']}, which waits until 2026-01-01 04:00 UTC" in message.body["text"]
         assert f"`wakeful approvals answer {asked['id']} ANSWER`" in message.body["text"]
         assert message.body["key"] == f"ask/app/pay/{asked['id']}"
         assert (posts["ops"].got, posts["shop"].got) == ([], [])

@@ -182,6 +182,8 @@ CIRCUIT = {
     "changed_at": "1970-01-01T00:00:01Z",
     "probe": None,
     "parked": 7,
+    "opened_at": "2026-08-02T12:00:00Z",
+    "waiting": 0,
 }
 SOURCE = {
     "app": "shop",

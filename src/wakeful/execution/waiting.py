@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
+from wakeful.alarm_words import moment
 from wakeful.cel import named_values
-from wakeful.clock import SECOND, Duration, Microseconds, duration, from_datetime, readable, to_text
+from wakeful.clock import SECOND, Duration, Microseconds, duration, from_datetime, readable
 from wakeful.errors import ConfigError, Persistent, TimedOut, describe, did_you_mean, restore
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, marked
 from wakeful.execution.retry import WAITS_IN_PLACE
@@ -29,8 +30,7 @@ from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, new_event
 from wakeful.intake.matching import condition_of
 from wakeful.model import Event, Receipt, Step, digest
 from wakeful.stores.base import Alarm, Approval, Wait, ask_alarm
-from wakeful.values import digest_of_arguments
-from wakeful.values import to_text as as_json
+from wakeful.values import digest_of_arguments, to_text
 
 if TYPE_CHECKING:
     from wakeful.execution.run import Run
@@ -99,7 +99,7 @@ async def wait_for(
     _refuse_wait(what, type_, subject, where, values)
     limit = None if timeout is None else _span(timeout, what)
     with run.calling("run.wait_for"):
-        variables = None if values is None else as_json(dict(values), what=f"{what}: values", passed=True)
+        variables = None if values is None else to_text(dict(values), what=f"{what}: values", passed=True)
         key, shown, text = _identity(run, f"wait_for {type_}", (subject, where, values, timeout))
         awaited: dict[str, Any] = {"type": type_, "subject": subject, "where": where}
         if variables is not None:
@@ -234,7 +234,7 @@ def alarm_about(run: Run, step: Step, approval: Approval, again: str | None) -> 
     told = from_json(step.result or "{}")
     asked_at, until = run.clock.now(), int(told["until"])
     limited = not told.get("limited")
-    by = f", which waits until {to_text(until)}" if limited else ", which waits"
+    by = f", which waits until {moment(until)}" if limited else ", which waits"
     why = "" if again is None else f"; asked again, {again}"
     return Alarm(
         run.app,

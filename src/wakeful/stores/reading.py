@@ -26,6 +26,7 @@ from wakeful.stores.reading_chains import chain_summary
 from wakeful.stores.reading_versions import awaited_version
 from wakeful.stores.reminded import page_of_reminders, reminder_change, reminder_summary
 from wakeful.stores.run_filters import RunFilter, runs_between
+from wakeful.stores.shown_errors import shown_error
 from wakeful.stores.sources import source_alarm
 from wakeful.stores.watching import NOT_READ, absence_alarm
 
@@ -196,7 +197,7 @@ class Reader:
             "decisions": [decision_summary(one) for one in decisions if one[0] == summary["agent"]],
             "deliveries": deliveries,
             "output": _json(output),
-            "error": _json(error),
+            "error": shown_error(error),
             "outdated": summary["state"] == "held" and await self._outdated(row[0]),
             "outcome": with_delivery(_json(outcome), [one for one in deliveries if one["run"] == summary["id"]]),
         }
@@ -923,7 +924,7 @@ def step_summary(row: Row, misfit: Row | None = None) -> dict[str, Any]:
         "attempt": attempt,
         "arguments": _shown(arguments),
         "result": _json(result) if state == "done" else None,
-        "error": _json(error) if state != "done" else None,
+        "error": shown_error(error) if state != "done" else None,
         "failures": (_json(error) or {}).get("tries", []),
         "started_at": to_text(started),
         "finished_at": to_text(finished),
@@ -961,7 +962,7 @@ def effect_summary(row: Row) -> dict[str, Any]:
         "reason": reason,
         "arguments": _shown(arguments),
         "result": _json(result),
-        "error": _json(error),
+        "error": shown_error(error),
         "tries": tries,
         "attempt": attempt,
         "opened_at": to_text(opened),
@@ -986,7 +987,7 @@ def delivery_summary(row: Row) -> dict[str, Any]:
         "reason": reason,
         "message": _json(message),
         "subject": subject,
-        "error": _json(error),
+        "error": shown_error(error),
         "tries": tries,
         "due_at": to_text(due) if state == "pending" else None,
         "committed_at": to_text(created),
@@ -1063,7 +1064,7 @@ def remedy_summary(row: Row) -> dict[str, Any]:
         "operator": operator,
         "note": note,
         "data": _json(data),
-        "error": _json(error),
+        "error": shown_error(error),
         "done_at": to_text(done),
     }
 
@@ -1074,7 +1075,7 @@ def attempt_summary(row: Row) -> dict[str, Any]:
         "claim": token,
         "process": process,
         "outcome": outcome,
-        "error": _json(error),
+        "error": shown_error(error),
         "started_at": to_text(started),
         "ended_at": to_text(ended),
     }

@@ -110,6 +110,8 @@ async def look_for_overdue(
             found.alarms = [Alarm(app, f"waiting/{app}/all", f"{text}; `wakeful resume all` lets it go on")]
             break
         hold = await _hold(database, app, name, workers.get(name, 0), crashes, pauses.get(name))
+        if not hold.workers and await _is_open(database, f"agent/{app}/{name}"):
+            continue  # whoever started last has said that the app does not have it
         words = held_back_by(name, hold, within, now)
         if words is not None:
             text = f"run {run} of agent {name} is ready since {to_text(ready_at)} and has not started: {words}"
@@ -125,6 +127,11 @@ async def look_for_overdue(
         if (alarm := lagging(app, row, now)) is not None:
             found.alarms.append(alarm)
     return found
+
+
+async def _is_open(database: Database, key: str) -> bool:
+    found = await database.fetch("find_alarm", key)
+    return bool(found) and found[0][2] != "resolved"
 
 
 async def _hold(database: Database, app: str, agent: str, workers: int, crashes: int, paused_by: str | None) -> Hold:
