@@ -4,11 +4,12 @@ can be cancelled, which undoes what they did.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from support.apps import NewApp, ended, go, working
+from support.apps import NewApp, ended, go, pass_time, working
 from support.stores import query
 from wakeful import App, ConfigError, Operation, Persistent, Run, action, on
 from wakeful.operations.cancelling import cancel_run
@@ -224,20 +225,68 @@ async def test_its_caller_hears_of_it_once_it_is_undone_and_runs_that_it_called_
     assert "out of stock" in heard[0]
 
 
+@pytest.mark.parametrize("why", ["deadline", "crashes"])
+async def test_one_that_is_too_late_or_crashed_too_often_undoes_what_it_did_too(app: App, store_url: str, why: str):
+    calls: list[str] = []
+
+    def release(op: Operation) -> None:
+        calls.append("release")
+
+    @action(safety="idempotent", undo=release)
+    async def reserve(op: Operation) -> None:
+        calls.append("reserve")
+
+    @app.agent(on("go"), on_failure="undo", deadline="1h" if why == "deadline" else None, max_crashes=3)
+    async def order(run: Run) -> None:
+        await run.act(reserve)
+        await run.sleep("2h")
+
+    async with working(app) as runtime:
+        run = await go(runtime)
+        if why == "crashes":
+            await query(store_url, "update wakeful_run set crashes = 3")
+        await pass_time(runtime, "3h")
+        run = await seen(runtime, run)
+    assert calls == ["reserve", "release"]
+    assert run["state"] == "dead"
+    assert run["error"]["type"] == ("DeadlineExceeded" if why == "deadline" else "TooManyCrashes")
+    assert run["reason"].endswith("; undone: reserve")
+
+
+async def test_what_nobody_knows_is_settled_first(app: App):
+    calls: list[str] = []
+    begun = asyncio.Event()
+
+    def release(op: Operation) -> None:
+        calls.append("release")
+
+    @action(safety="idempotent", undo=release)
+    async def reserve(op: Operation) -> None:
+        calls.append("reserve")
+        if not begun.is_set():
+            begun.set()
+            await asyncio.Event().wait()
+
+    async def fail() -> None:
+        await begun.wait()
+        raise Persistent("out of stock")
+
+    @app.agent(on("go"), on_failure="undo")
+    async def order(run: Run) -> None:
+        await asyncio.gather(run.act(reserve), fail())
+
+    async with working(app) as runtime:
+        run = await go(runtime)
+    assert (run["state"], run["error"]["message"]) == ("dead", "out of stock")
+    assert calls == ["reserve", "reserve", "release"], "whether the first call was done is not known"
+    assert len({one["id"] for one in run["effects"]}) == 2
+
+
 async def test_a_wrong_choice_is_named(app: App):
     with pytest.raises(ConfigError, match=r'on_failure.*"undo"'):
 
         @app.agent(on("go"), on_failure="undoo")
         async def order(run: Run) -> None: ...
-
-
-async def test_what_it_failed_for_is_sealed_while_it_is_undone(app: App, store_url: str):
-    shop = Shop(app, on_failure="undo")
-    shop.unfit_undo = Persistent("no")
-    async with working(app) as runtime:
-        await go(runtime)
-    ((failed_with,),) = await query(store_url, "select failed_with from wakeful_run")
-    assert "out of stock" in failed_with
 
 
 class TestCancelOfADeadLetter:
