@@ -13,6 +13,7 @@ from support.stores import OpenStore, accept, an_arrival, an_event, query
 from wakeful import App, Operation, Run, action, on
 from wakeful.clock import VirtualClock
 from wakeful.errors import TimedOut
+from wakeful.stores.base import RedoRun
 from wakeful.stores.opening import open_database
 from wakeful.stores.reminders import BEFORE_ALL
 from wakeful.stores.store import DatabaseStore
@@ -127,6 +128,44 @@ async def test_effects_that_were_done_after_the_backup(new_app: NewApp, store_ur
         # What begins after the restore is as ever.
         new = await ended(runtime, await runtime.app.emit("go", id="new", subject="o2"))
         assert new["state"] == "waiting"
+
+
+async def test_a_later_run_of_a_restored_family_is_in_doubt_too(new_app: NewApp, store_url: str, back_up: BackUp):
+    """It does the same operations, which an earlier run may have done after the backup."""
+    calls: list[str] = []
+    broken = [True]
+
+    def posting(app: App) -> App:
+        @action
+        async def post(op: Operation, number: int) -> str:
+            calls.append(op.id)
+            return f"posted {number}"
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> str:
+            if broken:
+                return "not yet"
+            return await run.act(post, 7)
+
+        return app
+
+    async with working(posting(new_app())) as runtime:
+        run = await ended(runtime, await runtime.app.emit("go"))
+        restore = await back_up(store_url)
+        broken.clear()
+        await runtime.store.redo(RedoRun(run["id"], "ada", again=True))
+        await runtime.drain()
+    assert len(calls) == 1
+    async with working(posting(new_app()), store=await restore()) as runtime:
+        redone = await runtime.store.redo(RedoRun(run["id"], "ada", again=True))
+        await runtime.drain()
+        assert redone is not None
+        again = await runtime.reader.run(redone.run)
+        assert again is not None
+        assert (again["id"], again["state"]) == (f"{run['id']}.1", "held")
+        fresh = await ended(runtime, await runtime.app.emit("go"))
+        assert fresh["state"] == "done"
+    assert len(calls) == 2
 
 
 async def test_a_store_that_was_moved_while_nobody_worked_on_it(new_app: NewApp, store_url: str, back_up: BackUp):

@@ -67,6 +67,7 @@ CUT_OFF = {
 RESTORED = "the store was restored from a backup, and this may have been done after it"
 OPEN_STATES = frozenset({"intent", "unknown"})
 COULD_NOT_TELL = ". find could not tell:"
+REPLAYED = "replayed"
 NONE_YET = Trouble()
 
 
@@ -193,7 +194,8 @@ class EffectCall:
         self._action = action
         self._begun = False
         self._shut: Shut | None = None
-        stored = from_json(effect.error) if effect.error else {}
+        # One that a person replayed has a day of its own; its error is kept for them.
+        stored = from_json(effect.error) if effect.error and effect.reason != REPLAYED else {}
         self._trouble = trouble_of(stored, effect.tries)
         self._looks = int(stored.get("looks", 0))
         self.effect = effect
@@ -511,21 +513,23 @@ async def open_effect(run: Run, action: Action[..., Any], identifier: str, text:
     effect = run.new_effect(action, identifier, text) if known is None else known
     if effect.once is None and action.options.once is not None:  # staged once: the commit stores the arguments only
         effect.once = key_of(action, text)
-    effect.state, effect.reason = beginning(run) if reason is None else ("held", reason)
+    effect.state, effect.reason = await beginning(run) if reason is None else ("held", reason)
     return await opened(run, action, effect)
 
 
-def beginning(run: Run) -> tuple[Literal["intent", "unknown"], str | None]:
+async def beginning(run: Run) -> tuple[Literal["intent", "unknown"], str | None]:
     """How an effect begins. What a run does that was restored from a backup may have been done after that backup, and the ledger
     of then cannot know: it is settled like a call whose process died.
     """
-    restored = run.claim.seq < run.surroundings.store.restored_before
-    return ("unknown", RESTORED) if restored else ("intent", None)
+    store = run.surroundings.store
+    if store.restored_before and await store.was_restored(run.claim):
+        return "unknown", RESTORED
+    return "intent", None
 
 
 async def open_staged(run: Run, action: Action[..., Any], effect: Effect) -> Effect:
     """Its turn has come: what was checked when it was staged is written down as an intent, if policy allows it now."""
-    effect.state, effect.reason = beginning(run)
+    effect.state, effect.reason = await beginning(run)
     effect.attempt = run.attempt
     return await opened(run, action, effect)
 

@@ -192,6 +192,15 @@ class DatabaseStore:
         """Runs with a lower number may have gone on elsewhere, after the backup that this store was restored from."""
         return self.database.restored_before
 
+    async def was_restored(self, claim: Claim) -> bool:
+        """Is it one of these, or of the family of one? A later run of a family does the same operations."""
+        if claim.seq < self.restored_before:
+            return True
+        if not self.restored_before or claim.id == claim.root:
+            return False
+        rows = await self.database.fetch("seq_of_run", claim.root)
+        return not rows or rows[0][0] < self.restored_before
+
     async def open(self, *, migrate: bool) -> None:
         await self.database.open(migrate=migrate)
         try:
