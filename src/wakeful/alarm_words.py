@@ -23,7 +23,7 @@ LONGEST_SUBJECT = 200
 class Words:
     """How alarms of one kind are worded. `one` is the subject, `many` that of an alarm with a count, `do` what can be done.
 
-    Names in braces: `app`; `agent`, of the alarm; `count`; and of the key, behind the app: `rest` is all of it, `first` and
+    Names in braces: `app`; `agent`, of the alarm; `count`; `question`, of one that asks; and of the key, behind the app: `rest` is all of it, `first` and
     `last` are its first and its last part, and `head` is everything but the last.
     """
 
@@ -42,7 +42,8 @@ TABLE: dict[str | tuple[str, str], Words] = {
     ),
     "held": Words(
         "A run of agent {agent} is held for a person: {last}",
-        "`wakeful effects --state held` lists what is to be settled; `wakeful effects show ID` tells how",
+        "`wakeful effects --state held` lists what is to be settled, `wakeful effects show ID` tells how; many at once: "
+        "`wakeful effects confirm --agent {agent} --action {last} --plan`, or repeat, or abandon",
         "{count} runs of agent {agent} are held for a person: {last}",
     ),
     ("held", "output"): Words(
@@ -56,7 +57,7 @@ TABLE: dict[str | tuple[str, str], Words] = {
         "{count} runs of agent {agent} are held: their code changed",
     ),
     "ask": Words(
-        "Agent {agent} asks for an answer",
+        "Agent {agent} asks: {question}",
         "`wakeful approvals show {last}` shows it whole; `wakeful approvals answer {last} ANSWER` answers",
     ),
     "delivery": Words(
@@ -93,6 +94,16 @@ TABLE: dict[str | tuple[str, str], Words] = {
     "circuit": Words(
         "Dependency {rest} is down",
         "`wakeful circuits` tells since when and when it is tried next; `wakeful circuits close {rest}` lets all go at once",
+    ),
+    "retrying": Words(
+        "Agent {first} does not get further: {last} fails",
+        "`wakeful runs --agent {first} --state waiting` lists its runs, `wakeful why RUN` tells when one is tried next; "
+        "`wakeful cancel RUN` gives one up",
+    ),
+    "limited": Words(
+        "Agent {first} is rate limited: {last}",
+        "`wakeful runs --agent {first} --state waiting` lists its runs; raise the limit on the other side, or lower `rate=` or "
+        "`concurrency=` of the agent",
     ),
     "stuck": Words(
         "A run of agent {agent} makes no progress",
@@ -192,12 +203,16 @@ def words_of_alarm(
     if told == "resolved":
         subject = f"Resolved: {title}"
         how = f" {sentence(ending)}" if ending else ""
-        whole = f"This is over: {title}.{how} It was open since {since}, for {lasted}{often}. {sentence(text)}"
+        whole = f"This is over: {sentence(title)}{how} It was open since {since}, for {lasted}{often}."
+        if not key.startswith("ask/") and sentence(title) != sentence(text):
+            whole += f" It was told as: {sentence(text)}"
         return Worded(subject[:LONGEST_SUBJECT], whole, None)
     subject = title if told == "opened" else f"Still open after {lasted}: {title}"
-    whole = f"{sentence(text)} Since {since}{often}."
-    if sentence(title) != sentence(text):
-        whole = f"{title}. {whole}"
+    if key.startswith("ask/"):  # the title has the question, and the text more about it
+        told_whole = title + text[len(_question(text)) :]
+    else:
+        told_whole = text if sentence(title) == sentence(text) else f"{sentence(title)} {capital(text)}"
+    whole = f"{sentence(told_whole)} Since {since}{often}."
     if do is not None:
         whole += f" What to do: {do}."
     whole += f" `wakeful alarms ack {quoted(key)}` says that you know."
@@ -210,7 +225,12 @@ def title_of(key: str, text: str, *, agent: str | None = None, count: int = 1) -
     if words is None:
         return sentence(text).removesuffix(".")
     template = words.many if words.many is not None and count > 1 else words.one
-    return capital(template.format(**_names(key, agent, count)))
+    return capital(template.format(**_names(key, agent, count), question=_question(text)))
+
+
+def _question(text: str) -> str:
+    """The text of a question says in brackets behind it which run waits for the answer."""
+    return text.rpartition(" (run ")[0] or text
 
 
 def todo_of(key: str, *, agent: str | None = None) -> str | None:

@@ -11,7 +11,7 @@ WakefulError
 ├── StoreError
 │   ├── StoreUnavailable   the database is gone, full or locked: nothing is known to be stored, trying again is safe
 │   │   ├── StoreFull      its disk is full, or a limit of its size is reached
-│   │   └── StoreForbidden its role lacks a right: the message has the GRANT that helps
+│   │   └── StoreForbidden   its role lacks a right: the message has the GRANT that helps
 │   ├── SchemaMismatch     the schema is behind or ahead of this version
 │   ├── PayloadMissing     a row points to a large payload that is not there any more
 │   ├── EncryptionKeyMissing   payloads are encrypted with a key that is not here
@@ -21,13 +21,14 @@ WakefulError
 │   ├── SourceLost         another process reads the source now: what this one brought was not stored
 │   └── ClaimLost          a fenced write was refused: somebody else owns the run now
 └── Failure                what a step, an action or a handler raises to say how it failed
-    ├── Transient          may work later: retried with backoff
+    ├── Transient          may work later: retried with backoff, for a day unless told otherwise
     │   ├── RateLimited    told to wait: waits as told, uses up no attempt
     │   ├── NotSent        an action that certainly did nothing
     │   ├── StepTimeout    a step's own time limit ran out
     │   ├── LockTimeout    a lock was not free in time
     │   ├── LockLost       a step was committed under a lock that was let go before: nothing was written
     │   ├── CommandFailed  a program of app.command ended with another exit code than 0, too late, or not at all
+    │   ├── CancelledInside  the code of a handler, a step or a channel cancelled itself
     │   └── Stuck          the run made no progress for too long, and was interrupted
     ├── Persistent         will not work again: dead at once
     │   ├── InvalidData         the event's data does not fit the handler's model
@@ -52,14 +53,16 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import errno
 import math
+import re
 import socket
 import sys
 import traceback
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
 from wakeful.clock import SECOND, Duration, Microseconds, duration
 
@@ -169,7 +172,13 @@ class Failure(WakefulError):
 
 
 class Transient(Failure):
-    """It may work later. Retried with backoff, or after `retry_after`."""
+    """It may work later. Retried with backoff, or after `retry_after`.
+
+    `lasting`: this kind is known to go away by itself, so it is retried for a day by default. A subclass that says False has a
+    bounded number of attempts, as an exception of an unknown kind has.
+    """
+
+    lasting: ClassVar[bool] = True
 
     def __init__(self, *args: object, retry_after: Duration | None = None) -> None:
         super().__init__(*args)
@@ -198,13 +207,25 @@ class LockTimeout(Transient):
 class LockLost(Transient):
     """What was to be committed inside a lock came when the lock was not held any more. Nothing was written."""
 
+    lasting = False
+
 
 class Stuck(Transient):
     """No step, no log line and no other sign of progress for longer than `stuck_after`: the attempt was interrupted."""
 
+    lasting = False
+
 
 class CommandFailed(Transient):
     """A program of `app.command` could not be started, took too long, or ended with another exit code than 0."""
+
+    lasting = False
+
+
+class CancelledInside(Transient):
+    """The code of a handler, a step or a channel was cancelled by itself, not by Wakeful."""
+
+    lasting = False
 
 
 class Persistent(Failure):
@@ -289,28 +310,58 @@ class Denied(Failure):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What class of failure an exception is, and how long the other side asked to wait."""
+    """What class of failure an exception is, and how long the other side asked to wait. `lasting`: it is known to be an outage,
+    and outages last; an exception of an unknown kind is more often a mistake in the code.
+    """
 
     failure: FailureClass
     retry_after: Microseconds | None = None
+    lasting: bool = True
 
 
 # The first row whose exceptions match decides. HTTP answers are looked at before this table, by their status.
-# Anything that no row knows counts as transient: attempts are bounded, and giving up too early loses work.
+# Anything that no row knows counts as transient, with bounded attempts: giving up too early loses work.
 CLASSES: tuple[tuple[tuple[type[BaseException], ...], FailureClass], ...] = (
     ((Denied,), "denied"),
     ((RateLimited,), "rate_limited"),
     ((Persistent,), "persistent"),
     ((Transient,), "transient"),
     ((TimeoutError, asyncio.TimeoutError, ConnectionError, socket.gaierror, InterruptedError), "transient"),
+    ((StoreUnavailable,), "transient"),
     ((PermissionError, NotImplementedError), "persistent"),
     ((ConfigError, InvalidEvent, InvalidTime, IdempotencyConflict, TooLate, NotFound, SchemaMismatch), "persistent"),
 )
+
+# Clients have classes of their own for an outage, by these names (httpx, requests, aiohttp, redis, asyncpg, boto, the SDKs of
+# models). Only whether it is an outage is read from a name: the class of the failure is transient either way.
+OUTAGES = re.compile(
+    r"(Time(d)?out(Error|Exception)?|TimedOut|Connect(ion|or)?(Error|Exception|Failure)|ConnectionClosed\w*"
+    r"|(Server)?Disconnected(Error)?|NetworkError|RemoteProtocolError|ProxyError|CannotConnectNowError"
+    r"|TooManyConnectionsError|(Service|Temporarily|Currently)?Unavailable(Error)?)$"
+)
+# Drivers whose OperationalError means that the database is away. That of sqlite3 also means a mistake in the SQL.
+DRIVERS = frozenset({"psycopg", "psycopg2", "pymysql", "MySQLdb", "mysql", "oracledb"})
+NETWORK = frozenset(
+    getattr(errno, name)
+    for name in (
+        "ENETDOWN",
+        "ENETUNREACH",
+        "EHOSTDOWN",
+        "EHOSTUNREACH",
+        "ECONNREFUSED",
+        "ECONNRESET",
+        "ETIMEDOUT",
+        "EPIPE",
+    )
+    if hasattr(errno, name)
+)
+CAUSES_FOLLOWED = 8
 
 TOO_MANY_REQUESTS = 429
 REQUEST_TIMEOUT = 408
 LONGEST_RETRY_AFTER: Microseconds = 7 * 86400 * SECOND
 KNOWN_FAILURE = "__wakeful_failure__"
+KNOWN_LASTING = "__wakeful_lasting__"
 
 
 def classify(error: BaseException) -> Verdict:
@@ -318,12 +369,12 @@ def classify(error: BaseException) -> Verdict:
     if (
         known := getattr(error, KNOWN_FAILURE, None)
     ) is not None:  # read back from storage, without what told its class
-        return Verdict(known, getattr(error, "retry_after", None))
+        return Verdict(known, getattr(error, "retry_after", None), getattr(error, KNOWN_LASTING, True))
     if isinstance(error, Failure):
         retry_after = getattr(error, "retry_after", None)
         for kinds, failure in CLASSES:
             if isinstance(error, kinds):
-                return Verdict(failure, retry_after)
+                return Verdict(failure, retry_after, getattr(error, "lasting", True))
     status = http_status(error)
     if status is not None:
         return _classify_status(status, error)
@@ -334,7 +385,31 @@ def classify(error: BaseException) -> Verdict:
         return _classify_group(error)
     if type(error).__name__ == "ValidationError":  # pydantic's, and those of its relatives: the same data fails again
         return Verdict("persistent")
-    return Verdict("transient")
+    return Verdict("transient", lasting=is_outage(error))
+
+
+def is_outage(error: BaseException) -> bool:
+    """Does an exception whose class no table knows come from an outage: by the names of its classes, its errno, or its cause?"""
+    seen: BaseException | None = error
+    for _ in range(CAUSES_FOLLOWED):
+        if seen is None:
+            return False
+        if isinstance(seen, TimeoutError | ConnectionError | socket.gaierror) or _is_named_outage(type(seen)):
+            return True
+        if isinstance(seen, OSError) and seen.errno in NETWORK:
+            return True
+        reason = getattr(seen, "reason", None)  # of urllib's URLError
+        seen = reason if isinstance(reason, BaseException) else seen.__cause__
+    return False
+
+
+def _is_named_outage(kind: type[BaseException]) -> bool:
+    for one in kind.__mro__:
+        if OUTAGES.search(one.__name__):
+            return True
+        if one.__name__ == "OperationalError" and one.__module__.partition(".")[0] in DRIVERS:
+            return True
+    return False
 
 
 def _classify_group(group: BaseExceptionGroup[BaseException]) -> Verdict:
@@ -343,7 +418,8 @@ def _classify_group(group: BaseExceptionGroup[BaseException]) -> Verdict:
     order: tuple[FailureClass, ...] = ("denied", "persistent", "transient", "rate_limited")
     worst = min(verdicts, key=lambda verdict: order.index(verdict.failure))
     waits = [verdict.retry_after for verdict in verdicts if verdict.retry_after is not None]
-    return Verdict(worst.failure, max(waits) if waits else None)
+    lasting = all(verdict.lasting for verdict in verdicts if verdict.failure == worst.failure)
+    return Verdict(worst.failure, max(waits) if waits else None, lasting)
 
 
 def http_status(error: BaseException) -> int | None:
@@ -394,13 +470,14 @@ MESSAGE_LIMIT = 4_000
 
 def describe(error: BaseException) -> dict[str, Any]:
     """An exception as it is stored: its class, words, failure class and the end of its traceback."""
-    kind = type(error)
+    kind, verdict = type(error), classify(error)
     lines = "".join(traceback.format_exception(kind, error, error.__traceback__))
     return {
         "type": kind.__name__,
         "kind": f"{kind.__module__}:{kind.__qualname__}",
         "message": words_of(error)[:MESSAGE_LIMIT],
-        "failure": classify(error).failure,
+        "failure": verdict.failure,
+        **({} if verdict.lasting else {"lasting": False}),
         "traceback": storable(lines[-TRACEBACK_LIMIT:]),
     }
 
@@ -438,6 +515,7 @@ def restore(stored: Mapping[str, Any]) -> Exception:
     error.args = (message,)
     if stored.get("failure") in get_args(FailureClass):
         error.__dict__[KNOWN_FAILURE] = stored["failure"]
+        error.__dict__[KNOWN_LASTING] = stored.get("lasting", True)
     if isinstance(error, Transient):
         error.retry_after = None
     return error

@@ -56,6 +56,8 @@ RUN_STATES = frozenset(get_args(RunState))
 SCHEDULE_STATES = frozenset(get_args(ScheduleState))
 FINAL_RUN_STATES: frozenset[RunState] = frozenset({"done", "dead", "denied", "cancelled"})
 CLAIMABLE_RUN_STATES: frozenset[RunState] = frozenset({"ready", "waiting"})
+# Who wants a run to stop that failed, and undoes what it did before it is a dead letter.
+ON_FAILURE = 'on_failure="undo"'
 # How the names of agents begin by which Wakeful does its own work. No other agent may be called so.
 OWN_AGENTS = "wakeful."
 
@@ -80,7 +82,8 @@ ADMISSION_TRANSITIONS: dict[AdmissionState | None, frozenset[AdmissionState]] = 
     "denied": frozenset({"started"}),
 }
 
-# `dead`, `denied` and `cancelled` lead on only by a person's replay, which makes the run ready again.
+# `dead`, `denied` and `cancelled` lead on only by a person: a replay makes the run ready again, and so does the cancel of a dead
+# letter that did something outside, to undo it. One with on_failure="undo" is running while what it did is undone, and dead then.
 RUN_TRANSITIONS: dict[RunState | None, frozenset[RunState]] = {
     None: frozenset({"ready"}),
     "ready": frozenset({"running", "parked", "held", "cancelled", "denied"}),
@@ -384,6 +387,8 @@ class Delivery:
     tries: int = 0
     envelope: str = ""  # of the event that its run handled
     age: Microseconds = 0  # since its commit, when it was taken
+    error: str | None = None  # of its last try
+    due_at: Microseconds = 0  # when it could first go: at its commit, after its last wait, or when a person replayed it
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,6 +430,8 @@ class Claim:
     limited: bool = False  # its agent has a limit: others may wait for the place that it takes
     events: list[str] = field(default_factory=list)
     output: str | None = None  # of one that is committed, and was called by another run
+    failing: str | None = None  # the note of an earlier attempt whose handler failed
+    finished: int = 0  # steps that this attempt has done
     once: bool = False  # its agent handles a key once: runs that called it by a later event of its key wait for its end
     went_back: bool = False  # to older code: that which ran it last was put to work later than ours
     steps: list[Step] = field(default_factory=list)

@@ -57,6 +57,7 @@ from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
+from wakeful.stores.retiring import BringBackApp
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
@@ -208,6 +209,7 @@ class Runtime:
             time_for_calls=self.membership.time_for_calls,
             time_passes=clock.for_database() is None,
             owners=self.surroundings.owners,
+            circuits=self.circuits,
         )
         self.worker = Worker(
             app.name,
@@ -340,6 +342,7 @@ class Runtime:
         await self.membership.join()
         self._working = True
         if not self.watching:
+            await self._come_back()
             await self.schedules.enter(self.agents)
             await self._enter_agents()
             await self._enter_expectations()
@@ -472,6 +475,20 @@ class Runtime:
         if fresh:
             await self.store.keep_agents(KeepAgents(self.app.name, fresh))
 
+    async def _come_back(self) -> None:
+        """An app that was retired is not any more, once its code is started. Asked after this process has registered: whoever
+        retires it looks for processes after that is written down.
+        """
+        retired = await self.database.fetch("find_retired", self.app.name)
+        if not retired:
+            return
+        _, by, note = retired[0]
+        words = f"retired by {by}" + (f": {note}" if note else "")
+        await self.store.bring_app_back(
+            BringBackApp(self.app.name, "code", f"its code was started; it had been {words}")
+        )
+        self.log.warning("the app was retired, and is back; runs that were cancelled stay so", was=words)
+
     async def _enter_expectations(self) -> None:
         """Store what the app expects, where that is not what is stored."""
         declared = []
@@ -530,18 +547,25 @@ class Runtime:
         self.courier.wake(channels)
 
     def _look(self, ready: Ready) -> None:
-        """Another process made something ready, or has joined."""
-        self.worker.look(ready)
-        if not ready.agents:
+        """Another process made something ready, changed something, or has joined. Where it does not say for which agents, one look
+        of the lookout finds out whom it concerns: with many agents it is much cheaper than to let everybody look.
+        """
+        if ready.app not in {None, self.app.name}:
+            return
+        if ready.agents:
+            self.worker.look(ready)
+            return
+        if self.clock.for_database() is None:
+            self.lookout.wake()
+        else:  # there the lookout wakes nobody but the worker: time stands still unless a test moves it
+            self.worker.look(ready)
             self.courier.wake()
             self.circuits.wake()
             self.scheduler.wake()
             self.teller.wake()
-            self.results.wake()
-            self.worker.look_who_is_to_stop()
-            if self.database.dialect == "postgres":  # on SQLite this comes with every write of another process
-                self.sources.hold_again()
-        if ready.app == self.app.name and not ready.agents:
+        self.results.wake()
+        self.worker.look_who_is_to_stop()
+        if ready.app is not None:
             self.reaper.wake()
 
     def _glanced(self, seen: Glance) -> None:

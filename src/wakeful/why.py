@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
-from wakeful.model import FINAL_RUN_STATES
+from wakeful.model import FINAL_RUN_STATES, ON_FAILURE
 from wakeful.triggers.zones import shown_time
 from wakeful.why_beats import tell_beat
 from wakeful.why_chain import tell_chain
@@ -56,6 +56,7 @@ class Source(Protocol):
     async def removed_run(self, identifier: str, /) -> Shown | None: ...
     async def later_runs(self, root: str, /) -> list[Shown]: ...
     async def states(self, agent: str | None = None, /) -> list[Shown]: ...
+    async def checks(self) -> list[Shown]: ...
     async def locks_of(self, run: str, /) -> Shown: ...
     async def circuits(self) -> list[Shown]: ...
     async def processes(self) -> list[Shown]: ...
@@ -264,15 +265,16 @@ async def tell_circuit(reader: Source, run: Shown) -> list[str]:
             f"Nothing is known any more of circuit {run['parked_for']}; the next look of a worker lets it come back."
         ]
     circuit = found[0]
-    name, since, last = circuit["name"], at(circuit["changed_at"]), f"The last error was {circuit['error']}."
+    name, last = circuit["name"], f"The last error was {circuit['error']}."
+    since, down_since = at(circuit["changed_at"]), at(circuit["opened_at"] or circuit["changed_at"])
     close = f"`wakeful circuits close {name}` does not wait for that."
     match circuit["state"]:
         case "open":
-            return [
-                f"Circuit {name} is open since {since}. {last} One run tries again at {at(circuit['next_at'])}. {close}"
-            ]
+            again = f"One run tries again at {at(circuit['next_at'])}, and all come back by themselves once it answers."
+            return [f"Circuit {name} is open since {down_since}. {last} {again} {close}"]
         case "probing":
-            return [f"Circuit {name} is being tried by run {circuit['probe']} since {since}. {last} {close}"]
+            tried = f"is being tried by run {circuit['probe']} since {since}"
+            return [f"Circuit {name} is open since {down_since}, and {tried}. {last} {close}"]
         case _:
             back = f"{number(circuit['parked'], 'parked run')} come back a few at a time"
             return [f"Circuit {name} recovers since {since}: {back}, the next ones at {at(circuit['next_at'])}."]
@@ -740,12 +742,14 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
                 return [f"It waits until {at(run['due_at'])}, {left} from now{because}.", *who_takes_it(alive)]
             return [f"It has been due since {at(run['due_at'])}{because}.", *who_takes_it(alive)]
         case "dead":
+            done = any(one["state"] == "confirmed" and one.get("undoes") is None for one in own(run, "effects"))
+            leaves = f", `wakeful cancel {run['id']}` too, and undoes what it did" if done else ""
             return [
                 f"It is dead: given up at {at(run['finished_at'])}{because}. The last error was {problem}.",
                 (
                     f"Nothing more happens by itself. See where it failed with `wakeful trace {run['id']} --full`, "
                     f"mend the cause, and let it go on with `wakeful replay {run['id']}`; "
-                    f"`wakeful dead discard {run['id']}` gives it up for good."
+                    f"`wakeful dead discard {run['id']}` gives it up for good{leaves}."
                 ),
                 *tell_failed_child(run),
                 *tell_blocked(run),
@@ -757,7 +761,8 @@ def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[st
         case "cancelled":
             return [f"It was cancelled at {at(run['finished_at'])}{because}."]
         case "held":
-            return [f"It is held for a person{because}.", *what_to_say(run)]
+            undoing = (run.get("cancel") or {}).get("by") == ON_FAILURE
+            return [*([tell_undoing(run)] if undoing else []), f"It is held for a person{because}.", *what_to_say(run)]
         case "parked":
             return [f"It is parked{because}."]
         case other:
@@ -812,15 +817,27 @@ def tell_blocked(run: Shown) -> list[str]:
 
 
 def tell_stopping(run: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
-    """It is to be cancelled, and is not yet: how far that is."""
+    """It is to be cancelled, or it failed and undoes what it did first: how far that is."""
+    failed = run["cancel"]["by"] == ON_FAILURE
     asked = f"It is to be cancelled: {run['cancel']['by']} asked for that at {at(run['cancel']['asked_at'])}."
+    if failed:
+        asked = tell_undoing(run)
     due = moment(run["due_at"])
+    if run["state"] == "running" and failed:
+        return [asked]
     if run["state"] == "running":
         return [asked, "It stops at its next step, commits nothing, and what it did is undone, the latest first."]
     if due is not None and due > present:
         left = readable(due - present)
         return [asked, f"Undoing what it did goes on at {at(run['due_at'])}, {left} from now ({run['reason']})."]
     return [asked, "What it did is undone first, the latest first.", *who_takes_it(alive)]
+
+
+def tell_undoing(run: Shown) -> str:
+    return (
+        f"It failed: {run['cancel']['note']}, at {at(run['cancel']['asked_at'])}. Its agent has {ON_FAILURE}: what it did is undone, "
+        "the latest first; then it is a dead letter."
+    )
 
 
 def tell_waits(run: Shown, present: Microseconds) -> list[str]:

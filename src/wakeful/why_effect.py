@@ -41,11 +41,27 @@ def tell_effect(effect: Shown, run: Shown, event: Shown) -> list[str]:
     ]
     if effect["undoes"] is not None:
         story.append(f"It undoes effect {effect['undoes']}.")
-    if effect["settled_by"] is not None:
-        story.append(f"{tell_word(effect)}.")
-    story += tell_effect_state(effect)
+    if effect["once"] is not None and effect["follows"] is None:
+        handed = f", and operation {effect['operation']} is what the service is told" if effect["operation"] else ""
+        story.append(f'It has key "{effect["once"]}"{handed}.')
+    if effect["follows"] is not None:
+        story.append(tell_following(effect))
+    else:
+        if effect["settled_by"] is not None:
+            story.append(f"{tell_word(effect)}.")
+        story += tell_effect_state(effect)
     story.append(f"`wakeful why {run['id']}` tells the story of its run.")
     return story
+
+
+def tell_following(effect: Shown) -> str:
+    """One that calls nothing, because another effect has its key."""
+    result = f" It returned {in_short(effect['result'])}." if effect["state"] == "confirmed" else ""
+    reason = (effect["reason"] or "no reason was given").removeprefix("once: ")
+    return (
+        f'It calls nothing, because effect {effect["follows"]} has its key "{effect["once"]}": {reason}.{result} '
+        f"`wakeful why {effect['follows']}` tells the story of that effect."
+    )
 
 
 def tell_effect_state(effect: Shown) -> list[str]:

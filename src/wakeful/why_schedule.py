@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
 from wakeful.triggers.zones import shown_time
+from wakeful.why_beats import tell_check
 
 Shown = dict[str, Any]
 
@@ -37,6 +38,8 @@ class Source(Protocol):
     async def living_agents(self, app: str, /) -> set[str]: ...
     async def pauses(self) -> list[Shown]: ...
     async def time(self) -> Microseconds: ...
+    async def checks(self) -> list[Shown]: ...
+    async def states(self, agent: str | None = None, /) -> list[Shown]: ...
 
 
 async def why_schedule(reader: Source, name: str, alive: list[Shown]) -> Shown | None:
@@ -55,6 +58,7 @@ async def why_schedule(reader: Source, name: str, alive: list[Shown]) -> Shown |
     story += tell_last(found, present)
     story += tell_ledger(found)
     story += tell_cadence(found)
+    story += await tell_check(reader, found)
     story += await tell_queued(reader, found)
     story += await tell_next(reader, found, present, alive)
     story += [f"An alarm is open: {one['text']}." for one in found["alarms"] if one["state"] != "resolved"]

@@ -87,3 +87,35 @@ def test_as_json(wakeful, ready):
     assert wakeful("cancel", ready, "--json").json == {
         "runs": [{"run": ready, "was": "ready", "state": "cancelled", "refused": None}]
     }
+
+
+def test_a_dead_letter_is_cancelled_and_what_it_did_undone(wakeful, folder):
+    (folder / "app.py").write_text(APP.replace("    await run.act(charge)\n", '    raise Persistent("broken")\n'))
+    (run,) = wakeful("emit", "app.py", "ticket.created", "--id", "1", "--json").json["events"][0]["runs"]
+    wakeful("once", "app.py", code=None)
+    assert f"`wakeful cancel {run}` too, and undoes what it did" in wakeful("why", run).out
+    assert f"run {run}: to be cancelled: a worker undoes what it did first; was dead" in wakeful("cancel", run).out
+    wakeful("once", "app.py", code=None)
+    assert (folder / "log").read_text() == "book room\nunbook room\n"
+    assert wakeful("runs", "--json").json["runs"][0]["state"] == "cancelled"
+    assert "no dead letters" in wakeful("dead").out
+
+
+def test_a_run_that_undoes_what_it_did_because_it_failed_says_so(wakeful, folder):
+    source = APP.replace("    await run.act(charge)\n", '    raise Persistent("broken")\n')
+    source = source.replace('@app.agent(on("ticket.created"))', '@app.agent(on("ticket.created"), on_failure="undo")')
+    refusal = 'None:\n    if not Path("open").exists():\n        raise Persistent("closed")\n'
+    (folder / "app.py").write_text(source.replace("None:\n", refusal, 1))
+    (run,) = wakeful("emit", "app.py", "ticket.created", "--id", "1", "--json").json["events"][0]["runs"]
+    wakeful("once", "app.py", code=None)
+    assert "It failed: Persistent: broken, at " in wakeful("why", run).out
+    assert "failed: Persistent: broken; what it did is undone first" in wakeful("trace", run).out
+    assert "failed, and what it did is being undone already" in wakeful("cancel", run, code=1).err
+    (folder / "open").touch()
+    (undo,) = wakeful("effects", "--state", "held", "--json").json["effects"]
+    wakeful("effects", "repeat", undo["id"])
+    wakeful("once", "app.py", code=None)
+    assert (folder / "log").read_text() == "book room\nunbook room\n"
+    shown = wakeful("trace", run).out
+    assert "dead  will fail the same way again; undone: book" in shown
+    assert "1 effect of it was undone again: book." in wakeful("why", run).out

@@ -143,6 +143,25 @@ def test_order_and_limits(wakeful, folder):
     assert "key data.k, one at a time, dead letters block, 3 at once, rate 100 in 1 m 0 s, expires 1 h 0 m" in shown
 
 
+def test_what_is_handled_once(wakeful, folder):
+    program = """
+from wakeful import App, Operation, action, on
+app = App("a")
+@action(once="arguments.invoice")
+async def pay(op: Operation, invoice: str) -> None: ...
+@app.agent(on("a"), once="data.incident", once_for="30d")
+async def f(run): ...
+"""
+    (folder / "app.py").write_text(program)
+    assert "once per data.incident within 30 d" in wakeful("check", "app.py").out
+    (folder / "app.py").write_text(program.replace("arguments.invoice", "arguments.invioce"))
+    said = wakeful("check", "app.py", code=1).err
+    assert '@action on pay (app.py:4): once: "arguments.invioce" names arguments.invioce' in said
+    assert 'Did you mean "invoice"?' in said
+    (folder / "app.py").write_text(program.replace("data.incident", "date.incident"))
+    assert 'agent f (app.py:6): once: "date.incident"' in wakeful("check", "app.py", code=1).err
+
+
 def test_channels_that_nobody_declared_are_all_named(wakeful, folder):
     text = OUTPUT.replace('deliver="ops"', 'deliver="opps"').replace(
         '@app.agent(on("b"))', '@app.agent(on("b"), deliver="nowhere")'
@@ -226,6 +245,10 @@ async def third(run: Run) -> None:
     run.send(channel="oops", message="hello")
     run.send("log", "hello")
     run.send(run.event.subject, "hello")
+    await run.ask("sure?", to="mial")
+    await run.ask("sure?", to="mail")
+    await run.ask("sure?", to=run.event.subject)
+    await run.ask("sure?", to=None)
 """
 LINES = {
     17: "agent first: run.call('secnd'): there is no such agent. Did you mean \"second\"?",
@@ -238,6 +261,7 @@ LINES = {
     28: "agent first: run.now inside run.transaction",
     49: "agent third: run.send('mial'): the app has no such channel. Did you mean \"mail\"?",
     50: "agent third: run.send('oops'): the app has no such channel. Known: log, mail.",
+    53: "agent third: run.ask(to='mial'): the app has no such channel. Did you mean \"mail\"?",
     38: "agent second: run.sleep inside run.lock: a run that waits is put away",
     39: "agent second: run.ask inside run.lock",
     40: 'agent second: run.wait_for: unknown option "timeot". Did you mean "timeout"?',

@@ -38,7 +38,7 @@ def down(wakeful, folder) -> None:
 def test_nothing_is_down_at_first(wakeful, folder):
     (folder / "app.py").write_text(APP)
     wakeful("once", "app.py")
-    assert "no dependency has failed here" in wakeful("circuits").out
+    assert "no dependency and no channel has failed here" in wakeful("circuits").out
     assert wakeful("circuits", "--json").json == {"circuits": []}
     assert "no run has a lock now" in wakeful("locks").out
     assert wakeful("locks", "--json").json == {"locks": []}

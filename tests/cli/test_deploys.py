@@ -99,5 +99,13 @@ def test_a_plan_names_locks_sizes_and_times(wakeful, folder, postgres_url):
     assert len(migrations("postgres")) < 9001
 
 
+def test_a_plan_of_a_file(wakeful, folder):
+    wakeful("migrate")
+    with knowing(NEXT):
+        said = wakeful("migrate", "--plan").out
+    assert "create index wakeful_run_later on wakeful_run (later)" in said
+    assert "in one transaction with the rest; whoever else writes waits for it" in said
+
+
 def test_bad_durations_are_told(wakeful, folder):
     assert "--lock-timeout" in wakeful("migrate", "--lock-timeout", "soon", code=None).err

@@ -75,7 +75,7 @@ def test_without_the_script(module):
         (["runs", "--limit", "0"], 'wakeful: runs: --limit: "0" is not a whole number from 1 to 500\n'),
         (["runs", "extra"], 'wakeful: runs: "extra" is one argument too many; see wakeful runs --help\n'),
         (["serve", "app.py", "--grace", "soon"], "wakeful: serve: --grace: 'soon' is not a duration"),
-        (["trace"], "wakeful: RUN is missing: wakeful trace"),
+        (["trace"], "wakeful: ID is missing: wakeful trace"),
         (["remind"], "wakeful: WHEN and TEXT are missing: wakeful remind"),
         (["emit", "app.py"], "wakeful: emit takes APP and TYPE"),
         (["emit", "app.py", "a", "--data", "{"], "wakeful: --data: data is not JSON"),

@@ -64,6 +64,9 @@ class Fake:
         self._processes = list(processes)
         self._states = list(states)
 
+    async def checks(self):
+        return []
+
     async def run(self, identifier, /):
         if identifier == "ambiguous":
             raise NotFound("more than one")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from pathlib import Path
+from typing import Any
 
+import apsw
 import asyncpg
 import pytest
 
@@ -12,9 +15,11 @@ from support.schemas import knowing, later
 from support.stores import OpenStore, accept, an_arrival, join, query, reader
 from wakeful.clock import VirtualClock
 from wakeful.errors import SchemaMismatch, StoreUnavailable
+from wakeful.settings import sqlite_path
 from wakeful.stores.migration_plan import plan
 from wakeful.stores.migrations import Patience, migrations, newest, standing
 from wakeful.stores.opening import open_database
+from wakeful.stores.queries import Dialect
 from wakeful.stores.statements import read, split
 from wakeful.testing.waiting import until
 
@@ -121,6 +126,66 @@ async def test_the_text_of_each_migration_is_known_by_its_digest(
         found = standing(dialect, await store.database.ledger())
         assert [one.label for one in found.changed] == ["9001_later"]
         assert found.pending == []
+
+
+@pytest.fixture
+def older_url(dialect: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store as the version left it that knew seven migrations, and kept nothing but their names."""
+    return f"sqlite:///{tmp_path / 'older.db'}" if dialect == "sqlite" else request.getfixturevalue("postgres_dsn")
+
+
+async def make_older(url: str, dialect: Dialect) -> None:
+    path = sqlite_path(url)
+    connection: Any = apsw.Connection(str(path)) if path is not None else await asyncpg.connect(url)
+    scripts = [
+        "create table wakeful_migration (number bigint primary key, name text not null, applied_at bigint not null)"
+    ]
+    for migration in migrations(dialect)[:7]:
+        scripts += [migration.sql, f"insert into wakeful_migration values ({migration.number}, '{migration.name}', 1)"]
+    for script in scripts:
+        result = connection.execute(script)
+        if path is None:
+            await result
+    closed = connection.close()
+    if path is None:
+        await closed
+
+
+async def test_a_store_of_an_older_version_is_brought_up_to_date_as_a_new_one_is(
+    older_url: str, store_url: str, stores: OpenStore, clock: VirtualClock, dialect
+):
+    """On PostgreSQL what was there before is changed in another way than what is new: the outcome must be the same."""
+    await make_older(older_url, dialect)
+    await query(older_url, AN_EVENT)
+    pending = [migration.label for migration in migrations(dialect)[7:]]
+    assert await migrate(older_url, clock) == pending
+    assert await query(older_url, SCHEMA[dialect]) == await query(store_url, SCHEMA[dialect])
+    assert not await query(older_url, NOT_VALID[dialect])
+    store = await stores(older_url)
+    assert "note" not in await reader(store).health()
+    assert (await accept(store, an_arrival("new")))[0].status == "accepted"
+    worker = await join(store)
+    await worker.finish(await worker.claim_one())
+
+
+AN_EVENT = """insert into wakeful_event (key, app, source, id, type, state, content, envelope, accepted_at)
+values ('k', 'app', '/s', 'old', 't', 'accepted', 'd', '{}', 1)"""
+# Columns by table, and indexes, whatever the order in which they were made.
+SCHEMA = {
+    "sqlite": """select 'column', m.name, c.name, c.type || c."notnull" || coalesce(c.dflt_value, '')
+        from sqlite_schema m join pragma_table_info(m.name) c where m.name like 'wakeful_%' and m.type = 'table'
+        union all select 'index', tbl_name, name, sql from sqlite_schema where type = 'index' and sql is not null order by 1, 2, 3""",
+    "postgres": """select 'column', table_name::text, column_name::text, concat_ws(' ', data_type, is_nullable, column_default)
+        from information_schema.columns where table_name like 'wakeful_%'
+        union all select 'index', tablename::text, indexname::text, indexdef from pg_indexes where tablename like 'wakeful_%'
+        union all select 'check', conrelid::regclass::text, conname::text, pg_get_constraintdef(oid) from pg_constraint
+        where contype = 'c' order by 1, 2, 3""",
+}
+NOT_VALID = {
+    "sqlite": "select 1 where 0",
+    "postgres": """select indexrelid::regclass::text from pg_index where not indisvalid
+        union all select conname::text from pg_constraint where not convalidated""",
+}
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])

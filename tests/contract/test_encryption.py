@@ -14,6 +14,7 @@ from wakeful.operations.answering import answer_question
 from wakeful.operations.cancelling import cancel_run
 from wakeful.operations.pace import Pace
 from wakeful.operations.pausing import change_pause
+from wakeful.operations.redo import settle
 from wakeful.operations.rotation import rotate
 from wakeful.settings import sqlite_path
 from wakeful.stores.base import CancelRun, ChangePause
@@ -190,6 +191,35 @@ async def test_nothing_of_runs_that_wait_is_readable_at_rest(new_app: NewApp, st
     keys(NEW)
     async with working(app) as runtime:
         assert [await runtime.reader.why(one["id"]) for one in (waited, undone, parks, dead)] == stories
+
+
+async def test_why_a_run_failed_is_not_readable_while_what_it_did_is_undone(new_app: NewApp, store_url: str, keys):
+    app, may_undo = new_app(), False
+
+    async def take_back(op: Operation) -> None:
+        if not may_undo:
+            raise Persistent("not now")
+
+    @action(safety="idempotent", undo=take_back)
+    async def send(op: Operation) -> None: ...
+
+    @app.agent(on("go"), on_failure="undo")
+    async def handle(run: Run) -> None:
+        await run.act(send)
+        raise Persistent(SECRET)
+
+    async with working(app) as runtime:
+        run = await go(runtime)
+        assert run["state"] == "held"
+        assert SECRET not in await everything_at_rest(store_url)
+        may_undo = True
+        (held,) = await runtime.reader.held_effects()
+        await settle(runtime.store, held.id, "repeat", operator="ada")
+        await runtime.drain()
+        after = await runtime.reader.run(run["id"])
+        assert after is not None
+        assert (after["state"], after["error"]["message"]) == ("dead", SECRET)
+        assert SECRET not in await everything_at_rest(store_url)
 
 
 async def test_duplicates_and_conflicts_are_told_apart_as_ever(stores: OpenStore, store_url: str, keys):

@@ -1,7 +1,7 @@
 """Order and limits against whatever may happen: hypothesis makes up histories of two processes on one store.
 
-Events of several keys come, runs are claimed, end well or badly, wait, are given back by processes that die, are replayed, forked
-and discarded. After every move, and at the end, once all that may run has run:
+Events of several keys come, runs are claimed, end well or badly, wait, are given back by processes that die, are replayed, forked,
+cancelled and discarded. After every move, and at the end, once all that may run has run:
 
     never more runs of a key at once than it may have      they start in the order of their acceptance
     every event has exactly one admission                  what joined, gave way or was skipped says so
@@ -30,17 +30,21 @@ from hypothesis.stateful import (
 from support.stores import APP, Onlooker, an_arrival, emptied
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.errors import CancelAsked
-from wakeful.model import WENT_WELL, Claim, Flow, Outcome, Step
+from wakeful.model import WENT_WELL, Claim, Effect, Flow, Outcome, Step
+from wakeful.policy.decide import ALLOWED
 from wakeful.stores.base import (
     AcceptEvents,
     BuryProcess,
+    CancelRun,
     ClaimRuns,
     FinishCancelled,
     FinishRun,
     ForkRun,
     LeaveRun,
+    OpenEffect,
     RedoRun,
     RegisterProcess,
+    SaveEffect,
     SaveSteps,
 )
 from wakeful.stores.opening import open_database
@@ -58,7 +62,7 @@ FLOWS: dict[str, Flow] = {
     "loose": Flow(per_key=None, batch=(3, 5 * SECOND), blocks=False),
     "ranked": Flow(priority=3),
 }
-TABLES = ("event", "admission", "run", "attempt", "process", "key", "batch", "remedy", "alarm", "step")
+TABLES = ("event", "admission", "run", "attempt", "process", "key", "batch", "remedy", "alarm", "step", "effect")
 OPEN = ("ready", "running", "waiting", "held", "parked")
 
 agents = st.sampled_from(sorted(FLOWS))
@@ -173,14 +177,24 @@ class OrderMachine(RuleBasedStateMachine):
         outcome = WENT_WELL if state == "done" else Outcome("failed")
         try:
             if claim.cancelled is None:
-                if state == "dead":  # somewhere to fork from
-                    self.run(self.of(claim).save_steps(SaveSteps(claim, [Step("fetch", "fetch", "done", "1")])))
+                if state == "dead":
+                    self.leave_traces(claim)
                 self.run(self.of(claim).finish(FinishRun(claim, state, outcome=outcome)))
                 return
         except CancelAsked as asked:
             claim.cancelled = (asked.by, asked.note)
         stopped = FinishCancelled(claim, APP, "stopped", Outcome("cancelled"))
         self.run(self.of(claim).finish_cancelled(stopped))
+
+    def leave_traces(self, claim: Claim) -> None:
+        """Somewhere to fork from; and of every other run something that is done outside, for a cancel to undo."""
+        store = self.of(claim)
+        self.run(store.save_steps(SaveSteps(claim, [Step("fetch", "fetch", "done", "1")])))
+        if claim.seq % 2:
+            effect = Effect(f"effect {claim.id}", "charge", "m:charge", "idempotent", "intent", "[]")
+            self.run(store.open_effect(OpenEffect(claim, APP, effect, lambda: ALLOWED)))
+            effect.state, effect.tries = "confirmed", 1
+            self.run(store.save_effect(SaveEffect(claim, effect)))
 
     @precondition(lambda self: self.claims)
     @rule(data=st.data(), state=st.sampled_from(["ready", "waiting"]))
@@ -209,6 +223,13 @@ class OrderMachine(RuleBasedStateMachine):
         if dead:
             request = RedoRun(data.draw(st.sampled_from(dead)), "ada", discard=discard)
             self.run(self.stores[at].redo(request))
+
+    @rule(data=st.data(), at=st.integers(0, 1))
+    def cancel(self, data: Any, at: int) -> None:
+        """A dead letter: over at once, or ready to undo what it did, in its place or at the end."""
+        dead = sorted(row[0] for row in self.look("select id from wakeful_run where state = 'dead'"))
+        if dead:
+            self.run(self.stores[at].cancel(CancelRun(data.draw(st.sampled_from(dead)), "ada")))
 
     @rule(data=st.data(), at=st.integers(0, 1))
     def fork(self, data: Any, at: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from typing import Any
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from crash.children.workload import Counter
 from crash.conftest import NewPlace
 from crash.harness import KILLED, Nursery, Place, a_few_at_once
+from support.fault_proxy import FaultProxy
+from wakeful.testing.postgres_server import PostgresServer
 
 RUNS = ("a", "b", "c")
 
@@ -97,4 +101,25 @@ async def test_two_processes_at_once(new_place: NewPlace, nursery: Nursery):
     await check(place, "at_most_once", kills=1)
     assert [run.output for run in await place.runs()] == ["done"] * 24
     assert sorted(event for event, _, _ in Counter(place.counter).lines()) == ["acted", "staged"]
+    await place.leave()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("request_kind", ["OpenOnce", "SaveOnce"])
+async def test_the_answer_to_a_commit_is_lost(
+    new_postgres_place: NewPlace, postgres_server: PostgresServer, nursery: Nursery, request_kind: str, after: bool
+):
+    """The network goes just when the key is taken, or the effect that has it is confirmed: it is found out which of it happened."""
+    place = await new_postgres_place()
+    stop = {"stop_on": ("within", [request_kind]), "lease": 60.0, "idle_limit": 60.0}
+    plan = place.plan(emit=events("at_most_once"), done=3, in_flight=1, **stop)
+    async with FaultProxy("127.0.0.1", postgres_server.port) as proxy:
+        plan.store = postgres_server.dsn(place.url.rpartition("/")[2], port=proxy.port)
+        async with nursery.child(plan) as child:
+            assert await child.comes_to_its_boundary()
+            cut = proxy.cut(b"COMMIT", after=after)
+            child.signal(signal.SIGCONT)
+            await asyncio.wait_for(cut.done.wait(), 60)
+            assert await child.ends() == 0
+    await check(place, "at_most_once", kills=0)
     await place.leave()

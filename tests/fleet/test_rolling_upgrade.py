@@ -10,6 +10,9 @@ import itertools
 from crash.children.workload import SOURCE
 from fleet.children.workload import build_fleet
 from fleet.harness import NEWER, Fleet
+from support.schemas import knowing, later
+from wakeful.clock import SystemClock
+from wakeful.stores.opening import open_database
 from wakeful.testing.waiting import until
 
 OLD_WAY = ["fetch", "hold", "posted"]
@@ -32,6 +35,49 @@ async def keep_sending(fleet: Fleet, enough: asyncio.Event) -> int:
 async def has_its_part(fleet: Fleet, pid: int) -> None:
     """Wait until a process works on what keeps coming."""
     await until(lambda: any(event.startswith("flow") and who == pid for event, _, who in fleet.counter.lines()))
+
+
+# What a later version might bring: new columns, an index on a table that is written all the time, a wider check, a table.
+GROWS = later(
+    9001,
+    """
+alter table wakeful_run add column later text;
+alter table wakeful_event add column later bigint not null default 0;
+create index wakeful_run_later on wakeful_run (app, later);
+alter table wakeful_step add constraint wakeful_step_later check (state <> 'never');
+create table wakeful_later (id bigint primary key);
+""",
+)
+
+
+async def test_the_schema_grows_under_workers_that_do_not_know_it(fleet: Fleet):
+    """They go on through the migration, one of them is restarted after it, and every run is done once."""
+    enough = asyncio.Event()
+    sending = asyncio.create_task(keep_sending(fleet, enough))
+    async with fleet.worker(grace="0s") as first, fleet.worker(grace="0s") as second:
+        for worker in (first, second):
+            await has_its_part(fleet, worker.pid)
+        database = open_database(fleet.place.url, SystemClock())
+        try:
+            with knowing(GROWS):
+                assert [migration.label for migration in await database.migrate()] == ["9001_later"]
+        finally:
+            await database.close()
+        before = len(fleet.counter.lines())
+        await until(lambda: {who for _, _, who in fleet.counter.lines()[before:]} >= {first.pid, second.pid})
+        await first.stops()
+        async with fleet.worker(grace="0s") as again:
+            await has_its_part(fleet, again.pid)
+            enough.set()
+            await fleet.come_to(done=await sending)
+            for worker in (second, again):
+                await worker.stops()
+        for worker in (first, second, again):
+            assert "Traceback" not in worker.log
+    assert await fleet.place.alarms() == []
+    runs = await fleet.place.runs()
+    assert {(run.attempts, run.crashes) for run in runs} == {(0, 0)}
+    assert {len(fleet.operations(run.cause)) for run in runs} == {1}
 
 
 async def test_old_and_new_workers_side_by_side(fleet: Fleet):

@@ -155,17 +155,56 @@ class TestWhenNobodyKnows:
         assert (run["state"], run["output"]) == ("done", "done 7")
         assert (len(service.calls), len(service.ids), service.looked) == (2, 1, 1)
 
-    async def test_one_whose_search_fails_is_held(self, app: App):
+    async def test_one_whose_search_fails_for_good_is_held(self, app: App):
         service = Service(ConnectionError("lost"))
 
         async def find(op: Operation, what: int) -> str | None:
-            raise ConnectionError("cannot look either")
+            raise Persistent("cannot look either")
 
         declare(app, service, safety="reconcile", find=find, settle="0s")
         async with working(app) as runtime:
             run = await go(runtime)
         assert (run["state"], len(service.calls)) == ("held", 1)
         assert "cannot look either" in run["reason"]
+
+    async def test_one_whose_search_fails_for_now_is_looked_for_again(self, app: App):
+        service = Service(ConnectionError("lost"))
+
+        async def find(op: Operation, what: int) -> str | None:
+            service.looked += 1
+            if service.looked < 12:
+                raise ConnectionError("cannot look either")
+            return "found"
+
+        declare(app, service, safety="reconcile", find=find, settle="0s")
+        async with working(app) as runtime:
+            run = await go(runtime)
+            for _ in range(12):
+                await pass_time(runtime, "5m")
+            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+        assert (run["state"], run["output"], service.looked, len(service.calls)) == ("done", "found", 12, 1)
+
+    @pytest.mark.parametrize(
+        ("attempts", "error", "looks"),
+        [(None, KeyError("typo"), 3), (5, KeyError("typo"), 5), (5, ConnectionError("down"), 5)],
+    )
+    async def test_a_search_is_tried_as_often_as_a_read(
+        self, app: App, attempts: int | None, error: Exception, looks: int
+    ):
+        service = Service(ConnectionError("lost"))
+
+        async def find(op: Operation, what: int) -> str | None:
+            service.looked += 1
+            raise error
+
+        declare(app, service, safety="reconcile", find=find, settle="0s", attempts=attempts)
+        async with working(app) as runtime:
+            run = await go(runtime)
+            for _ in range(looks):
+                await pass_time(runtime, "5m")
+            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+        assert (run["state"], service.looked, len(service.calls)) == ("held", looks, 1)
+        assert run["reason"].count("find could not tell") == 1
 
     async def test_it_waits_before_it_looks(self, app: App):
         service = Service(ConnectionError("lost"))
@@ -730,7 +769,10 @@ class TestWhatAReviewFound:
             for _ in range(4):
                 await pass_time(runtime, "6s")
             assert (len(busy.calls), len(other.calls)) == (1, 3)
-            assert (await runtime.reader.run(run["id"]) or {})["reason"] == "an effect waits to be tried again"
+            assert (await runtime.reader.run(run["id"]) or {})["reason"] == (
+                "effect one is rate limited since 2026-01-01T00:00:00Z (RateLimited: rate limited); "
+                "it goes on when the other side lets it"
+            )
             await pass_time(runtime, "1h")
             run = await runtime.reader.run(run["id"]) or {}
         assert (run["state"], len(busy.calls)) == ("done", 2)

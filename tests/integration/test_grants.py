@@ -140,6 +140,18 @@ async def test_the_engine_works_as_a_role_that_owns_nothing(as_role: str, owned:
         assert health["store"] == "postgres"
 
 
+@pytest.mark.usefixtures("let_in_already")
+async def test_a_server_that_does_not_tell_which_it_is(as_role: str, owned: str):
+    """One role may ask, the other not: that does not make it another server."""
+    await query(owned, "revoke execute on function pg_control_system() from public")
+    origins = await query(owned, "select number, identity from wakeful_origin")
+    for url in (as_role, owned, as_role):
+        store = await store_of(url)
+        await accept(store, an_arrival(url))
+        await store.close()
+    assert await query(owned, "select number, identity from wakeful_origin") == origins
+
+
 async def test_a_missing_right_is_told_with_the_grant(as_role: str, owned: str, role: str):
     with pytest.raises(StoreForbidden, match=rf'role {role}: permission denied.*GRANT .* TO "{role}".*--grants {role}'):
         await store_of(as_role)

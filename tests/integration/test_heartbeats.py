@@ -268,6 +268,25 @@ async def test_a_failure_does_not_make_old_news_new(app: App, file: Path):
         assert await messages(runtime) == ["one mail"]
 
 
+async def test_the_story_of_a_check_tells_its_failures_and_its_alarm(app: App, file: Path):
+    put(file, MAIL)
+    desk = Desk()
+    app.heartbeat(file, checklist=desk)
+    desk.says["mail"] = OSError("no mail server")
+    async with working(app) as runtime:
+        for _ in range(3):
+            await pass_time(runtime, "30m")
+        story = " ".join((await why(runtime.reader, "heartbeat/mail") or {})["story"])
+        assert "failed: OSError: no mail server. It has failed 3 times in a row." in story
+        assert "`wakeful heartbeat run heartbeat/mail` tries it now" in story
+        assert "An alarm is open: check heartbeat/mail failed 3 times in a row" in story
+        desk.says["mail"] = "one mail"
+        await pass_time(runtime, "30m")
+        story = " ".join((await why(runtime.reader, "heartbeat/mail") or {})["story"])
+        assert "had something new to say, and it was sent." in story
+        assert "An alarm is open" not in story
+
+
 async def test_a_check_that_was_fired_by_hand_is_not_run_again_within_its_spacing(app: App, file: Path):
     put(file, MAIL)
     desk = Desk()

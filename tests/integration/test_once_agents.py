@@ -14,7 +14,7 @@ from wakeful.execution.housekeeping import Housekeeper, Retention
 from wakeful.intake.cloudevents import new_event
 from wakeful.operations.declared import Declared
 from wakeful.operations.feeding import Feeding, feed_events, plan_feed
-from wakeful.stores.base import RedoRun
+from wakeful.stores.base import CancelRun, RedoRun
 from wakeful.stores.keeping import Keeper
 from wakeful.why import why
 
@@ -248,6 +248,29 @@ async def test_calls_that_join_a_run_get_its_output(app: App):
         after = await app.emit("alert", id="later")  # the run is over already
         await runtime.drain()
         assert (await the_run(runtime, after))["output"] == "ticket 1"
+
+
+async def test_a_run_that_others_called_too_is_not_cancelled_with_its_first_caller(app: App):
+    release = asyncio.Event()
+
+    @app.agent(once="data.incident")
+    async def ticket(run: Run) -> str:
+        await release.wait()
+        return "ticket"
+
+    @app.agent(on("alert"))
+    async def alert(run: Run) -> str:
+        return await run.call(ticket, {"incident": "INC-7"})
+
+    async with working(app) as runtime:
+        first, second = [await app.emit("alert", id=str(number)) for number in range(2)]
+        while len(await waiting_runs(runtime)) < 2:
+            await asyncio.sleep(0.01)
+        await runtime.store.cancel(CancelRun(first.runs[0], "ada"))
+        release.set()
+        await runtime.drain()
+        assert (await the_run(runtime, first))["state"] == "cancelled"
+        assert (await the_run(runtime, second))["output"] == "ticket"
 
 
 async def waiting_runs(runtime) -> list:

@@ -91,11 +91,22 @@ class TestRuns:
         async with working(busy(new_app())) as runtime:
             await pause(runtime, "work")
             await go(runtime)
+        async with working(new_app("other")) as other:
+            await pause(other, "work", paused=False)
+            clock.move("10m")
+            found = await look(outside, other)
+            assert "no living process has the agent" in found["waiting/app/work"]["text"]
+
+    async def test_one_of_an_agent_that_is_gone_from_the_code_is_one_alarm(
+        self, new_app: NewApp, outside: Watcher, clock: VirtualClock
+    ):
+        async with working(busy(new_app())) as runtime:
+            await pause(runtime, "work")
+            await go(runtime)
         async with working(new_app()) as without:
             await pause(without, "work", paused=False)
             clock.move("10m")
-            found = await look(outside, without)
-            assert "no living process has the agent" in found["waiting/app/work"]["text"]
+            assert list(await look(outside, without)) == ["agent/app/work"]
 
     @pytest.mark.parametrize(
         ("declared", "passed", "late"), [("1h", "59m", False), ("1h", "61m", True), ("10s", "11s", True)]

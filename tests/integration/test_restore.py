@@ -10,9 +10,10 @@ import pytest
 from support.apps import NewApp, ended, working
 from support.backups import BackUp
 from support.stores import OpenStore, accept, an_arrival, an_event, query
-from wakeful import App, Run, on
+from wakeful import App, Operation, Run, action, on
 from wakeful.clock import VirtualClock
 from wakeful.errors import TimedOut
+from wakeful.stores.base import RedoRun
 from wakeful.stores.opening import open_database
 from wakeful.stores.reminders import BEFORE_ALL
 from wakeful.stores.store import DatabaseStore
@@ -70,6 +71,114 @@ async def test_waits_find_events_and_nothing_alarms_falsely_after_a_restore(
         clock.move("2h")
         await watcher.run_once()  # and what is late is told
         assert [one["key"] for one in (await runtime.reader.alarms())["alarms"]] == ["expect/app/ticks/not-fired"]
+
+
+def paying(app: App, calls: list[tuple[str, str]]) -> App:
+    """An agent that does one effect of each kind after it was told to go on."""
+
+    def found(op: Operation, amount: int) -> str | None:
+        return next((f"found {amount}" for name, identifier in calls if (name, identifier) == ("refund", op.id)), None)
+
+    @action(safety="at_most_once")
+    async def book(op: Operation, amount: int) -> str:
+        calls.append(("book", op.id))
+        return f"booked {amount}"
+
+    @action(safety="idempotent")
+    async def charge(op: Operation, amount: int) -> str:
+        calls.append(("charge", op.id))
+        return f"charged {amount}"
+
+    @action(safety="reconcile", find=found, settle="0s")
+    async def refund(op: Operation, amount: int) -> str:
+        calls.append(("refund", op.id))
+        return f"refunded {amount}"
+
+    @app.agent(on("go"))
+    async def pay(run: Run) -> list[str]:
+        first = await run.act(book, 1)
+        await run.wait_for("on", subject="o1")
+        return [first, await run.act(charge, 2), await run.act(refund, 3), await run.act(book, 4)]
+
+    return app
+
+
+async def test_effects_that_were_done_after_the_backup(new_app: NewApp, store_url: str, back_up: BackUp):
+    """They are not in the ledger that was restored. Nobody knows whether they were done: each is settled as it was declared."""
+    calls: list[tuple[str, str]] = []
+    async with working(paying(new_app(), calls)) as runtime:
+        receipt = await runtime.app.emit("go", subject="o1")
+        await runtime.drain()
+        restore = await back_up(store_url)
+        await runtime.app.emit("on", subject="o1")
+        assert (await ended(runtime, receipt))["state"] == "done"
+    done = list(calls)
+    assert [name for name, _ in done] == ["book", "charge", "refund", "book"]
+
+    async with working(paying(new_app(), calls), store=await restore()) as runtime:
+        await runtime.app.emit("on", subject="o1")
+        run = await ended(runtime, receipt)
+        assert calls[len(done) :] == [
+            done[1]
+        ]  # repeated under the same id; the refund was found; nothing was booked again
+        assert run["state"] == "held"
+        (held,) = [one for one in run["effects"] if one["state"] == "held"]
+        assert held["action"].endswith("book")
+        assert "the store was restored from a backup" in held["reason"]
+        # What begins after the restore is as ever.
+        new = await ended(runtime, await runtime.app.emit("go", id="new", subject="o2"))
+        assert new["state"] == "waiting"
+
+
+async def test_a_later_run_of_a_restored_family_is_in_doubt_too(new_app: NewApp, store_url: str, back_up: BackUp):
+    """It does the same operations, which an earlier run may have done after the backup."""
+    calls: list[str] = []
+    broken = [True]
+
+    def posting(app: App) -> App:
+        @action
+        async def post(op: Operation, number: int) -> str:
+            calls.append(op.id)
+            return f"posted {number}"
+
+        @app.agent(on("go"))
+        async def agent(run: Run) -> str:
+            if broken:
+                return "not yet"
+            return await run.act(post, 7)
+
+        return app
+
+    async with working(posting(new_app())) as runtime:
+        run = await ended(runtime, await runtime.app.emit("go"))
+        restore = await back_up(store_url)
+        broken.clear()
+        await runtime.store.redo(RedoRun(run["id"], "ada", again=True))
+        await runtime.drain()
+    assert len(calls) == 1
+    async with working(posting(new_app()), store=await restore()) as runtime:
+        redone = await runtime.store.redo(RedoRun(run["id"], "ada", again=True))
+        await runtime.drain()
+        assert redone is not None
+        again = await runtime.reader.run(redone.run)
+        assert again is not None
+        assert (again["id"], again["state"]) == (f"{run['id']}.1", "held")
+        fresh = await ended(runtime, await runtime.app.emit("go"))
+        assert fresh["state"] == "done"
+    assert len(calls) == 2
+
+
+async def test_a_store_that_was_moved_while_nobody_worked_on_it(new_app: NewApp, store_url: str, back_up: BackUp):
+    """Nothing can have been done after the backup: nothing is in doubt."""
+    calls: list[tuple[str, str]] = []
+    async with working(paying(new_app(), calls)) as runtime:
+        receipt = await runtime.app.emit("go", subject="o1")
+        await runtime.drain()
+    restored = await (await back_up(store_url))()
+    async with working(paying(new_app(), calls), store=restored) as runtime:
+        await runtime.app.emit("on", subject="o1")
+        assert (await ended(runtime, receipt))["state"] == "done"
+    assert [name for name, _ in calls] == ["book", "charge", "refund", "book"]
 
 
 async def test_what_came_since_a_mark(

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import httpx2
 
 from support.apps import go, working
-from wakeful import App, Run, on
+from wakeful import App, Persistent, Run, on
 from wakeful.runtime import Runtime
 
 HEADERS = {"Authorization": "Bearer secret", "Wakeful-Operator": "ada"}
@@ -66,3 +66,16 @@ async def test_fork(app: App):
         unknown = await http.post(path, json={"from": "fetch", "steps": {"fetch": 1}})
         assert unknown.status_code == 422
         assert "does not keep a step" in unknown.json()["detail"]
+
+
+async def test_cancel_of_a_dead_letter(app: App):
+    @app.agent(on("go"))
+    async def agent(run: Run) -> None:
+        raise Persistent("broken")
+
+    async with served(app) as (runtime, http):
+        run = await go(runtime)
+        answer = await http.post(f"/v1/runs/{run['id']}/cancel", json={"note": "give it back"})
+        assert answer.json() == {"run": run["id"], "was": "dead", "state": "cancelled"}
+        shown = (await http.get(f"/v1/runs/{run['id']}")).json()
+    assert (shown["state"], shown["reason"]) == ("cancelled", "cancelled by ada: give it back")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,7 +10,8 @@ import pytest
 
 from support.apps import NewApp, go, working
 from support.stores import OpenStore
-from wakeful import App, Operation, Run, action, on, webhook
+from wakeful import App, Operation, Run, Transient, action, on, webhook
+from wakeful.channels import Channel, Message
 from wakeful.clock import VirtualClock, duration
 from wakeful.runtime import Runtime
 from wakeful.verify import none
@@ -27,6 +28,13 @@ async def outside(stores: OpenStore, store_url: str) -> Watcher:
     """A watcher that has none of the code, at the same store."""
     store = await stores(store_url)
     return Watcher(Facts(store.database), store, time_passes=False)
+
+
+class Away(Channel):
+    """Nothing gets through for now."""
+
+    async def deliver(self, messages: Sequence[Message]) -> None:
+        raise Transient("away", retry_after="1h")
 
 
 def hooked(app: App) -> App:
@@ -132,6 +140,11 @@ async def test_an_app_that_died_with_runs_that_wait_is_down(
 def waiting_apps(new_app: NewApp) -> list[App]:
     """Apps without a schedule, a source or an expectation, each with another thing that is not over."""
     sleeping, held, asking = new_app("sleeping"), new_app("held"), new_app("asking")
+    sending = new_app("sending", channels={"ops": Away()})
+
+    @sending.agent(on("go"), deliver="ops")
+    async def say(run: Run) -> str:
+        return "hello"
 
     @sleeping.agent(on("go"))
     async def nap(run: Run) -> None:
@@ -149,7 +162,7 @@ def waiting_apps(new_app: NewApp) -> list[App]:
     async def ask(run: Run) -> None:
         await run.ask("may I?")
 
-    return [sleeping, held, asking]
+    return [sleeping, held, asking, sending]
 
 
 async def test_an_app_that_died_with_nothing_left_to_do_is_not_missed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +39,7 @@ from wakeful.stores.base import (
     StoredEvent,
 )
 from wakeful.stores.reading_schedules import change_summary, moment_summary, occurrence_summary, schedule_summary
+from wakeful.stores.retiring import BringBackApp, RetireApp
 from wakeful.stores.sources import SettleQuarantine, StoredSource, TakenIn
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.cron import cron
@@ -181,6 +182,8 @@ CIRCUIT = {
     "changed_at": "1970-01-01T00:00:01Z",
     "probe": None,
     "parked": 7,
+    "opened_at": "2026-08-02T12:00:00Z",
+    "waiting": 0,
 }
 SOURCE = {
     "app": "shop",
@@ -316,10 +319,48 @@ REMINDER = {
 }
 
 
+APP: dict[str, Any] = {
+    "app": "shop",
+    "state": "alive",
+    "workers": 1,
+    "agents": ["review"],
+    "schedules": 1,
+    "runs": {"ready": 2},
+    "alarms": 0,
+    "retired": None,
+}
+
+
+class FakeApps:
+    """One app, with a run, a message and an alarm that wait."""
+
+    def __init__(self) -> None:
+        self.alive = 0
+
+    async def workers(self, app: str) -> int:
+        return self.alive
+
+    async def unfinished(self, app: str) -> dict[str, int]:
+        return {"ready": 1, "dead": 2}
+
+    async def runs_to_close(self, app: str) -> AsyncIterator[list[str]]:
+        yield ["abc"]
+
+    async def messages_to_close(self, app: str) -> AsyncIterator[list[str]]:
+        yield ["abc-1"]
+
+    async def alarms_to_close(self, app: str) -> list[str]:
+        return ["dead/shop/review/x"]
+
+    async def retired(self) -> dict[str, dict[str, Any]]:
+        return {}
+
+
 class FakeReader:
     """Knows one event and one run, and remembers what it was asked."""
 
     def __init__(self) -> None:
+        self.of_apps = FakeApps()
         self.asked: dict[str, Any] = {}
         self.error: Exception | None = None
         self.letters: list[dict[str, Any]] = [LETTER]
@@ -345,6 +386,10 @@ class FakeReader:
     async def events(self, *, type=None, state=None, limit=50, after=None) -> dict[str, Any]:  # noqa: A002
         self._ask(type=type, state=state, limit=limit, after=after)
         return {"events": [EVENT], "next": None}
+
+    async def listed_apps(self) -> list[dict[str, Any]]:
+        self._ask()
+        return [APP]
 
     async def event(self, identifier: str) -> dict[str, Any] | None:
         self._ask(identifier=identifier)
@@ -481,10 +526,47 @@ class FakeReader:
         return {"store": {"ok": True}, "schema": {"ok": True}}
 
 
-class FakeStore:
+class FakeRetiring:
+    """The part of a store that retires apps; there are no schedules in it."""
+
+    def __init__(self) -> None:
+        self.retired: list[RetireApp] = []
+
+    async def retire_app(self, request: RetireApp) -> bool:
+        self.retired.append(request)
+        return True
+
+    async def bring_app_back(self, request: BringBackApp) -> bool:
+        self.retired = [one for one in self.retired if one.app != request.app]
+        return True
+
+    async def others(self, own: str) -> list[tuple[str, int, bool]]:
+        return []
+
+    async def bury(self, request: Any) -> int:
+        return 0
+
+    async def schedules(self, app: str) -> list[StoredSchedule]:
+        return []
+
+    async def find_schedule(self, app: str, name: str) -> StoredSchedule | None:
+        return None
+
+    async def next_schedule(self, app: str) -> tuple[int, int | None]:
+        return 0, None
+
+    async def change_schedule(self, request: Any) -> StoredSchedule | None:
+        return None
+
+    async def fire_schedule(self, request: Any) -> Any:
+        raise NotImplementedError
+
+
+class FakeStore(FakeRetiring):
     """Keeps what it is asked to change."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.quarantine: list[SettleQuarantine] = []
         self.redone: list[RedoRun] = []
         self.fed: list[FeedEvents] = []

@@ -61,9 +61,17 @@ def test_one_that_is_still_open_tells_for_how_long():
 
 
 def test_one_that_is_over_tells_how_it_ended():
-    found = worded("ask/desk/pay/7a", told="resolved", agent="pay", ending="answered by ada: yes")
-    assert found.subject == "Resolved: Agent pay asks for an answer"
-    assert found.text.startswith("This is over: Agent pay asks for an answer. Answered by ada: yes. It was open since ")
+    text = "May I refund order 7? (run 3f2a, which waits)"
+    found = worded("ask/desk/pay/7a", text, told="resolved", agent="pay", ending="answered by ada: yes")
+    assert found.subject == "Resolved: Agent pay asks: May I refund order 7?"
+    assert found.text.startswith(
+        "This is over: Agent pay asks: May I refund order 7? Answered by ada: yes. It was open since "
+    )
+
+
+def test_a_question_stands_in_the_text_once():
+    found = worded("ask/desk/pay/7a", "May I refund order 7? (run 3f2a, which waits)", agent="pay")
+    assert found.text.startswith("Agent pay asks: May I refund order 7? (run 3f2a, which waits). Since ")
 
 
 def test_a_kind_that_nobody_worded_is_told_by_its_text():

@@ -15,6 +15,8 @@ from wakeful.errors import ConfigError, Denied, NotSent, Persistent, RateLimited
 from wakeful.execution.circuits import (
     LONGEST_REST,
     asked,
+    channel_failed,
+    channel_worked,
     failed,
     lets_through,
     recovers,
@@ -109,7 +111,26 @@ class TestProbing:
         one = self.PROBING
         for _ in range(30):
             one = replace(fail(one).circuit, state="probing", probe_seq=7)
-        assert one.rest == LONGEST_REST
+        assert one.rest == LONGEST_REST == 300 * SECOND
+
+    def test_but_for_as_long_as_it_may(self):
+        patient = Circuit(rest="30s", most="100s")
+        rests = []
+        one = self.PROBING
+        for _ in range(4):
+            one = failed(replace(one, state="probing", probe_seq=7), patient, run=7, error="E").circuit
+            rests.append(one.rest // SECOND)
+        assert rests == [60, 100, 100, 100]
+
+    def test_it_is_known_since_when_it_is_down(self):
+        opened = fail(circuit(failures=2)).circuit
+        assert opened.opened_at == NOON
+        later = replace(opened, state="probing", probe_seq=7, now=NOON + 3600 * SECOND)
+        change = fail(later)
+        assert change.circuit.opened_at == NOON
+        assert "It is down since 1970-01-12T13:46:40Z" in str(change.alarm)
+        assert "every 5 m 0 s at most" in str(change.alarm)
+        assert worked(later, run=7).circuit.opened_at is None
 
     @pytest.mark.parametrize("ended", ["done", "dead", "cancelled", "held", "parked", None])
     def test_one_that_ends_without_a_word_is_followed_by_another(self, ended: Any):
@@ -228,3 +249,40 @@ def test_whatever_happens_it_is_in_a_state_that_leads_on(words: list[str]):
         assert one.state in {"closed", "recovering"} or one.next_at is not None
         assert one.rest <= LONGEST_REST
     assert one.state == "closed"
+
+
+class TestOfAChannel:
+    """One process has a channel at a time, so its first message is the probe."""
+
+    def fail(self, one: StoredCircuit) -> CircuitChange:
+        return channel_failed(one, SETTINGS, error="ConnectionError: refused")
+
+    def test_opens_after_so_many_failures_and_tells_once(self):
+        one = circuit(name="channel:ops")
+        changes = []
+        for _ in range(6):
+            changes.append(self.fail(one))
+            one = changes[-1].circuit
+        assert [change.circuit.state for change in changes] == ["closed"] * 2 + ["open"] * 4
+        assert [change.circuit.rest // SECOND for change in changes[2:]] == [30, 60, 120, 240]
+        assert [change.alarm is not None for change in changes] == [False, False, True, False, False, False]
+        assert "channel ops takes no messages since 1970-01-12T13:46:40Z: 3 failures in a row" in str(changes[2].alarm)
+        assert one.opened_at == NOON
+
+    def test_the_first_message_that_goes_out_closes_it(self):
+        one = circuit("open", name="channel:ops", failures=9, error="E", opened_at=NOON, next_at=NOON)
+        over = channel_worked(one).circuit
+        assert (over.state, over.failures, over.error, over.opened_at) == ("closed", 0, None, None)
+        assert channel_worked(over).circuit == over
+
+    def test_time_alone_changes_nothing(self):
+        one = circuit("open", name="channel:ops", failures=9, opened_at=NOON, next_at=NOON + SECOND)
+        assert ticked(one, SETTINGS).circuit == one
+
+
+def test_a_longest_rest_that_is_shorter_than_the_first_is_refused():
+    with pytest.raises(ConfigError, match=r"most='10s' is shorter than rest='30s'"):
+        Circuit(most="10s")
+    assert Circuit(rest="10m").most == 600 * SECOND
+    assert repr(Circuit(rest="10m")) == "Circuit(failures=5, rest='10m', interval='10s', most='10m')"
+    assert repr(Circuit()) == "Circuit(failures=5, rest='30s', interval='10s', most='5m')"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
+import sqlite3
 import sys
 import urllib.error
 from datetime import UTC, datetime, timedelta
@@ -21,17 +23,20 @@ from wakeful import errors
 from wakeful.clock import SECOND
 from wakeful.errors import (
     ClaimLost,
+    CommandFailed,
     ConfigError,
     Denied,
     Failure,
     InvalidData,
     InvalidEvent,
+    LockLost,
     NotSent,
     Persistent,
     RateLimited,
     StepFailed,
     StepTimeout,
     StoreUnavailable,
+    Stuck,
     Transient,
     WakefulError,
     classify,
@@ -273,3 +278,77 @@ def test_did_you_mean():
     assert did_you_mean("zzz", ["b", "a"]) == " Known: a, b."
     assert did_you_mean("zzz", []) == ""
     assert did_you_mean("zzz", [str(n) for n in range(20)]).endswith(", ….")
+
+
+class DriverError(Exception):
+    pass
+
+
+def caused(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+def named(name: str, base: type[Exception] = Exception, module: str = "client.errors") -> Exception:
+    return type(name, (base,), {"__module__": module})("down")
+
+
+class TestWhatIsKnownToBeAnOutage:
+    @pytest.mark.parametrize(
+        "error",
+        [
+            TimeoutError(),
+            ConnectionRefusedError(),
+            socket.gaierror(),
+            Transient("not now"),
+            NotSent("nobody there"),
+            StoreUnavailable("no answer"),
+            OSError(errno.EHOSTUNREACH, "no route"),
+            urllib.error.URLError(ConnectionRefusedError()),
+            httpx2.ConnectError("all connection attempts failed"),
+            httpx2.ReadTimeout("slow"),
+            httpx2.RemoteProtocolError("server disconnected"),
+            caused(DriverError("no"), caused(RuntimeError("inner"), ConnectionResetError())),
+            named("APIConnectionError"),
+            named("Timeout"),
+            named("ClientConnectorError"),
+            named("ServerDisconnectedError"),
+            named("ServiceUnavailable"),
+            named("Deeper", type("ConnectTimeout", (Exception,), {})),
+            named("OperationalError", module="psycopg.errors"),
+        ],
+        ids=lambda error: type(error).__name__,
+    )
+    def test_lasts(self, error: Exception):
+        verdict = classify(error)
+        assert (verdict.failure, verdict.lasting) == ("transient", True)
+        assert "lasting" not in describe(error)
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            KeyError("typo"),
+            RuntimeError("?"),
+            CommandFailed("exit 1"),
+            Stuck("an hour"),
+            LockLost("late"),
+            OSError(errno.ENOENT, "no such file"),
+            sqlite3.OperationalError("no such table"),
+            named("ConnectionStringInvalid"),
+            ExceptionGroup("both", [TimeoutError(), KeyError("typo")]),
+        ],
+        ids=lambda error: type(error).__name__,
+    )
+    def test_anything_else_is_bounded(self, error: Exception):
+        verdict = classify(error)
+        assert (verdict.failure, verdict.lasting) == ("transient", False)
+        assert describe(error)["lasting"] is False
+
+    def test_is_known_of_a_stored_error_too(self):
+        assert classify(restore(describe(KeyError("typo")))).lasting is False
+        assert classify(restore(describe(TimeoutError("slow")))).lasting is True
+
+    def test_a_cause_that_is_its_own_cause_ends(self):
+        one, other = RuntimeError("one"), RuntimeError("other")
+        one.__cause__, other.__cause__ = other, one
+        assert classify(one).lasting is False

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from wakeful.clock import SECOND, duration
 from wakeful.errors import ConfigError, Denied, Persistent, RateLimited, Transient
 from wakeful.execution.options import AgentOptions, Backoff, StepOptions, as_backoff, options_of, read_options, step
-from wakeful.execution.retry import Again, GiveUp, decide, signature
+from wakeful.execution.retry import SINCE, Again, GiveUp, Trouble, decide, signature, trouble_of
 
 BACKOFF = Backoff(first="1s", factor=2, cap="10s")
 
@@ -34,6 +34,68 @@ def test_the_table():
     again = after(RuntimeError("who knows"), failures=2)
     assert isinstance(again, Again)
     assert (again.counts, again.reason) == (True, "failed 2 of 3")
+
+
+NIGHT = 1_767_576_600 * SECOND
+DAY = duration("24h")
+
+
+def row_of(*errors: Exception, every: int = 60 * SECOND) -> tuple[Again | GiveUp, Trouble]:
+    """The decision after these failures, one a minute, without `attempts=`."""
+    trouble, decision = Trouble(), GiveUp("nothing happened")
+    for number, error in enumerate(errors):
+        now = NIGHT + number * every
+        trouble = trouble.more(error, now)
+        decision = decide(  # type: ignore[assignment]
+            error,
+            failures=number + 1,
+            attempts=None,
+            backoff=BACKOFF,
+            chance=random.Random(1),
+            unknown_attempts=3,
+            trouble=trouble,
+            now=now,
+        )
+    return decision, trouble
+
+
+class TestWithoutAttempts:
+    def test_an_outage_is_put_up_with_for_a_day(self):
+        minutes = DAY // (60 * SECOND)
+        decision, trouble = row_of(*[ConnectionError("refused")] * minutes)
+        assert isinstance(decision, Again)
+        assert decision.reason == "failing since 2026-01-05T01:30:00Z, tried until 2026-01-06T01:30:00Z"
+        assert trouble == Trouble(NIGHT, NIGHT, minutes, 0)
+        decision, _ = row_of(*[ConnectionError("refused")] * (minutes + 1))
+        assert decision == GiveUp("failing for 1 d 0 h, since 2026-01-05T01:30:00Z")
+
+    def test_an_unknown_kind_has_bounded_attempts(self):
+        assert isinstance(row_of(*[KeyError("typo")] * 2)[0], Again)
+        assert row_of(*[KeyError("typo")] * 3)[0] == GiveUp("failed 3 times, 3 allowed")
+
+    def test_only_the_unknown_ones_are_counted(self):
+        night = [TimeoutError()] * 300
+        assert isinstance(row_of(*night, KeyError("typo"), KeyError("typo"), *night)[0], Again)
+        assert isinstance(row_of(*night, *[KeyError("typo")] * 3)[0], GiveUp)
+
+    def test_a_rate_limit_shows_that_the_other_side_is_there(self):
+        minutes = DAY // (60 * SECOND)
+        decision, trouble = row_of(
+            *[ConnectionError()] * minutes, RateLimited(retry_after="1s"), *[ConnectionError()] * 5
+        )
+        assert isinstance(decision, Again)
+        assert trouble.since == NIGHT  # what people are told
+        assert trouble.failing == NIGHT + (minutes + 1) * 60 * SECOND  # what is counted
+
+    def test_an_error_that_was_failing_before_it_came_here_keeps_its_time(self):
+        error = ConnectionError("refused")
+        setattr(error, SINCE, NIGHT - DAY)
+        assert isinstance(row_of(error)[0], GiveUp)
+
+    def test_what_is_stored_is_read_again(self):
+        _, trouble = row_of(ConnectionError(), KeyError())
+        assert trouble_of(trouble.as_json(), trouble.failures) == trouble
+        assert trouble_of({}, 2) == Trouble(failures=2)  # by a version that stored nothing
 
 
 @given(failures=st.integers(1, 200), seed=st.integers())
@@ -77,8 +139,9 @@ class TestBackoff:
 
 class TestOptions:
     def test_defaults(self):
-        assert AgentOptions() == AgentOptions(None, 5, Backoff(), None, None, 5)
-        assert (StepOptions().attempts, StepOptions().timeout) == (3, None)
+        assert AgentOptions() == AgentOptions(None, None, Backoff(), None, None, 5)
+        assert (StepOptions().attempts, StepOptions().timeout) == (None, None)
+        assert StepOptions().backoff == Backoff(first="500ms", cap="5m")
 
     def test_durations_are_read(self):
         assert read_options(AgentOptions, {"deadline": "10m"}, where="x").deadline == duration("10m")

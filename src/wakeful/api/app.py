@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute
 from wakeful.api.agents import agent_routes
 from wakeful.api.alarms import alarm_routes
 from wakeful.api.approvals import approval_routes
+from wakeful.api.apps import app_routes
 from wakeful.api.checkins import checkin_routes
 from wakeful.api.circuits import circuit_routes
 from wakeful.api.deliveries import delivery_routes
@@ -70,6 +71,7 @@ def create_api(
         *delivery_routes(reader, store, settings),
         *state_routes(reader, store, agents, settings),
         *pause_routes(reader, store, agents, settings),
+        *app_routes(reader, store, settings),
         *redo_routes(reader, store, agents, settings),
         *stopping_routes(reader, store, agents, settings),
         *checkin_routes(door, reader, agents, settings.body_limit),

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.openapi_alarms import alarm_paths, alarm_schemas
 from wakeful.api.openapi_approvals import approval_paths, approval_schemas
+from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths, checkin_schemas
 from wakeful.api.openapi_circuits import circuit_paths, circuit_schemas
 from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
@@ -184,6 +185,7 @@ def _paths() -> Json:
         **delivery_paths(),
         **state_paths(),
         **pause_paths(),
+        **app_paths(),
         **agent_paths(),
         **checkin_paths(),
         **schedule_paths(),
@@ -312,6 +314,7 @@ def _schemas() -> Json:
         **waiting_schemas(receipt),
         **redo_schemas(),
         **pause_schemas(),
+        **app_schemas(),
         **reminder_schemas(),
         **stopping_schemas(),
         **output_schemas(),

@@ -35,5 +35,7 @@ def circuit_schemas() -> Json:
         "changed_at": nullable,
         "probe": {**nullable, "description": "The run that tries now"},
         "parked": {**count, "description": "Runs that wait for it"},
+        "opened_at": {**nullable, "description": "Since when it is not closed"},
+        "waiting": {**count, "description": "Of a channel, channel:NAME: messages that wait for it"},
     }
     return {"Circuit": object_of(circuit, *circuit)}

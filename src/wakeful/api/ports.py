@@ -25,6 +25,7 @@ from wakeful.operations import (
     quarantine,
     redelivery,
     redo,
+    retiring,
     scheduling,
 )
 from wakeful.stores.base import StoredEvent
@@ -72,6 +73,7 @@ class Reader(
     scheduling.Reading,
     quarantine.Reading,
     quarantine.Counting,
+    retiring.Reading,
     Protocol,
 ):
     """What is stored, as JSON-ready objects.
@@ -109,6 +111,10 @@ class Reader(
         after: str | None = None,
     ) -> Shown:
         """`{"events": [...], "next": cursor or None}`, newest first."""
+        ...
+
+    async def listed_apps(self) -> list[Shown]:
+        """The apps that have to do with the store."""
         ...
 
     async def event(self, identifier: str, /) -> Shown | None:
@@ -231,6 +237,7 @@ class Store(
     answering.Answering,
     alarms.Alarming,
     quarantine.Settling,
+    retiring.Retiring,
     Protocol,
 ):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""

@@ -65,7 +65,7 @@ def redo_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSetti
         if redone.refused is not None:
             words = redone.refused.replace("--again", '"again": true')
             raise Problem(409, f"run {run['id']} {words}", kind="not-over", title="This run cannot be redone so")
-        confirmed = sum(effect["state"] == "confirmed" for effect in run["effects"])
+        confirmed = sum(one["state"] == "confirmed" and not one.get("undoes") for one in run["effects"])
         return JsonResponse({"run": redone.run, "was": redone.was, "confirmed_effects": confirmed})
 
     async def release(request: Request) -> Response:

@@ -245,7 +245,7 @@ def show(found: dict[str, Any]) -> None:
                 agent["name"],
                 plain(", ".join(agent["triggers"])) or "–",
                 plain(agent["owner"] or "–"),
-                str(agent["attempts"]),
+                "a day" if agent["attempts"] is None else str(agent["attempts"]),
                 plain(agent["version"]),
                 Text(shorter_paths(agent["written_at"]), style="dim"),
             ]

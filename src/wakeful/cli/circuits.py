@@ -12,7 +12,7 @@ from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, state, terminal
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.operations.circuits import close_circuit
-from wakeful.stores.base import StoredCircuit
+from wakeful.stores.base import CHANNEL, StoredCircuit
 
 WORDS = ("list", "close")
 
@@ -51,7 +51,9 @@ def _list(arguments: argparse.Namespace) -> int:
         print_json({"circuits": circuits})
         return 0
     if not circuits:
-        print("no dependency has failed here. One is named by @step(dependency=…) or @action(dependency=…).")
+        print(
+            "no dependency and no channel has failed here. A dependency is named by @step(dependency=…) or @action(dependency=…)."
+        )
         return 0
     out, present = terminal(), now()
     rows: list[list[Cell]] = [
@@ -60,8 +62,8 @@ def _list(arguments: argparse.Namespace) -> int:
             plain(one["app"]),
             state(one["state"]),
             str(one["failures"]),
-            str(one["parked"]),
-            ago(one["changed_at"], present),
+            str(one["parked"] or one["waiting"]),
+            ago(one["opened_at"] or one["changed_at"], present),
             ago(one["next_at"], present),
             Text(plain(one["error"] or ""), style="dim"),
         ]
@@ -92,6 +94,8 @@ def _close(arguments: argparse.Namespace, name: str) -> int:
         print_json({"app": apps[0], "name": name, "state": circuit.state})
     elif circuit.state == "recovering":
         print(f"circuit {plain(name)} (app {plain(apps[0])}) recovers: its parked runs come back a few at a time")
+    elif name.startswith(CHANNEL):
+        print(f"circuit {plain(name)} (app {plain(apps[0])}) is closed: its first message is tried now")
     else:
         print(f"circuit {plain(name)} (app {plain(apps[0])}) is closed: nobody is parked for it")
     return 0

@@ -385,7 +385,8 @@ async def schedules(reader: Reader) -> list[Finding]:
 async def sources(reader: Reader) -> list[Finding]:
     """What brings events in, and whether it can be read."""
     found: list[Finding] = []
-    listed = await reader.sources()
+    retired = await reader.of_apps.retired()
+    listed = [one for one in await reader.sources() if one["app"] not in retired]
     for one in listed:
         name = f"{one['kind']} {one['name']} of app {one['app']}"
         unread = "" if one["unread"] is None else f"; {one['unread']}"
@@ -426,7 +427,9 @@ async def people(reader: Reader) -> list[Finding]:
     """What is waiting for a person."""
     counts = await reader.counts()
     dead = counts.get("dead", 0)
-    open_alarms = (await reader.alarms(state="open"))["alarms"]
+    # A question that waits for its answer is told as an alarm is, and nothing is wrong: it is counted below.
+    listed = (await reader.alarms(state="open"))["alarms"]
+    open_alarms = [one for one in listed if not one["key"].startswith("ask/")]
     summary = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none yet"
     found = [Finding("runs", "good", summary)]
     held, dead_deliveries = counts.get("held", 0), await reader.count_dead_deliveries()

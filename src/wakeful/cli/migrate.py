@@ -18,7 +18,7 @@ from wakeful.settings import shown_store, sqlite_path
 from wakeful.size import in_bytes
 from wakeful.stores.base import RecordOperation
 from wakeful.stores.grants import grants
-from wakeful.stores.migration_plan import PlannedStep, plan
+from wakeful.stores.migration_plan import WHOLE_FILE, PlannedStep, plan
 from wakeful.stores.migrations import Patience, Standing, standing
 from wakeful.stores.store import DatabaseStore
 
@@ -116,6 +116,8 @@ def shortened(statement: str) -> str:
 
 def cost(step: PlannedStep) -> str:
     """What a step costs others."""
+    if step.lock == WHOLE_FILE:
+        return "in one transaction with the rest; whoever else writes waits for it"
     if step.table is None:
         return "cannot be told" if step.work == "unknown" else "nothing that is in use"
     size = f" (about {step.rows:,} rows, {in_bytes(step.bytes or 0)})" if step.rows is not None else ""

@@ -244,7 +244,7 @@ def redo_one(arguments: argparse.Namespace, identifier: str, *, again: bool = Fa
     data = edited_data(arguments, run)
     confirmed: dict[str, int] = {}
     for effect in run["effects"]:
-        if effect["state"] == "confirmed":
+        if effect["state"] == "confirmed" and not effect["undoes"]:
             confirmed[effect["action"]] = confirmed.get(effect["action"], 0) + 1
     if arguments.plan:
         word = "discard" if discard else "replay"

@@ -30,6 +30,7 @@ from wakeful.cli.terminal import (
 )
 from wakeful.clock import SECOND, readable
 from wakeful.errors import NotFound
+from wakeful.model import ON_FAILURE
 from wakeful.stores.reading import SHORTEST_PREFIX
 from wakeful.values import arguments_of
 from wakeful.why import under
@@ -288,7 +289,10 @@ class Drawing:
                 due = f", due {ago(run['due_at'], self._present)}" if run["due_at"] else ""
                 if run["ahead"] is not None:
                     due = f"behind {run['ahead']['count']} of its key, first {run['ahead']['run']}"
-                tree.add(Text.assemble(state(run["state"]), f"  {plain(run['reason'] or '')}{due}"))
+                branch = tree.add(Text.assemble(state(run["state"]), f"  {plain(run['reason'] or '')}{due}"))
+                if (cancel := run["cancel"]) is not None:
+                    who = f"failed: {cancel['note']}" if cancel["by"] == ON_FAILURE else f"cancelled by {cancel['by']}"
+                    branch.add(Text(self._fit(plain(f"{who}; what it did is undone first"), 8), style="yellow"))
                 if run["state"] == "held" and run["output"] is not None:
                     tree.add(Text.assemble(("output ", "dim"), self._value(run["output"], 11)))
 

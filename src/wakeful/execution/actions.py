@@ -54,7 +54,7 @@ class ActionOptions:
     settle: Microseconds = 30 * SECOND
     idempotent_for: Microseconds = 86400 * SECOND
     timeout: Microseconds = 30 * SECOND
-    attempts: int = 5
+    attempts: int | None = None  # as for a step
     backoff: Backoff = field(default_factory=Backoff)
     checks: tuple[Callable[..., Any], ...] = ()
     dependency: str | None = None
@@ -151,7 +151,7 @@ def action(
     settle: Duration = ...,
     idempotent_for: Duration = ...,
     timeout: Duration = ...,
-    attempts: int = ...,
+    attempts: int | None = ...,
     backoff: Backoff | Duration = ...,
     checks: list[Callable[..., Any]] = ...,
     dependency: str | None = None,
@@ -295,7 +295,7 @@ def _read_option(name: str, value: Any, where: str) -> Any:
     elif name == "backoff":
         return as_backoff(value, where=where)
     elif name == "attempts":
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
             message = f"{where}: attempts must be a whole number from 1 up, not {value!r}"
             raise ConfigError(message)
     elif name == "checks":

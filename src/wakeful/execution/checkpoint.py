@@ -16,11 +16,11 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable
-from wakeful.errors import ClaimLost, LockLost, Persistent, Transient, describe, restore, words_of
+from wakeful.errors import CancelledInside, ClaimLost, LockLost, Persistent, describe, restore, words_of
 from wakeful.execution.call import call, is_async
 from wakeful.execution.circuits import Shut
-from wakeful.execution.options import StepOptions
-from wakeful.execution.retry import GiveUp, decide
+from wakeful.execution.options import UNKNOWN_ATTEMPTS_OF_A_STEP, StepOptions
+from wakeful.execution.retry import SINCE, GiveUp, Trouble, decide, trouble_of
 from wakeful.model import Step
 from wakeful.values import from_text, read_back, returns_of, to_text
 
@@ -32,6 +32,7 @@ ARGUMENTS_SHOWN = 4_000
 ERRORS_SHOWN = 400
 TRIES_KEPT = 10
 FAILED_STEPS = "__wakeful_failed_steps__"
+NONE_YET = Trouble()
 
 
 class Checkpoint:
@@ -50,6 +51,7 @@ class Checkpoint:
         "_started",
         "_text",
         "_tries",
+        "_trouble",
     )
 
     def __init__(
@@ -72,6 +74,7 @@ class Checkpoint:
         self._arguments = arguments
         self._keywords = keywords
         self._tries = 0
+        self._trouble = NONE_YET
         self._errors: list[dict[str, Any]] = []
         self._position: int | None = None
         self._started: Microseconds = 0
@@ -85,9 +88,13 @@ class Checkpoint:
             if recorded.state == "done":
                 return from_text(recorded.result or "null", returns, step=self._name), None
             if recorded.state == "failed":
-                raise marked(restore(from_json(recorded.error or "{}")), self._key)
+                stored = from_json(recorded.error or "{}")
+                error = restore(stored)
+                error.__dict__.setdefault(SINCE, stored.get("failing", 0))
+                raise marked(error, self._key)
             self._tries, self._position = recorded.tries, recorded.position
-            self._errors = from_json(recorded.error or "{}").get("tries", [])
+            stored = from_json(recorded.error or "{}")
+            self._errors, self._trouble = stored.get("tries", []), trouble_of(stored, recorded.tries)
             await run.wait_until(int(recorded.result or 0), recorded)
         dependency = self._options.dependency
         while True:
@@ -119,7 +126,7 @@ class Checkpoint:
                 task = asyncio.current_task()
                 if run.interrupted is not None or task is None or task.cancelling():
                     raise
-                inside = Transient(f"step {self._name} was cancelled from inside")
+                inside = CancelledInside(f"step {self._name} was cancelled from inside")
                 inside.__cause__ = error
                 await self._after(inside)
                 continue
@@ -161,8 +168,17 @@ class Checkpoint:
         """Wait for the next try, or store the error and raise it. While a circuit is open, no try is used up."""
         run, options = self._run, self._options
         self._tries += 1
+        now = run.clock.now()
+        self._trouble = self._trouble.more(error, now)
         decision = decide(
-            error, failures=self._tries, attempts=options.attempts, backoff=options.backoff, chance=run.chance
+            error,
+            failures=self._tries,
+            attempts=options.attempts,
+            backoff=options.backoff,
+            chance=run.chance,
+            unknown_attempts=UNKNOWN_ATTEMPTS_OF_A_STEP,
+            trouble=self._trouble,
+            now=now,
         )
         step = self._step("failed")
         self._position = step.position
@@ -170,14 +186,16 @@ class Checkpoint:
         self._errors = [*self._errors, {"type": described["type"], "message": described["message"][:ERRORS_SHOWN]}][
             -TRIES_KEPT:
         ]
-        step.error = to_json({**described, "tries": self._errors}).decode()
         step.tries = self._tries
-        if shut is not None:
+        if shut is not None:  # how long its circuit is open does not count
             self._tries -= 1
             step.tries, step.state, step.result = self._tries, "retrying", str(run.clock.now())
+            step.error = to_json({**described, "tries": self._errors}).decode()
             await run.park(shut, step)
+        step.error = to_json({**described, "tries": self._errors, **self._trouble.as_json(options.attempts)}).decode()
         if isinstance(decision, GiveUp):
             await run.save(step)
+            error.__dict__.setdefault(SINCE, self._trouble.failing)
             raise marked(error, self._key)
         if not decision.counts:
             self._tries -= 1

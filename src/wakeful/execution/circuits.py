@@ -2,7 +2,7 @@
 
     closed ── so many failures in a row ──► open ── after its rest ──► probing ── the probe worked ──► recovering
       ▲                                      ▲ ▲                          │                              │  │
-      │                                      │ └── failed: twice the rest ┘                              │  │
+      │                                      │ └── failed: twice the rest ┘  (up to `most`)              │  │
       │                                      └──────────── a failure: twice the rest ────────────────────┘  │
       └───────────────────── nobody is parked any more: they came back 1, 2, 4, 8 … at a time ──────────────┘
 
@@ -18,31 +18,37 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from wakeful.clock import SECOND, Duration, Microseconds, duration, readable, seconds
+from wakeful.clock import SECOND, Duration, Microseconds, duration, readable, seconds, written
 from wakeful.clock import to_text as time_text
 from wakeful.errors import ConfigError, RateLimited, classify, did_you_mean, http_status, words_of
 from wakeful.service import Service
-from wakeful.stores.base import ChangeCircuit, CircuitChange, CircuitChanged, StoredCircuit
+from wakeful.stores.base import CHANNEL, ChangeCircuit, CircuitChange, CircuitChanged, StoredCircuit
 
 LOOK_ANYWAY_EVERY = 300.0  # beside the lookout, which looks every few seconds
-LONGEST_REST: Microseconds = 600 * SECOND
+LONGEST_REST: Microseconds = 300 * SECOND
 SHORTEST: Microseconds = SECOND // 1000
 ERROR_SHOWN = 400
 MOST_AT_ONCE = 3
 ON_ITS_WAY = frozenset({"ready", "running", "waiting"})
-OPTIONS = ("failures", "rest", "interval")
+OPTIONS = ("failures", "rest", "interval", "most")
 
 
 class Circuit:
     """How one dependency is treated: how many failures in a row open its circuit, how long it rests before the first probe,
-    and how often runs come back once that worked.
+    how often runs come back once that worked, and the longest rest between two probes.
 
     >>> Circuit(failures=3, rest="1m")
-    Circuit(failures=3, rest='1m', interval='10s')
+    Circuit(failures=3, rest='1m', interval='10s', most='5m')
     """
 
     def __init__(
-        self, *, failures: int = 5, rest: Duration = "30s", interval: Duration = "10s", **unknown: Any
+        self,
+        *,
+        failures: int = 5,
+        rest: Duration = "30s",
+        interval: Duration = "10s",
+        most: Duration | None = None,
+        **unknown: Any,
     ) -> None:
         for option in unknown:
             message = f'Circuit: unknown option "{option}".{did_you_mean(option, OPTIONS)}'
@@ -53,10 +59,18 @@ class Circuit:
         self.failures = failures
         self.rest = _span("rest", rest)
         self.interval = _span("interval", interval)
-        self._given = (rest, interval)
+        self.most = max(LONGEST_REST, self.rest) if most is None else _span("most", most)
+        if self.most < self.rest:
+            message = (
+                f"Circuit: most={most!r} is shorter than rest={rest!r}: the rest doubles from `rest` up to `most`. "
+                f"Write most={rest!r} or longer"
+            )
+            raise ConfigError(message)
+        self._given = (rest, interval, written(self.most) if most is None else most)
 
     def __repr__(self) -> str:
-        return f"Circuit(failures={self.failures}, rest={self._given[0]!r}, interval={self._given[1]!r})"
+        rest, interval, most = self._given
+        return f"Circuit(failures={self.failures}, rest={rest!r}, interval={interval!r}, most={most!r})"
 
 
 def _span(name: str, value: Duration) -> Microseconds:
@@ -96,8 +110,20 @@ def failed(circuit: StoredCircuit, settings: Circuit, *, run: int, error: str) -
     failures = circuit.failures + 1
     if circuit.state == "closed" and failures < settings.failures:
         return CircuitChange(replace(circuit, failures=failures, error=error, changed_at=circuit.now))
-    rest = settings.rest if circuit.state == "closed" else min(circuit.rest * 2, max(LONGEST_REST, settings.rest))
-    opened = replace(
+    opened = opened_again(circuit, settings, failures=failures, error=error)
+    times = f"{settings.failures} failures in a row" if circuit.state == "closed" else f"{failures} failures"
+    alarm = (
+        f"circuit {circuit.name} is open after {times}, the last: {error}. It is down since {time_text(opened.opened_at)}; "
+        f"runs that need it are parked and lose nothing. One of them tries again at {time_text(opened.next_at)}, and then "
+        f"every {readable(settings.most)} at most; all go on by themselves once it answers"
+    )
+    return CircuitChange(opened, alarm=alarm)
+
+
+def opened_again(circuit: StoredCircuit, settings: Circuit, *, failures: int, error: str) -> StoredCircuit:
+    """Open, or open still: the rest doubles up to its cap, and the time since when it is open stays."""
+    rest = settings.rest if circuit.state == "closed" else min(circuit.rest * 2, settings.most)
+    return replace(
         circuit,
         state="open",
         failures=failures,
@@ -107,13 +133,32 @@ def failed(circuit: StoredCircuit, settings: Circuit, *, run: int, error: str) -
         released=0,
         probe_seq=None,
         changed_at=circuit.now,
+        opened_at=circuit.opened_at or circuit.now,
     )
-    times = f"{failures} failures in a row" if circuit.state == "closed" else "it failed again"
+
+
+def channel_failed(circuit: StoredCircuit, settings: Circuit, *, error: str) -> CircuitChange:
+    """A delivery failed. One process at a time has a channel, and its first message is the probe: nobody need be chosen."""
+    failures = circuit.failures + 1
+    if circuit.state == "closed" and failures < settings.failures:
+        return CircuitChange(replace(circuit, failures=failures, error=error, changed_at=circuit.now))
+    opened = opened_again(circuit, settings, failures=failures, error=error)
+    if circuit.state != "closed":
+        return CircuitChange(opened)
+    channel = circuit.name.removeprefix(CHANNEL)
     alarm = (
-        f"circuit {circuit.name} is open after {times}, the last: {error}. Runs that need it are parked and lose nothing; "
-        f"one of them tries again at {time_text(opened.next_at)}. `wakeful circuits` shows it"
+        f"channel {channel} takes no messages since {time_text(opened.opened_at)}: {failures} failures in a row, the last: "
+        f"{error}. Messages wait in their order. The first is tried again at {time_text(opened.next_at)}, and then every "
+        f"{readable(settings.most)} at most; all go out by themselves once it works"
     )
     return CircuitChange(opened, alarm=alarm)
+
+
+def channel_worked(circuit: StoredCircuit) -> CircuitChange:
+    """A message went out: whatever was wrong with its channel is over."""
+    if circuit.state == "closed" and not circuit.failures:
+        return CircuitChange(circuit)
+    return CircuitChange(replace(closed(circuit), error=None))
 
 
 def worked(circuit: StoredCircuit, *, run: int) -> CircuitChange:
@@ -135,7 +180,14 @@ def recovers(circuit: StoredCircuit) -> CircuitChange:
 
 def closed(circuit: StoredCircuit) -> StoredCircuit:
     return replace(
-        circuit, state="closed", failures=0, next_at=None, released=0, probe_seq=None, changed_at=circuit.now
+        circuit,
+        state="closed",
+        failures=0,
+        next_at=None,
+        released=0,
+        probe_seq=None,
+        changed_at=circuit.now,
+        opened_at=None,
     )
 
 
@@ -260,6 +312,21 @@ class Circuits(Service):
                 "a circuit is open", circuit=name, error=words, rests=readable(circuit.rest), failures=circuit.failures
             )
         return Shut(name, why_parked(circuit)) if circuit.state in {"open", "probing"} else None
+
+    async def report_channel(
+        self, channel: str, error: BaseException | None, *, failed_before: bool = False
+    ) -> StoredCircuit | None:
+        """How a delivery ended; the circuit of its channel, where that is open now."""
+        name = f"{CHANNEL}{channel}"
+        if error is None:
+            if failed_before or name in self._copies:
+                await self._change(name, channel_worked)
+            return None
+        words = f"{type(error).__name__}: {words_of(error).splitlines()[0]}"[:ERROR_SHOWN]
+        circuit = (
+            await self._change(name, partial(channel_failed, settings=self.settings_of(name), error=words))
+        ).circuit
+        return circuit if circuit.state == "open" else None
 
     @property
     def knows_of_trouble(self) -> bool:

@@ -6,7 +6,8 @@
           ▲            ├─ certainly not done ────────► again, after a wait
           │            ├─ refused for good (4xx) ────► failed: the run dies
           │            └─ nobody knows ─┬─ idempotent ───► again, with the same id, while it is young enough
-          │                             ├─ reconcile ────► look: found ► confirmed, not there ► again, cannot tell ► held
+          │                             ├─ reconcile ────► look: found ► confirmed, not there ► again, cannot tell ► look
+          │                             │                  again later, as a read is tried again; for good ► held
           └────── not there ────────────┘
                                         └─ at_most_once ─► held: a person says what became of it
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic_core import from_json, to_json
 
@@ -34,17 +35,20 @@ from wakeful.errors import (
     Persistent,
     RateLimited,
     Transient,
+    Verdict,
     classify,
     describe,
     http_status,
     restore,
     words_of,
 )
-from wakeful.execution.actions import Action, Operation, find_action
+from wakeful.execution.actions import Action, ActionOptions, Operation, find_action
 from wakeful.execution.business_key import key_of
 from wakeful.execution.call import call, within_lease
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, marked
 from wakeful.execution.circuits import Shut
+from wakeful.execution.options import UNKNOWN_ATTEMPTS, UNKNOWN_ATTEMPTS_OF_A_STEP
+from wakeful.execution.retry import GiveUp, Trouble, decide, given_up, trouble_of
 from wakeful.model import Decision, Effect
 from wakeful.values import arguments_of, from_text, given_result, read_back, returns_of, to_text
 
@@ -60,7 +64,11 @@ CUT_OFF = {
     "deadline": "the deadline of its run came while it was under way",
     "released": "its worker stopped while it was under way",
 }
+RESTORED = "the store was restored from a backup, and this may have been done after it"
 OPEN_STATES = frozenset({"intent", "unknown"})
+COULD_NOT_TELL = ". find could not tell:"
+REPLAYED = "replayed"
+NONE_YET = Trouble()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +126,8 @@ class Facts:
     age: Microseconds
     since_call: Microseconds
     doubtful: bool = False  # an earlier call may have been done
+    trouble: Trouble = NONE_YET  # the failures so far, this one included
+    now: Microseconds = 0
 
 
 def after(
@@ -132,15 +142,35 @@ def after(
     if certainly_not_done(error):
         counts = verdict.failure != "rate_limited"
         if facts.doubtful:  # this call did nothing; but an earlier one may have
-            return settle(action, facts, pause=pause, why=why, counts=counts)
-        again = not counts or facts.tries < options.attempts
-        return Again(pause, certain=True, counts=counts) if again else Fail(error)
+            return settle(action, facts, pause=pause, why=why, verdict=verdict, counts=counts)
+        ended = over_for_good(options, facts, verdict) if counts else None
+        return Again(pause, certain=True, counts=counts) if ended is None else Fail(error)
     if refused_for_good(error):
         return Hold(f"{why}. But an earlier call of it may have been done") if facts.doubtful else Fail(error)
-    return settle(action, facts, pause=pause, why=why)
+    return settle(action, facts, pause=pause, why=why, verdict=verdict)
 
 
-def settle(action: Action[..., Any], facts: Facts, *, pause: Microseconds, why: str, counts: bool = True) -> Next:
+def over_for_good(options: ActionOptions, facts: Facts, verdict: Verdict | None) -> str | None:
+    """Why it is not called again, in words; None: it is. `verdict` is that of a call that failed; None where none did, because
+    its process died: without `attempts=` only the crashes of its run are counted then.
+    """
+    if options.attempts is not None:
+        return None if facts.tries < options.attempts else f"Tried {facts.tries} times, {options.attempts} allowed"
+    if verdict is None:
+        return None
+    ended = given_up(verdict, facts.tries, None, UNKNOWN_ATTEMPTS, facts.trouble, facts.now)
+    return None if ended is None else ended[0].upper() + ended[1:]
+
+
+def settle(
+    action: Action[..., Any],
+    facts: Facts,
+    *,
+    pause: Microseconds,
+    why: str,
+    verdict: Verdict | None = None,
+    counts: bool = True,
+) -> Next:
     """Nobody knows whether it was done: what its action declared for that."""
     options = action.options
     if options.find is not None:
@@ -149,8 +179,9 @@ def settle(action: Action[..., Any], facts: Facts, *, pause: Microseconds, why: 
         if facts.age + pause >= options.idempotent_for:
             limit = readable(options.idempotent_for)
             return Hold(f"{why}. It is known again by its id for {limit} only, and would be older than that")
-        if counts and facts.tries >= options.attempts:
-            return Hold(f"{why}. Tried {facts.tries} times, {options.attempts} allowed")
+        ended = over_for_good(options, facts, verdict) if counts else None
+        if ended is not None:
+            return Hold(f"{why}. {ended}")
         return Again(pause, certain=False, counts=counts)
     return Hold(f"{why}. Whether {action.name} was done is not known, and it may be done at most once")
 
@@ -163,6 +194,10 @@ class EffectCall:
         self._action = action
         self._begun = False
         self._shut: Shut | None = None
+        # One that a person replayed has a day of its own; its error is kept for them.
+        stored = from_json(effect.error) if effect.error and effect.reason != REPLAYED else {}
+        self._trouble = trouble_of(stored, effect.tries)
+        self._looks = int(stored.get("looks", 0))
         self.effect = effect
 
     async def reach(self) -> Any:
@@ -255,11 +290,13 @@ class EffectCall:
 
     def _facts(self) -> Facts:
         now, effect = self._run.clock.now(), self.effect
-        return Facts(effect.tries, now - effect.opened_at, now - effect.called_at, effect.doubtful)
+        since_call = now - effect.called_at
+        return Facts(effect.tries, now - effect.opened_at, since_call, effect.doubtful, self._trouble, now)
 
     async def _settle(self) -> None:
         effect = self.effect
         why = "the process died while it was under way" if effect.state == "intent" else effect.reason or "unknown"
+        why = why.partition(COULD_NOT_TELL)[0]
         effect.doubtful = True
         await self._carry_out(settle(self._action, self._facts(), pause=0, why=why), None, why)
 
@@ -269,7 +306,7 @@ class EffectCall:
         arguments, keywords = await self._read_arguments()
         effect.tries += 1
         if effect.state != "intent" or effect.tries > 1:  # it has just been opened as an intent otherwise
-            await self._save("intent")
+            await self._save("intent", error=effect.error)  # with it goes since when it fails
         effect.called_at = run.clock.now()
         operation = Operation(effect.operation or effect.id, action.name, run.id, effect.tries, run.cause)
         function = run.stand_in(action, action.function)
@@ -325,6 +362,9 @@ class EffectCall:
             self._shut = await self._run.called(self._action.options.dependency, error)
         if self._shut is not None:
             self.effect.tries -= 1  # no try is used up while its circuit is open
+            self._trouble = NONE_YET  # nor does the time count for which it is
+        else:
+            self._trouble = self._trouble.more(error, self._run.clock.now())
         step = after(self._action, error, self._facts(), chance=self._run.chance.uniform)
         if not self._begun and not isinstance(step, Fail):
             raise error
@@ -334,14 +374,15 @@ class EffectCall:
 
     async def _carry_out(self, step: Next, error: Exception | None, why: str) -> None:
         effect, run = self.effect, self._run
-        described = None if error is None else to_json(describe(error)).decode()
+        described = effect.error if error is None else self._described(error)
         match step:
             case Again(delay=delay, certain=certain, counts=counts):
                 if not counts:
                     effect.tries -= 1
-                run.log.warning(
-                    "an action failed; trying again", action=self._action.name, error=why, again_in=readable(delay)
-                )
+                if error is not None:  # else an earlier attempt has said so
+                    run.log.warning(
+                        "an action failed; trying again", action=self._action.name, error=why, again_in=readable(delay)
+                    )
                 await self._wait("retrying" if certain else "unknown", delay, why, described)
             case Look(delay=delay, find=find):
                 await self._wait("unknown", delay, why, described)
@@ -365,38 +406,91 @@ class EffectCall:
         await run.wait_for_effect(effect.id, effect.due_at)
         effect.due_at = 0
 
+    def _described(self, error: Exception) -> str:
+        """The error as it is stored, with what this effect knows of the row of failures that it belongs to."""
+        known = {} if self._trouble is NONE_YET else self._trouble.as_json(self._action.options.attempts)
+        looks = {"looks": self._looks} if self._looks else {}
+        return to_json({**describe(error), **known, **looks}).decode()
+
     async def _look(self, find: Callable[..., Any], why: str) -> None:
-        """Ask the action's own `find`, with the same arguments: what it found is the result, None means not done."""
+        """Ask the action's own `find`, with the same arguments: what it found is the result, None means not done. A `find` that
+        fails is asked again as a read would be; what it cannot tell in the end is held.
+        """
         action, effect = self._action, self.effect
-        await self._park_if_down()
-        arguments, keywords = action.read(effect.arguments)
-        operation = Operation(effect.operation or effect.id, action.name, self._run.id, effect.tries, self._run.cause)
-        try:
-            made = call(
-                self._run.stand_in(find, find), (operation, *arguments), keywords, what=f"find of action {action.name}"
-            )
-            found = await within_lease(
-                made, action.options.timeout, self._run.time_for_calls, what=f"find of action {action.name}"
-            )
-            text = None if found is None else to_text(found, what=f"what find of action {action.name} found")
-            if text is not None:
-                from_text(text, returns_of(action.function), of=f"action {action.name}")
-        except Exception as error:
-            await self._run.called(action.options.dependency, error)
-            reason = f"{why}. find could not tell: {type(error).__name__}: {words_of(error)}"
-            await self._save("held", reason=reason)
-            await self._run.hold(f"{action.name}: {reason}")
-            return
+        text = await self._found(find, why)
         await self._run.called(action.options.dependency)
+        ended = None if text is not None else self._over_after_looking()
         if text is not None:
             await self._save("confirmed", result=text, reason="found by find")
-        elif effect.tries >= action.options.attempts:
-            reason = f"{why}. Not found, and tried {effect.tries} times, {action.options.attempts} allowed"
-            await self._save("held", reason=reason)
+        elif ended is not None:
+            reason = f"{why}. Not found, and {ended[0].lower()}{ended[1:]}"
+            await self._save("held", reason=reason, error=effect.error)
             await self._run.hold(f"{action.name}: {reason}")
         else:
             effect.doubtful = False
-            await self._save("retrying", reason="find found nothing")
+            await self._save("retrying", reason="find found nothing", error=effect.error)
+
+    async def _found(self, find: Callable[..., Any], why: str) -> str | None:
+        while True:
+            await self._park_if_down()
+            try:
+                return await self._ask(find)
+            except ClaimLost:
+                raise
+            except Exception as error:
+                await self._after_looking(error, why)
+
+    async def _ask(self, find: Callable[..., Any]) -> str | None:
+        """What `find` says, as it is stored."""
+        action, run, effect = self._action, self._run, self.effect
+        what = f"find of action {action.name}"
+        arguments, keywords = action.read(effect.arguments)
+        operation = Operation(effect.operation or effect.id, action.name, run.id, effect.tries, run.cause)
+        made = call(run.stand_in(find, find), (operation, *arguments), keywords, what=what)
+        found = await within_lease(made, action.options.timeout, run.time_for_calls, what=what)
+        text = None if found is None else to_text(found, what=f"what {what} found")
+        if text is not None:
+            from_text(text, returns_of(action.function), of=f"action {action.name}")
+        return text
+
+    def _over_after_looking(self) -> str | None:
+        """It was not done: why it is not called again either; None: it is. A call that a crash cut off is no failure."""
+        trouble = self._trouble
+        failed = Verdict("transient", lasting=not trouble.unknown) if trouble.failing else None
+        return over_for_good(self._action.options, self._facts(), failed)
+
+    async def _after_looking(self, error: Exception, why: str) -> None:
+        """`find` failed: wait and look again, or hold. Returns when it is to be asked again."""
+        action, run = self._action, self._run
+        shut = await run.called(action.options.dependency, error)
+        reason = f"{why}{COULD_NOT_TELL} {type(error).__name__}: {words_of(error)}"
+        if shut is not None:
+            self._trouble = NONE_YET
+            await self._save("unknown", reason=reason, error=self._described(error))
+            await run.park(shut)
+        now = run.clock.now()
+        self._looks += 1
+        self._trouble = self._trouble.more(error, now)
+        decision = decide(
+            error,
+            failures=self._looks,
+            attempts=action.options.attempts,
+            backoff=action.options.backoff,
+            chance=run.chance,
+            unknown_attempts=UNKNOWN_ATTEMPTS_OF_A_STEP,
+            trouble=self._trouble,
+            now=now,
+        )
+        if isinstance(decision, GiveUp):
+            await self._save("held", reason=reason, error=self._described(error))
+            await run.hold(f"{action.name}: {reason}")
+            return
+        if not decision.counts:
+            self._looks -= 1
+        run.log.warning(
+            "find failed; looking again", action=action.name, error=reason, again_in=readable(decision.delay)
+        )
+        await self._wait("unknown", decision.delay, reason, self._described(error))
 
     async def _save(
         self, state: Any, *, reason: str | None = None, result: str | None = None, error: str | None = None
@@ -419,13 +513,24 @@ async def open_effect(run: Run, action: Action[..., Any], identifier: str, text:
     effect = run.new_effect(action, identifier, text) if known is None else known
     if effect.once is None and action.options.once is not None:  # staged once: the commit stores the arguments only
         effect.once = key_of(action, text)
-    effect.state, effect.reason = ("intent", None) if reason is None else ("held", reason)
+    effect.state, effect.reason = await beginning(run) if reason is None else ("held", reason)
     return await opened(run, action, effect)
+
+
+async def beginning(run: Run) -> tuple[Literal["intent", "unknown"], str | None]:
+    """How an effect begins. What a run does that was restored from a backup may have been done after that backup, and the ledger
+    of then cannot know: it is settled like a call whose process died.
+    """
+    store = run.surroundings.store
+    if store.restored_before and await store.was_restored(run.claim):
+        return "unknown", RESTORED
+    return "intent", None
 
 
 async def open_staged(run: Run, action: Action[..., Any], effect: Effect) -> Effect:
     """Its turn has come: what was checked when it was staged is written down as an intent, if policy allows it now."""
-    effect.state, effect.attempt = "intent", run.attempt
+    effect.state, effect.reason = await beginning(run)
+    effect.attempt = run.attempt
     return await opened(run, action, effect)
 
 

@@ -22,6 +22,7 @@ from wakeful.clock import Microseconds, readable, seconds
 from wakeful.clock import to_text as time_text
 from wakeful.errors import (
     CancelAsked,
+    CancelledInside,
     ClaimLost,
     DeadlineExceeded,
     InvalidData,
@@ -30,7 +31,6 @@ from wakeful.errors import (
     StateChanged,
     Stuck,
     TooManyCrashes,
-    Transient,
     UnfinishedCalls,
     describe,
     words_of,
@@ -39,14 +39,15 @@ from wakeful.execution.call import call, is_async
 from wakeful.execution.checkpoint import ERRORS_SHOWN, failed_steps
 from wakeful.execution.data import edit, read_events
 from wakeful.execution.effects import failed_check
-from wakeful.execution.options import AgentOptions
+from wakeful.execution.failing import note_of, noted, take_note, trouble_before
+from wakeful.execution.options import UNKNOWN_ATTEMPTS, AgentOptions
 from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Run
 from wakeful.execution.state import FACT as STATE_FACT
 from wakeful.execution.surroundings import Cancellable, Surroundings
 from wakeful.execution.versions import Change, change_of, is_note, not_asked_for, version_of
 from wakeful.intake.flow import FlowPlan
-from wakeful.model import VERIFIED, WENT_WELL, Claim, Decision, Effect, Event, Outcome, Step, digest
+from wakeful.model import ON_FAILURE, VERIFIED, WENT_WELL, Claim, Decision, Effect, Event, Outcome, Step, digest
 from wakeful.output.checks import Verdict, check_output
 from wakeful.stores.base import (
     Alarm,
@@ -101,6 +102,8 @@ class SettlingStore(Protocol):
 
     async def effects_to_undo(self, claim: Claim) -> list[Effect]: ...
 
+    async def failed_with(self, claim: Claim) -> str | None: ...
+
     async def finish_cancelled(self, request: FinishCancelled) -> None: ...
 
 
@@ -125,6 +128,8 @@ class Executor:
         """The whole attempt. Never raises for what the handler did; ClaimLost ends it without a trace. Somebody may want the
         run to stop at any time, or may have wanted that before: then what it did is undone.
         """
+        if claim.steps:
+            claim.failing = take_note(claim)
         claim.once = agent.flow.once is not None
         try:
             if claim.cancelled is not None and claim.crashes < agent.options.max_crashes:
@@ -152,7 +157,7 @@ class Executor:
         structlog.contextvars.bind_contextvars(run=claim.id, agent=claim.agent, trace=event.traceparent)
         try:
             if (refusal := self._refuse_start(claim, agent)) is not None:
-                await self._store.finish(refusal)
+                await (self._finish_dead(refusal) if refusal.state == "dead" else self._store.finish(refusal))
                 return Ended()
             if misfit is not None:
                 return await self._settle_failure(claim, agent, misfit)
@@ -273,7 +278,7 @@ class Executor:
             if (
                 run.interrupted is None and run.to_stop is None
             ):  # the handler awaited something cancelled, or cancelled itself
-                inside = Transient("the handler was cancelled from inside")
+                inside = CancelledInside("the handler was cancelled from inside")
                 inside.__cause__ = error
                 return await self._settle_failure(claim, agent, inside, run.pending_steps)
             return await self._settle_interrupted(run, claim, agent)
@@ -301,9 +306,14 @@ class Executor:
         run._task = asyncio.current_task()  # noqa: SLF001 as in _do
         on_run(run)
         by, note = claim.cancelled or ("", None)
-        self._log.info("cancelled; undoing what it did", run=claim.id, by=by, note=note)
+        failed = await self._store.failed_with(claim)
+        what = "cancelled" if failed is None else "failed for good"
+        self._log.info(f"{what}; undoing what it did", run=claim.id, by=by, note=note)
         try:
             became = await run.undo(await self._store.effects_to_undo(claim))
+            if failed is not None:
+                await self._die_undone(claim, agent, from_json(failed), became)
+                return Ended()
             reason = f"cancelled by {by}" + (f": {note}" if note else "") + became
             outcome = replace(claim.committed or Outcome(), execution="cancelled")
             await self._store.finish_cancelled(FinishCancelled(claim, self._around.app, reason, outcome))
@@ -311,13 +321,19 @@ class Executor:
             await calm()
             if run.interrupted is not None:
                 return await self._settle_interrupted(run, claim, agent)
-            return await self._settle_failure(claim, agent, Transient("an undo was cancelled from inside"))
+            return await self._settle_failure(claim, agent, CancelledInside("an undo was cancelled from inside"))
         except ClaimLost:
             raise
         except Exception as error:
             self._log.exception("undoing failed")
             return await self._settle_failure(claim, agent, error)
         return Ended()
+
+    async def _die_undone(self, claim: Claim, agent: Handler, failed: dict[str, Any], became: str) -> None:
+        """It ends with what it failed for before its effects were undone."""
+        request = self._dead_of(claim, from_json(failed["error"]), f"{failed['reason']}{became}", agent)
+        request.undone = True
+        await self._finish_dead(request)
 
     async def _handle(self, run: Run, claim: Claim, agent: Handler) -> FinishRun | CommitRun | None:
         """Run the handler, and check what it returned: how the run goes on from there."""
@@ -454,6 +470,7 @@ class Executor:
                         steps=steps,
                         waits=run.awaited,
                         matches=self._around.matches,
+                        clear=noted(claim),
                         follows=[holder for holder, _ in run.ledger.follows.values()],
                     )
                 )
@@ -463,14 +480,16 @@ class Executor:
                 error = DeadlineExceeded(
                     f"not finished {limit} after its first start, the deadline of agent {agent.name}"
                 )
-                await self._store.finish(self._dead(claim, error, "deadline passed", agent, failed=True))
+                await self._finish_dead(self._dead(claim, error, "deadline passed", agent, failed=True))
             case "held":
                 reason = run.held_for or "held for a person"
                 self._log.warning("held for a person", reason=reason)
                 # What it is held for begins with the name of its action: runs that are held for one share an alarm.
                 alarm = self._held_alarm(claim, reason.partition(": ")[0] if run.held_for else "run", reason)
                 await self._store.leave(
-                    LeaveRun(claim, "held", "held", reason=reason, steps=run.pending_steps, alarm=alarm)
+                    LeaveRun(
+                        claim, "held", "held", reason=reason, steps=run.pending_steps, alarm=alarm, clear=noted(claim)
+                    )
                 )
             case "parked":
                 shut = run.parked_for
@@ -478,7 +497,9 @@ class Executor:
                 why = None if shut is None else shut.reason
                 self._log.warning("parked", reason=why)
                 steps = run.pending_steps
-                await self._store.leave(LeaveRun(claim, "parked", "parked", reason=why, steps=steps, parked_for=place))
+                await self._store.leave(
+                    LeaveRun(claim, "parked", "parked", reason=why, steps=steps, parked_for=place, clear=noted(claim))
+                )
             case "stuck":
                 limit, where = readable(agent.options.stuck_after), run.stuck_in or "?"
                 stuck = Stuck(f"no progress for {limit}, the stuck_after of agent {agent.name}: {where}")
@@ -501,22 +522,25 @@ class Executor:
     async def _settle_failure(
         self, claim: Claim, agent: Handler, error: BaseException, steps: Sequence[Step] = ()
     ) -> Ended:
-        options = agent.options
+        options, now = agent.options, self._around.clock.now()
+        trouble = trouble_before(claim.failing, claim).more(error, now)
         decision = decide(
             error,
             failures=claim.attempts + 1,
             attempts=options.attempts,
             backoff=options.backoff,
             chance=self._around.chance,
+            unknown_attempts=UNKNOWN_ATTEMPTS,
+            trouble=trouble,
+            now=now,
         )
         if isinstance(decision, Again):
             delay = self._before_deadline(claim, agent, decision.delay)
+            words = f"{type(error).__name__}: {words_of(error)}"
             self._log.warning(
-                "the run failed; trying again",
-                error=f"{type(error).__name__}: {words_of(error)}",
-                again_in=readable(delay),
-                why=decision.reason,
+                "the run failed; trying again", error=words, again_in=readable(delay), why=decision.reason
             )
+            note = note_of(trouble, claim, error, now, options.attempts)
             await self._store.leave(
                 LeaveRun(
                     claim,
@@ -526,7 +550,7 @@ class Executor:
                     reason=decision.reason,
                     error=to_json(describe(error)).decode(),
                     failed=decision.counts,
-                    steps=list(steps),
+                    steps=[*steps, note],
                     clear=sorted(failed_steps(error)),
                 )
             )
@@ -544,24 +568,26 @@ class Executor:
                 )
             )
         else:
-            await self._store.finish(self._dead(claim, error, decision.reason, agent, failed=True))
+            await self._finish_dead(self._dead(claim, error, decision.reason, agent, failed=True))
         return Ended()
 
     def _dead(
         self, claim: Claim, error: BaseException, reason: str, agent: Handler, *, failed: bool = False
     ) -> FinishRun:
-        blocks = claim.key is not None and agent.flow.key is not None and agent.options.on_dead == "block"
         described = describe(error)
+        request = self._dead_of(claim, described, reason, agent)
+        request.failed = failed
+        if agent.options.on_failure == "undo" and claim.cancelled is None:
+            request.undo = CancelAsked(claim.id, ON_FAILURE, signature(described["type"], described["message"]))
+        return request
+
+    def _dead_of(self, claim: Claim, described: dict[str, Any], reason: str, agent: Handler) -> FinishRun:
+        """A dead letter, by the error that it ends with."""
+        blocks = claim.key is not None and agent.flow.key is not None and agent.options.on_dead == "block"
         kind = signature(described["type"], described["message"])
         text = f"agent {claim.agent}: run {claim.id} is a dead letter ({kind}); {reason}"
         if blocks:
             text += f". Runs of key {claim.key!r} wait behind it: `wakeful replay {claim.id}` or `wakeful dead discard {claim.id}`"
-        self._log.error(
-            "dead letter: given up until a person acts",
-            error=f"{described['type']}: {described['message']}",
-            reason=reason,
-        )
-        self.failing.add(claim.agent)
         options, key = agent.options, f"dead/{self._around.app}/{claim.agent}/{digest(kind, size=5)}"
         return FinishRun(
             claim,
@@ -569,10 +595,22 @@ class Executor:
             error=to_json(described).decode(),
             reason=reason,
             outcome=replace(claim.committed or Outcome(), execution="failed"),
-            failed=failed,
             alarm=Alarm(self._around.app, key, text, claim.agent, options.owner),
             streak=Streak(options.alarm_after, options.pause_after, kind, options.owner),
         )
+
+    async def _finish_dead(self, request: FinishRun) -> None:
+        """CancelAsked, if what it did is to be undone first, or a person wants it to stop."""
+        error = from_json(request.error or "{}")
+        words = f"{error.get('type')}: {error.get('message')}"
+        self.failing.add(request.claim.agent)
+        try:
+            await self._store.finish(request)
+        except CancelAsked as asked:
+            if asked.by == ON_FAILURE:
+                self._log.warning("failed for good; what it did is undone first", error=words, reason=request.reason)
+            raise
+        self._log.error("dead letter: given up until a person acts", error=words, reason=request.reason)
 
     def _is_well_again(self, claim: Claim, *, done: bool) -> bool:
         """Is this the good news about its agent? Said once, as long as nothing of it dies again."""

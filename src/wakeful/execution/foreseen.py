@@ -130,6 +130,8 @@ class _Handler:
                 self._check_wait(call, first, options.get("where", UNKNOWN))
             case "send":
                 self._check_send(call, options.get("channel", first))
+            case "ask":
+                self._check_ask(call, options.get("to", UNKNOWN))
             case "call" if call.args:
                 self._check_call(call, call.args[0], local)
             case "transaction" if call.args:
@@ -175,6 +177,13 @@ class _Handler:
             return
         hint = did_you_mean(str(channel), self.channels)
         self._tell(at, f"run.send({channel!r}): the app has no such channel.{hint}")
+
+    def _check_ask(self, at: ast.AST, to: Any) -> None:
+        """Whom it asks is a channel: else the question reaches the agent's owner, and nobody that was meant."""
+        if to is UNKNOWN or to is None or self.channels is None or (isinstance(to, str) and to in self.channels):
+            return
+        hint = did_you_mean(str(to), self.channels)
+        self._tell(at, f"run.ask(to={to!r}): the app has no such channel.{hint}")
 
     def _check_call(self, at: ast.AST, whom: ast.expr, local: set[str]) -> None:
         name = self._called(whom, local)

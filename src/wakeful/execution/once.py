@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wakeful.clock import SECOND, Microseconds, seconds
 from wakeful.errors import KeyTaken
@@ -16,20 +16,10 @@ from wakeful.execution.effects import EffectCall
 from wakeful.execution.lock_news import wake
 from wakeful.execution.retry import WAITS_IN_PLACE
 
-if TYPE_CHECKING:
-    from wakeful.execution.actions import Action
-    from wakeful.execution.run import Run
-    from wakeful.model import Effect
-
 # A run that waits for another one is woken by the end of that. It looks by itself only in case nothing ends: when a run that
 # had the key died before it called, for example. The longer it waits, the less often.
 FIRST_LOOK: Microseconds = 5 * SECOND
 LAST_LOOK: Microseconds = 300 * SECOND
-
-
-def call_of(run: Run, action: Action[..., Any], effect: Effect) -> EffectCall:
-    """What carries an effect through."""
-    return EffectCall(run, action, effect) if effect.once is None else OnceCall(run, action, effect)
 
 
 class OnceCall(EffectCall):

@@ -18,9 +18,13 @@ T = TypeVar("T")
 MARK = "__wakeful_step__"
 LONGEST_DEBOUNCE = 10  # times its wait, unless told otherwise
 MOST_IN_A_BATCH = 10_000
+# Without `attempts=`: how often an error of an unknown kind is tried. An outage is tried for a day.
+UNKNOWN_ATTEMPTS_OF_A_STEP = 3
+UNKNOWN_ATTEMPTS = 5
 PRIORITIES = range(-10, 11)
 CHOICES: dict[str, tuple[str, ...]] = {
     "on_dead": ("block", "skip"),
+    "on_failure": ("keep", "undo"),
     "overlap": get_args(Overlap),
     "on_stuck": ("alarm", "cancel", "retry"),
     "on_change": ("continue", "restart", "hold"),
@@ -68,8 +72,8 @@ class StepOptions:
     name: str | None = None
     key: Callable[..., Any] | None = None
     timeout: Microseconds | None = None
-    attempts: int = 3
-    backoff: Backoff = field(default_factory=lambda: Backoff(first="500ms", cap="1m"))
+    attempts: int | None = None  # None: an outage is put up with for a day, an unknown kind of error a few times
+    backoff: Backoff = field(default_factory=lambda: Backoff(first="500ms", cap="5m"))
     dependency: str | None = None
 
 
@@ -78,7 +82,7 @@ class AgentOptions:
     """The settings of an agent, apart from its triggers."""
 
     owner: str | None = None
-    attempts: int = 5
+    attempts: int | None = None  # as for a step
     backoff: Backoff = field(default_factory=Backoff)
     deadline: Microseconds | None = None
     concurrency: int | None = None
@@ -105,6 +109,7 @@ class AgentOptions:
     on_change: Literal["continue", "restart", "hold"] = "continue"
     drain: Microseconds = 600 * SECOND
     retention: Microseconds | None = None
+    on_failure: Literal["keep", "undo"] = "keep"
     # what becomes of an agent whose runs end dead one after the other
     alarm_after: int | None = 3
     pause_after: int | None = 10
@@ -123,7 +128,7 @@ def step(
     name: str | None = None,
     key: Callable[..., Any] | None = None,
     timeout: Duration | None = None,
-    attempts: int = ...,
+    attempts: int | None = ...,
     backoff: Backoff | Duration = ...,
     dependency: str | None = None,
 ) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
@@ -186,7 +191,7 @@ def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> A
     if name in {"rate", "debounce", "batch", "priority"} or name in CHOICES:
         return _read_flow(name, value, where)
     if name in {"attempts", "concurrency", "max_crashes", "most", "concurrency_per_key", "alarm_after", "pause_after"}:
-        optional = name in {"concurrency", "concurrency_per_key", "alarm_after", "pause_after"}
+        optional = name in {"attempts", "concurrency", "concurrency_per_key", "alarm_after", "pause_after"}
         if not (
             (optional and value is None) or (isinstance(value, int) and not isinstance(value, bool) and value >= 1)
         ):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from wakeful.execution.actions import find_action
 from wakeful.execution.business_key import key_of
-from wakeful.execution.effects import open_staged
-from wakeful.execution.once import call_of
+from wakeful.execution.effects import EffectCall, open_staged
+from wakeful.execution.once import OnceCall
 
 if TYPE_CHECKING:
     from wakeful.execution.run import Run
@@ -39,4 +39,4 @@ async def release(run: Run) -> None:
             effect = await open_staged(run, action, effect)
             if effect.state in OVER:
                 continue
-        await call_of(run, action, effect).reach()
+        await (EffectCall if effect.once is None else OnceCall)(run, action, effect).reach()

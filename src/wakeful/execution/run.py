@@ -32,6 +32,7 @@ from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
 from wakeful.execution.circuits import Shut
 from wakeful.execution.compensation import compensate
 from wakeful.execution.effects import (
+    EffectCall,
     abandoned,
     is_closed,
     never_begun,
@@ -44,11 +45,12 @@ from wakeful.execution.effects import (
 from wakeful.execution.fanout import gather_all
 from wakeful.execution.ledger import Ledger
 from wakeful.execution.locks import Lock, locks_held
-from wakeful.execution.once import call_of
+from wakeful.execution.once import OnceCall
 from wakeful.execution.options import StepOptions, location, name_of, options_of
 from wakeful.execution.outgoing import Outgoing
 from wakeful.execution.release import release
 from wakeful.execution.retry import WAITS_IN_PLACE
+from wakeful.execution.retrying import why_retrying
 from wakeful.execution.runlog import RunLog
 from wakeful.execution.state import AgentState
 from wakeful.execution.surroundings import Surroundings
@@ -270,6 +272,7 @@ class Run:
             value, record = await Checkpoint(self, key, shown, text, options, function, arguments, keywords).reach()
             if record is not None:
                 await self.save(record)
+                self._claim.finished += 1
             return value
         except ClaimLost:
             self.interrupt("lost")  # whatever the handler makes of this error, it does nothing more
@@ -337,6 +340,7 @@ class Run:
             await self.save_facts()
             locks = locks_held(self._claim)
             receipts = await self._around.door.accept([event], claim=self._claim, step=step, locks=locks)
+            self._claim.finished += 1
             return receipts[0]
         except ClaimLost:
             self.interrupt("lost")
@@ -357,7 +361,7 @@ class Run:
             effect = self.ledger.find(identifier)
             if effect is None or never_begun(effect):
                 effect = await self._opened(action, identifier, text)
-            value: T = await call_of(self, action, effect).reach()
+            value: T = await (EffectCall if effect.once is None else OnceCall)(self, action, effect).reach()
         except ClaimLost:
             self.interrupt("lost")
             raise
@@ -706,7 +710,8 @@ class Run:
         await self.save_facts()
         if again is None:
             self._claim.steps = [*self._claim.steps, step]  # to be withdrawn with the run, however this attempt ends
-        await self._around.store.ask(AskPerson(self._claim, self._around.app, step, approval, again))
+        alarm = waiting.alarm_about(self, step, approval, again)
+        await self._around.store.ask(AskPerson(self._claim, self._around.app, step, approval, again, alarm))
 
     async def change_schedule(self, request: ScheduleByRun) -> Step | None:
         """Store a change of a schedule together with the step that tells of it; None: somebody else was first."""
@@ -860,9 +865,11 @@ class Run:
 
         try:
             locks = locks_held(self._claim)
-            return await self._around.store.transact_step(
+            stored = await self._around.store.transact_step(
                 self._claim, key, work, to_step, locks=locks, cause=self.cause
             )
+            self._claim.finished += 1
+            return stored
         finally:
             _inside_transaction.reset(guard)
             self.outside(step)
@@ -1133,8 +1140,8 @@ class Run:
         if not self._retrying and self.ledger.follows:
             return next(iter(self.ledger.follows.values()))[1].removeprefix("once: ")
         if not self._retrying and self.ledger.due:
-            return "an effect waits to be tried again"
-        return "a step waits to be tried again"
+            return why_retrying([self.ledger.find(one) for one in self.ledger.due], [])
+        return why_retrying([], self._retrying.values())
 
     @property
     def pending_steps(self) -> list[Step]:

@@ -73,6 +73,11 @@ class RunStore(Protocol):
     @property
     def dialect(self) -> str: ...
 
+    @property
+    def restored_before(self) -> int: ...
+
+    async def was_restored(self, claim: Claim, /) -> bool: ...
+
 
 class RunDoor(Protocol):
     """The one door, by which a run's own events come in again."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
+from wakeful.alarm_words import moment
 from wakeful.cel import named_values
 from wakeful.clock import SECOND, Duration, Microseconds, duration, from_datetime, readable
 from wakeful.errors import ConfigError, Persistent, TimedOut, describe, did_you_mean, restore
@@ -28,7 +29,7 @@ from wakeful.execution.retry import WAITS_IN_PLACE
 from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, new_event
 from wakeful.intake.matching import condition_of
 from wakeful.model import Event, Receipt, Step, digest
-from wakeful.stores.base import Approval, Wait
+from wakeful.stores.base import Alarm, Approval, Wait, ask_alarm
 from wakeful.values import digest_of_arguments, to_text
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 DAY = 86400 * SECOND
 # A wait for an event, an answer or another run that was given no timeout ends after this, so that nothing waits for ever.
 LIMIT_WITHOUT_TIMEOUT: Microseconds = 30 * DAY
+QUESTION_SHOWN = 2000  # characters, in its alarm
 LONGEST: Microseconds = 3660 * DAY
 CALL_PATH = "callpath"  # the extension of an event that a call made: the agents on the way here
 
@@ -223,6 +225,26 @@ async def ask(run: Run, question: str, *, to: str | None, schema: Any, timeout: 
                 step.state, step.result = "waiting", _info({**told, **_until_from(run, limit)})
                 again = f"the answer did not fit: {first['msg']}"
                 await run.ask_person(step, Approval(identifier, question, to, shape, _until(step)), again=again)
+
+
+def alarm_about(run: Run, step: Step, approval: Approval, again: str | None) -> Alarm:
+    """By which the question reaches the channel that `to` names, or the agent's owner: now, when three quarters of its time
+    are over, and when it ends. One without a time limit is told again as any alarm is.
+    """
+    told = from_json(step.result or "{}")
+    asked_at, until = run.clock.now(), int(told["until"])
+    limited = not told.get("limited")
+    by = f", which waits until {moment(until)}" if limited else ", which waits"
+    why = "" if again is None else f"; asked again, {again}"
+    return Alarm(
+        run.app,
+        ask_alarm(run.app, run.agent, approval.id),
+        f"{approval.question[:QUESTION_SHOWN]} (run {run.id}{by}{why})",
+        run.agent,
+        run.surroundings.owners.get(run.agent),
+        addressee=approval.asked_of,
+        remind_at=asked_at + (until - asked_at) * 3 // 4 if limited else None,
+    )
 
 
 def _reader(schema: Any, what: str) -> TypeAdapter[Any] | None:

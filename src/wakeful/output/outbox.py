@@ -2,7 +2,7 @@
 
     a run's commit ──► deliveries ──► lane (one for each channel) ──► channel ──► delivered
                                         │  ▲
-                                        │  └── not now: again after a wait, and those behind it wait too
+                                        │  └── not now: again after a wait (its circuit's, if that is open), and those behind wait too
                                         └───── never: a dead letter, and the next one goes
 
 One process at a time has a channel's lane, so that messages arrive in the order of their commits; each lane is a service
@@ -15,19 +15,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Protocol
 
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import SECOND, Microseconds, readable, seconds
-from wakeful.errors import ClaimLost, Transient, describe, words_of
+from wakeful.errors import CancelledInside, ClaimLost, classify, describe, words_of
 from wakeful.execution.call import call, within_lease
-from wakeful.execution.retry import Again, decide, signature
+from wakeful.execution.retry import Again, decide, signature, trouble_of
 from wakeful.model import Delivery, digest
-from wakeful.output.channels.base import Channel, Message, Surroundings, handling_of
+from wakeful.output.channels.base import UNKNOWN_ATTEMPTS, Channel, Message, Surroundings, handling_of
 from wakeful.service import Service
-from wakeful.stores.base import Alarm, Delivered, Lane, WorkLane, late_alarm
+from wakeful.stores.base import Alarm, Delivered, Lane, StoredCircuit, WorkLane, late_alarm
 
 # Somebody else may have the lane and deliver ours too, or nothing may be known of; but should they die, or should a word
 # of another process get lost, the lookout sees what is left within seconds. This is beside it.
@@ -46,6 +47,14 @@ class LaneStore(Protocol):
     async def work_lane(self, request: WorkLane) -> Lane: ...
 
 
+class ChannelCircuits(Protocol):
+    """Whom a lane tells how its channel does."""
+
+    async def report_channel(
+        self, channel: str, error: BaseException | None, *, failed_before: bool = False
+    ) -> StoredCircuit | None: ...
+
+
 class ChannelLane(Service):
     """Carries the messages of one channel, in order."""
 
@@ -61,6 +70,7 @@ class ChannelLane(Service):
         time_for_calls: Callable[[], float],
         time_passes: bool = True,
         owners: Mapping[str, str | None] | None = None,
+        circuits: ChannelCircuits | None = None,
     ) -> None:
         self.name = f"outbox {name}"
         super().__init__()
@@ -74,6 +84,7 @@ class ChannelLane(Service):
         self._time_for_calls = time_for_calls
         self._time_passes = time_passes  # under a virtual clock it does not: whoever moves that says when to look
         self._owners = owners or {}
+        self._circuits = circuits
         self._one_at_a_time = asyncio.Lock()
         self._token: int | None = None
         self._unsaved: list[Delivered] = []
@@ -139,13 +150,13 @@ class ChannelLane(Service):
             return []
         error = await self._hand_over(deliveries)
         if error is None:
-            return [self._arrived(one) for one in deliveries]
+            return [await self._arrived(one) for one in deliveries]
         if len(deliveries) == 1:
-            return [self._after(deliveries[0], error)]
+            return [await self._after(deliveries[0], error)]
         results: list[Delivered] = []
         for one in deliveries:
             error = await self._hand_over([one])
-            results.append(self._arrived(one) if error is None else self._after(one, error))
+            results.append(await (self._arrived(one) if error is None else self._after(one, error)))
             if results[-1].state == "pending":
                 break
         return results
@@ -176,7 +187,7 @@ class ChannelLane(Service):
             task = asyncio.current_task()
             if task is None or task.cancelling() > 0:
                 raise
-            failure = Transient(f"{what} was cancelled from inside")
+            failure = CancelledInside(f"{what} was cancelled from inside")
             failure.__cause__ = error
             return failure
         except BaseException as error:
@@ -184,25 +195,50 @@ class ChannelLane(Service):
         self.delivered += len(deliveries)
         return None
 
-    def _arrived(self, delivery: Delivery) -> Delivered:
+    async def _arrived(self, delivery: Delivery) -> Delivered:
+        if self._circuits is not None:
+            await self._circuits.report_channel(self._channel_name, None, failed_before=delivery.error is not None)
         return Delivered(delivery.seq, "delivered", delivery.tries + 1, resolves=self._no_longer_late(delivery))
 
     def _no_longer_late(self, delivery: Delivery) -> str | None:
         """The lane moves on. Only where it may have been held up for long: this is a write."""
         return late_alarm(self._app, self._channel_name) if delivery.age > LATE else None
 
-    def _after(self, delivery: Delivery, error: BaseException) -> Delivered:
+    async def _after(self, delivery: Delivery, error: BaseException) -> Delivered:
+        """Again or not, and when. A channel without `attempts=` of its own is tried as its circuit says while that is open."""
         handling, tries = self._handling, delivery.tries + 1
+        now = delivery.committed_at + delivery.age  # the store's time, when it was taken
+        circuit = await self._report(error)
+        stored = from_json(delivery.error) if delivery.error else {}
+        trouble = trouble_of(stored, delivery.tries)
+        if circuit is not None and circuit.opened_at is not None and not trouble.failing:
+            # It waited behind others for as long: each of them is put up with for a day, and not all of them in turn.
+            began = max(delivery.due_at, circuit.opened_at)
+            trouble = replace(trouble, since=trouble.since or began, failing=began)
+        trouble = trouble.more(error, now)
         decision = decide(
-            error, failures=tries, attempts=handling.attempts, backoff=handling.backoff, chance=self._chance
+            error,
+            failures=tries,
+            attempts=handling.attempts,
+            backoff=handling.backoff,
+            chance=self._chance,
+            unknown_attempts=UNKNOWN_ATTEMPTS,
+            trouble=trouble,
+            now=now,
         )
         words = f"{type(error).__name__}: {words_of(error)}"
-        described = to_json(describe(error)).decode()
+        described = to_json({**describe(error), **trouble.as_json(handling.attempts)}).decode()
         if isinstance(decision, Again):
             counted = tries if decision.counts else delivery.tries
             delay = min(decision.delay, LONGEST_WAIT)
-            self.log.warning("a delivery failed; trying again", delivery=delivery.id, error=words)
-            late = self._late(delivery, delay, words)
+            if circuit is not None and circuit.next_at is not None and handling.attempts is None:
+                delay = max(0, circuit.next_at - circuit.now)
+            self.log.warning(
+                "a delivery failed; trying again", delivery=delivery.id, error=words, again_in=readable(delay)
+            )
+            late = (
+                self._late(delivery, delay, words) if circuit is None else None
+            )  # its circuit has an alarm of its own
             return Delivered(delivery.seq, "pending", counted, delay, described, decision.reason, alarm=late)
         self.log.error("dead letter: a delivery is given up until a person acts", delivery=delivery.id, error=words)
         kind = signature(type(error).__name__, words_of(error))
@@ -213,6 +249,16 @@ class ChannelLane(Service):
         return Delivered(
             delivery.seq, "dead", tries, error=described, reason=decision.reason, alarm=alarm, resolves=over
         )
+
+    async def _report(self, error: BaseException) -> StoredCircuit | None:
+        """Tell the circuit of the channel; it comes back where it is open. An error of an unknown kind is about one message."""
+        if self._circuits is None:
+            return None
+        verdict = classify(error)
+        if verdict.failure != "transient":  # the other side answered
+            await self._circuits.report_channel(self._channel_name, None)
+            return None
+        return await self._circuits.report_channel(self._channel_name, error) if verdict.lasting else None
 
     def _late(self, delivery: Delivery, delay: Microseconds, words: str) -> Alarm | None:
         """Somebody must hear of a message that will not have got through for long, and of those that wait behind it."""
@@ -242,6 +288,7 @@ class Courier:
         time_for_calls: Callable[[], float],
         time_passes: bool = True,
         owners: Mapping[str, str | None] | None = None,
+        circuits: ChannelCircuits | None = None,
     ) -> None:
         self._around = around
         self._lanes = {
@@ -255,6 +302,7 @@ class Courier:
                 time_for_calls=time_for_calls,
                 time_passes=time_passes,
                 owners=owners,
+                circuits=circuits,
             )
             for name, channel in channels.items()
         }

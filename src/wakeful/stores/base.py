@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from wakeful.cel import Match
 from wakeful.clock import Microseconds
+from wakeful.errors import CancelAsked
 from wakeful.model import (
     AdmissionState,
     ApprovalState,
@@ -91,6 +92,15 @@ class Streak:
 def held_alarm(app: str, agent: str, what: str) -> str:
     """The key of the alarm about runs of an agent that wait for a person because of one thing: an action, an output."""
     return f"held/{app}/{agent}/{what}"
+
+
+def ask_alarm(app: str, agent: str, approval: str) -> str:
+    """The key of the alarm about a question that waits for its answer."""
+    return f"ask/{app}/{agent}/{approval}"
+
+
+# Before the name of a channel: the name of its circuit.
+CHANNEL = "channel:"
 
 
 def circuit_alarm(app: str, name: str) -> str:
@@ -219,6 +229,10 @@ class FinishRun:
     decision: Decision | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
     streak: Streak | None = None  # of a dead one
+    undo: CancelAsked | None = (
+        None  # of a dead one: raised instead, if it did anything outside that is to be undone first
+    )
+    undone: bool = False  # of a dead one: that was done, and nothing that it had prepared leaves any more
     well_again: bool = False  # of one that is done: its agent was known to fail
 
     @property
@@ -519,6 +533,7 @@ class AskPerson:
     step: Step
     approval: Approval
     again: str | None = None
+    alarm: Alarm | None = None  # by which somebody hears of it, until it is answered or given up
 
     @property
     def process(self) -> str:
@@ -633,6 +648,7 @@ class StoredCircuit:
     now: Microseconds  # the store's own time
     probe_state: RunState | None = None
     parked: bool = False  # does anybody wait for it?
+    opened_at: Microseconds | None = None  # since when it is not closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -704,6 +720,7 @@ class CancelRun:
     operator: str
     note: str | None = None
     claim: Claim | None = None
+    undo: bool = True  # False: it is over at once, and what it did stays: no worker has its code any more
 
     @property
     def process(self) -> str | None:

@@ -23,6 +23,7 @@ from wakeful.stores.backfill import FillInstants
 from wakeful.stores.base import (
     AcceptEvents,
     AnswerApproval,
+    AskPerson,
     BuryProcess,
     CancelRun,
     ChangeCircuit,
@@ -103,7 +104,17 @@ MAY_WAKE = frozenset(
     }
 )
 # What a person did, from wherever that was: anybody may have work now.
-BY_PEOPLE = (SettleEffect, RedoRun, ReleaseRun, RedoDelivery, ChangePause, CancelRun, ForkRun, ChangeAlarm)
+BY_PEOPLE = (
+    SettleEffect,
+    RedoRun,
+    ReleaseRun,
+    RedoDelivery,
+    ChangePause,
+    CancelRun,
+    ForkRun,
+    ChangeAlarm,
+    AnswerApproval,
+)
 # After these there may be an alarm to tell: if they carry one, or always.
 MAY_ALARM = frozenset(
     {
@@ -117,6 +128,7 @@ MAY_ALARM = frozenset(
         ReportSource,
         AcceptEvents,
         TakeIn,
+        AskPerson,
     }
 )
 ALARMING = frozenset(

@@ -12,6 +12,7 @@ from wakeful.stores.statements import Statement, Work, read, split
 if TYPE_CHECKING:
     from wakeful.stores.store import Database
 
+WHOLE_FILE = "the whole file"
 # How much a server gets done in a second, at least.
 ROWS_PER_SECOND: dict[Work, int] = {"index": 300_000, "scan": 1_000_000, "rows": 50_000}
 
@@ -34,7 +35,7 @@ async def plan(database: Database, schema: Standing) -> list[PlannedStep]:
     """The steps in their order. On SQLite all of them are one transaction, which has the file for itself."""
     if database.dialect == "sqlite":
         return [
-            PlannedStep(migration.label, statement, None, "the whole file", "moment")
+            PlannedStep(migration.label, statement, None, WHOLE_FILE, "moment")
             for migration in schema.pending
             for statement in split(migration.sql)
         ]

@@ -30,44 +30,62 @@ class Origin:
     began_at: Microseconds
 
 
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What one look at a cluster and its store says."""
+
+    here: str  # this cluster
+    last: str | None  # where the store was last; None: that was never written down
+    elsewhere: bool  # the newest event has a transaction that is still to come here
+    restored_before: int
+
+    @property
+    def is_settled(self) -> bool:
+        """Is it where it was? A role that may not ask which cluster this is, or might not, has no reason to think otherwise."""
+        known = self.last is not None and (self.last == self.here or UNKNOWN in (self.last, self.here))
+        return known and not self.elsewhere
+
+
 async def cluster(connection: Any, queries: Mapping[str, str], errors: Any) -> str:
     """Which cluster this is. Some services that speak like PostgreSQL do not tell."""
     try:
         return str(await connection.fetchval(queries["this_origin"]))
-    except (errors.InsufficientPrivilegeError, errors.UndefinedFunctionError, errors.FeatureNotSupportedError):
+    except untold(errors):
         return UNKNOWN
+
+
+def untold(errors: Any) -> tuple[type[Exception], ...]:
+    return (errors.UndefinedFunctionError, errors.FeatureNotSupportedError, errors.InsufficientPrivilegeError)
 
 
 async def settle_origin(
     connection: Any, queries: Mapping[str, str], errors: Any, now: Microseconds | None
-) -> tuple[str, str] | None:
-    """Make sure that the last origin is this cluster. If the store was in another one, both are returned, the other first.
-    Nothing happens as long as the schema has no origins.
+) -> tuple[int, tuple[str, str] | None]:
+    """Make sure that the last origin is this cluster. Returns below which number runs may have gone on elsewhere and, if the
+    store was in another cluster until now, both, the other first. Nothing happens as long as the schema has no origins.
     """
     try:
-        identity = await cluster(connection, queries, errors)
-        if is_here(await connection.fetchrow(queries["last_origin"]), identity):
-            return None
+        name = "look_at_origin"
+        try:
+            looked = Looked(*await connection.fetchrow(queries[name]))
+        except untold(errors):
+            name = "look_at_origin_only"
+            looked = Looked(*await connection.fetchrow(queries[name]))
     except errors.UndefinedTableError:
-        return None
+        return 0, None
+    if looked.is_settled:
+        return looked.restored_before, None
+    moved = None
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock($1)", ORIGIN_LOCK)
-        last = await connection.fetchrow(queries["last_origin"])
-        if is_here(last, identity):
-            return None  # another process was first
-        before = UNKNOWN if last is None else str(last[1])
-        if last is None:
-            elsewhere = await connection.fetchval(queries["written_elsewhere"])
-            await connection.execute(queries["begin_origin"], now, UNKNOWN if elsewhere else identity, None)
-            if not elsewhere:
-                return None
-        await connection.execute(queries["begin_origin"], now, identity, None)
-    return before, identity
-
-
-def is_here(last: Any, identity: str) -> bool:
-    """Is the last origin this cluster?"""
-    return last is not None and last[1] == identity and not last[2]
+        looked = Looked(*await connection.fetchrow(queries[name]))
+        if looked.last is None:
+            await connection.execute(queries["begin_origin"], now, UNKNOWN if looked.elsewhere else looked.here, None)
+        if not looked.is_settled and (looked.last is not None or looked.elsewhere):  # else another process was first
+            await connection.execute(queries["begin_origin"], now, looked.here, None)
+            moved = (looked.last or UNKNOWN, looked.here)
+        looked = Looked(*await connection.fetchrow(queries[name]))
+    return looked.restored_before, moved
 
 
 def file_identity(path: Path) -> str:

@@ -29,7 +29,7 @@ class Place:
 # later run, or to a step of whoever waits for that run: so it is found in the one or in the other.
 PLACES = (
     Place("event", ("seq",), ("envelope", "reason", "content")),
-    Place("run", ("seq",), ("output", "data", "state_change", "error", "reason", "cancel_note")),
+    Place("run", ("seq",), ("output", "data", "state_change", "error", "reason", "cancel_note", "failed_with")),
     Place("step", ("run_seq", "key"), ("arguments", "result", "error"), walk="run_seq"),
     Place("effect", ("seq",), ("arguments", "result", "error", "reason", "note")),
     Place("delivery", ("seq",), ("message", "error", "reason")),
@@ -47,7 +47,7 @@ PLACES = (
     Place("schedule_change", ("seq",), ("note",)),
     Place("quarantine", ("event_seq",), ("headers", "note"), walk="event_seq"),
     Place("source", ("app", "name"), ("error",), walk=None),
-    Place("alarm", ("key",), ("text", "note"), walk=None),
+    Place("alarm", ("key",), ("text", "note", "ending"), walk=None),
     Place("circuit", ("app", "name"), ("error",), walk=None),
     Place("pause", ("app", "agent"), ("note",), walk=None),
 )

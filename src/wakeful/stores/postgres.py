@@ -151,6 +151,9 @@ class PostgresBackend:
 
     dialect: Dialect = "postgres"
     notifies = True
+    restored_before = (
+        0  # runs below this may have gone on elsewhere, after the backup that this store was restored from
+    )
 
     def __init__(
         self,
@@ -687,16 +690,20 @@ class PostgresBackend:
         try:  # behind this address may be another server than before, into which a copy was restored
             await self._settle_origin(connection)
         except BaseException as error:
+            role = role_of(connection)
             await self._drop(connection)
             if isinstance(error, self._gone):
                 raise self._unavailable(error) from error
+            if isinstance(error, self._denied):
+                raise forbidden(error, role) from error
             raise
         return connection
 
     async def _settle_origin(self, connection: Any) -> None:
         """Before the first write over a connection: see origins.py."""
         errors = self._asyncpg.exceptions
-        moved = await settle_origin(connection, self._queries, errors, self._clock.for_database())
+        now = self._clock.for_database()
+        self.restored_before, moved = await settle_origin(connection, self._queries, errors, now)
         if moved is not None:
             self._log.warning(
                 "this store was restored into another PostgreSQL cluster: events and runs are compared anew from here on. "

@@ -26,10 +26,12 @@ from wakeful.stores.reading_chains import chain_summary
 from wakeful.stores.reading_versions import awaited_version
 from wakeful.stores.reminded import page_of_reminders, reminder_change, reminder_summary
 from wakeful.stores.run_filters import RunFilter, runs_between
+from wakeful.stores.shown_errors import shown_error
 from wakeful.stores.sources import source_alarm
 from wakeful.stores.watching import NOT_READ, absence_alarm
 
 if TYPE_CHECKING:
+    from wakeful.stores.reading_apps import AppReader
     from wakeful.stores.reading_quarantine import QuarantineReader
     from wakeful.stores.reading_schedules import ScheduleReader
     from wakeful.stores.reading_sources import SourceReader
@@ -89,6 +91,12 @@ class Reader:
         from wakeful.stores.reading_sources import SourceReader
 
         return SourceReader(self._database)
+
+    @cached_property
+    def of_apps(self) -> AppReader:
+        from wakeful.stores.reading_apps import AppReader
+
+        return AppReader(self._database)
 
     @cached_property
     def of_quarantine(self) -> QuarantineReader:
@@ -189,7 +197,7 @@ class Reader:
             "decisions": [decision_summary(one) for one in decisions if one[0] == summary["agent"]],
             "deliveries": deliveries,
             "output": _json(output),
-            "error": _json(error),
+            "error": shown_error(error),
             "outdated": summary["state"] == "held" and await self._outdated(row[0]),
             "outcome": with_delivery(_json(outcome), [one for one in deliveries if one["run"] == summary["id"]]),
         }
@@ -340,6 +348,10 @@ class Reader:
             for app in await self.apps_of_agent(agent):
                 known.setdefault(app, set()).add(agent)
         return known
+
+    async def listed_apps(self) -> list[dict[str, Any]]:
+        """The apps that have to do with this store, by name, with what waits in each."""
+        return await self.of_apps.listed(await self.apps())
 
     async def pauses(self) -> list[dict[str, Any]]:
         """What is paused, or comes back at a rate. `agent` is None for all of an app."""
@@ -510,8 +522,10 @@ class Reader:
                 "changed_at": to_text(changed),
                 "probe": probe,
                 "parked": parked,
+                "opened_at": to_text(opened),
+                "waiting": waiting,
             }
-            for app, name, state, failures, error, rest, next_at, released, changed, probe, parked in rows
+            for app, name, state, failures, error, rest, next_at, released, changed, probe, parked, opened, waiting in rows
         ]
 
     async def apps_of_agent(self, agent: str) -> list[str]:
@@ -577,7 +591,11 @@ class Reader:
         found = await self.of_sources.one(name, app)
         if found is None:
             return None
-        keys = (source_alarm(found["app"], name), absence_alarm(found["app"], name, NOT_READ))
+        keys = (
+            source_alarm(found["app"], name),
+            absence_alarm(found["app"], name, NOT_READ),
+            f"lag/{found['app']}/{name}",
+        )
         alarms = (await self.alarms())["alarms"]
         return {**found, "alarms": [one for one in alarms if one["key"] in keys]}
 
@@ -709,6 +727,10 @@ class Reader:
         """Agents of an app with runs that wait to be claimed, and how many."""
         return [(row[0], row[1]) for row in await self._database.fetch("waiting_agents", app)]
 
+    async def open_questions(self, app: str) -> set[str]:
+        """The ids of what runs of an app ask people and nobody answered yet."""
+        return {row[0] for row in await self._database.fetch("open_questions", app)}
+
     async def next_wake(self, app: str) -> Microseconds | None:
         """When the next run or delivery of an app is due; None when nothing waits for time."""
         clock = self._database.read_clock()
@@ -802,6 +824,8 @@ def is_about(alarm: str, app: str, schedule: str) -> bool:
     """Is this the key of an alarm about a schedule?"""
     kind, _, rest = alarm.partition("/")
     mine = f"{app}/{schedule}"
+    if kind == "heartbeat":  # about the check itself, or about the file that it is written in
+        return rest in {mine, mine.rpartition("/")[0]}
     return (kind in {"missed", "schedule"} and rest == mine) or (kind == "expect" and rest.startswith(f"{mine}/"))
 
 
@@ -900,7 +924,7 @@ def step_summary(row: Row, misfit: Row | None = None) -> dict[str, Any]:
         "attempt": attempt,
         "arguments": _shown(arguments),
         "result": _json(result) if state == "done" else None,
-        "error": _json(error) if state != "done" else None,
+        "error": shown_error(error) if state != "done" else None,
         "failures": (_json(error) or {}).get("tries", []),
         "started_at": to_text(started),
         "finished_at": to_text(finished),
@@ -938,7 +962,7 @@ def effect_summary(row: Row) -> dict[str, Any]:
         "reason": reason,
         "arguments": _shown(arguments),
         "result": _json(result),
-        "error": _json(error),
+        "error": shown_error(error),
         "tries": tries,
         "attempt": attempt,
         "opened_at": to_text(opened),
@@ -963,7 +987,7 @@ def delivery_summary(row: Row) -> dict[str, Any]:
         "reason": reason,
         "message": _json(message),
         "subject": subject,
-        "error": _json(error),
+        "error": shown_error(error),
         "tries": tries,
         "due_at": to_text(due) if state == "pending" else None,
         "committed_at": to_text(created),
@@ -1040,7 +1064,7 @@ def remedy_summary(row: Row) -> dict[str, Any]:
         "operator": operator,
         "note": note,
         "data": _json(data),
-        "error": _json(error),
+        "error": shown_error(error),
         "done_at": to_text(done),
     }
 
@@ -1051,7 +1075,7 @@ def attempt_summary(row: Row) -> dict[str, Any]:
         "claim": token,
         "process": process,
         "outcome": outcome,
-        "error": _json(error),
+        "error": shown_error(error),
         "started_at": to_text(started),
         "ended_at": to_text(ended),
     }

@@ -95,6 +95,7 @@ class SqliteBackend:
 
     dialect: Dialect = "sqlite"
     notifies = False
+    restored_before = 0  # runs below this may have gone on elsewhere, after the backup that this file is a copy of
 
     def __init__(
         self, path: Path, clock: Clock, *, busy_timeout: int = BUSY_TIMEOUT_MILLISECONDS, ring: KeyRing | None = None
@@ -326,6 +327,7 @@ class SqliteBackend:
         last = connection.execute(self._queries["last_origin"]).fetchone()
         if last is None or last[1] != identity:
             connection.execute(self._queries["begin_origin"], (self._clock.now(), identity, str(self.path)))
+        self.restored_before = connection.execute(self._queries["restored_before"]).get
 
     async def identity(self) -> str:
         """Which file this is."""

@@ -83,6 +83,7 @@ from wakeful.stores.once import SaveOnce
 from wakeful.stores.payloads import Codec, refuse_missing_keys
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
+from wakeful.stores.retiring import BringBackApp, RetireApp
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.settling import LEFT_BEHIND_AFTER
 from wakeful.stores.sources import (
@@ -132,6 +133,7 @@ class Database(Protocol):
 
     dialect: Dialect
     notifies: bool
+    restored_before: int
     codec: Codec
 
     async def open(self, *, migrate: bool) -> None: ...
@@ -184,6 +186,20 @@ class DatabaseStore:
     @property
     def dialect(self) -> Dialect:
         return self.database.dialect
+
+    @property
+    def restored_before(self) -> int:
+        """Runs with a lower number may have gone on elsewhere, after the backup that this store was restored from."""
+        return self.database.restored_before
+
+    async def was_restored(self, claim: Claim) -> bool:
+        """Is it one of these, or of the family of one? A later run of a family does the same operations."""
+        if claim.seq < self.restored_before:
+            return True
+        if not self.restored_before or claim.id == claim.root:
+            return False
+        rows = await self.database.fetch("seq_of_run", claim.root)
+        return not rows or rows[0][0] < self.restored_before
 
     async def open(self, *, migrate: bool) -> None:
         await self.database.open(migrate=migrate)
@@ -433,6 +449,11 @@ class DatabaseStore:
         rows = await self._fetch_at_last("effects_to_undo", claim.root, claim.seq)
         return [effect_of(row) for row in rows]
 
+    async def failed_with(self, claim: Claim) -> str | None:
+        """Why a run ends dead once what it did is undone; None if it is cancelled."""
+        rows = await self._fetch_at_last("failed_with", claim.seq)
+        return rows[0][0] if rows else None
+
     async def cancelled_runs(self, app: str, process: str) -> list[tuple[str, str, str | None]]:
         rows = await self.database.fetch("cancelled_runs", app, process)
         return [(row[0], row[1], row[2]) for row in rows]
@@ -526,6 +547,12 @@ class DatabaseStore:
         await self.journal.submit(request)
 
     async def change_pause(self, request: ChangePause) -> Paused:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def retire_app(self, request: RetireApp) -> bool:
+        return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def bring_app_back(self, request: BringBackApp) -> bool:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
 
     # time

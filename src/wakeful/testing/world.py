@@ -270,11 +270,14 @@ class World:
         return min((due for due in (stored, self._time.next_due(), instant) if due is not None), default=None)
 
     async def _next_instant(self) -> Microseconds | None:
-        """When the next occurrence is due, or an alarm is told again: what has no end."""
-        _, instant = await self.runtime.store.next_schedule(self.app.name)
-        wait = await self.runtime.store.first_to_tell(self.app.name)
+        """When the next occurrence is due, a circuit tries again, or an alarm is told again: what has no end."""
+        store = self.runtime.store
+        _, instant = await store.next_schedule(self.app.name)
+        wait = await store.first_to_tell(self.app.name)
         told = None if wait is None else self.clock.now() + max(0, wait)
-        return min((due for due in (instant, told) if due is not None), default=None)
+        tried = [one.next_at for one in await store.circuits(self.app.name) if one.parked]
+        coming = [due for due in (instant, told, *tried) if due is not None]
+        return min((due for due in coming if due > self.clock.now() or due in {instant, told}), default=None)
 
     # what a person says
 

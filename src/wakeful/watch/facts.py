@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pydantic_core import from_json
 
-from wakeful.clock import SECOND, Microseconds
+from wakeful.clock import SECOND, Microseconds, to_text
 from wakeful.errors import ConfigError, words_of
 from wakeful.stores.base import Row
 from wakeful.triggers import schedule as schedules
@@ -31,6 +31,7 @@ from wakeful.watch.absence import (
 )
 from wakeful.watch.expectations import CHECKIN, Expectation, read_definition
 from wakeful.watch.overdue import Overdue, look_for_overdue
+from wakeful.watch.retrying import alarms_of, retried
 
 # How many of the last arrivals, runs and processes are looked at.
 LAST_ARRIVALS = 32
@@ -93,6 +94,13 @@ class Facts:
         """The apps of which something is expected."""
         return sorted(row[0] for row in await self._database.fetch("watched_apps"))
 
+    async def retired(self) -> dict[str, str]:
+        """The apps that a person retired, of which nothing is expected any more, and the words for that."""
+        return {
+            app: f"app {app} was retired by {by} at {to_text(at)}" + (f": {note}" if note else "")
+            for app, at, by, note in await self._database.fetch("list_retired")
+        }
+
     async def alarms(self, app: str) -> dict[str, str]:
         """What is open about expectations: keys and texts."""
         return {row[0]: row[1] for row in await self._database.fetch("alarms_of_watching", app)}
@@ -147,8 +155,10 @@ class Facts:
         return Crew(workers, alive, died=last is not None and not alive and last[2] != "stopped", since=since)
 
     async def overdue(self, app: str, now: Microseconds, crew: Crew) -> Overdue:
-        """Work of an app that waits for too long: runs, keys behind a dead letter, channels, sources."""
-        return await look_for_overdue(self._database, app, now, crew.workers, crew.since)
+        """Work of an app that waits for too long: runs, keys behind a dead letter, channels, sources, and what is tried again."""
+        found = await look_for_overdue(self._database, app, now, crew.workers, crew.since)
+        found.alarms += alarms_of(app, await retried(self._database, app, now), now)
+        return found
 
     async def expected(self, app: str, now: Microseconds, crew: Crew, *, whole: bool = False) -> list[Expected]:
         """How expectations stand: all that are declared, and of schedules those that are not simply fine; with `whole` all."""

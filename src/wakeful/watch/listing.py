@@ -15,7 +15,13 @@ async def listed(database: Database) -> list[dict[str, Any]]:
     found: list[Expected] = []
     for app in await facts.apps():
         found += await facts.expected(app, now, await facts.crew(app), whole=True)
-    return [shown(one) for one in found]
+    over: list[dict[str, Any]] = []
+    for app, because in (await facts.retired()).items():
+        declared = await facts.expected(app, now, await facts.crew(app), whole=True)
+        over += [
+            {**shown(one), "state": "excused", "absence": None, "reason": because, "due_at": None} for one in declared
+        ]
+    return [shown(one) for one in found] + over
 
 
 def shown(one: Expected) -> dict[str, Any]:

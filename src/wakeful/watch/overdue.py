@@ -40,11 +40,10 @@ class Database(Protocol):
 
 @dataclass(slots=True)
 class Overdue:
-    """What was found. `late` are the channels whose next message waits, and `lanes` those with any message that waits."""
+    """What was found. `late` are those of channels, which the outbox raises too, and resolves."""
 
     alarms: list[Alarm] = field(default_factory=list)
     late: list[Alarm] = field(default_factory=list)
-    lanes: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +110,8 @@ async def look_for_overdue(
             found.alarms = [Alarm(app, f"waiting/{app}/all", f"{text}; `wakeful resume all` lets it go on")]
             break
         hold = await _hold(database, app, name, workers.get(name, 0), crashes, pauses.get(name))
+        if not hold.workers and await _is_open(database, f"agent/{app}/{name}"):
+            continue  # whoever started last has said that the app does not have it
         words = held_back_by(name, hold, within, now)
         if words is not None:
             text = f"run {run} of agent {name} is ready since {to_text(ready_at)} and has not started: {words}"
@@ -120,13 +121,17 @@ async def look_for_overdue(
         if within and now - (died_at or 0) > within:
             found.alarms.append(_blocked(app, name, owner, run, key, died_at))
     for channel, delivery, committed_at, agent, holder, owner in await database.fetch("lane_heads", app):
-        found.lanes.add(late_alarm(app, channel))
         if now - committed_at > LATE:
             found.late.append(_late(app, channel, delivery, committed_at, agent, owner, holder))
     for row in await database.fetch("lags_of_app", app):
         if (alarm := lagging(app, row, now)) is not None:
             found.alarms.append(alarm)
     return found
+
+
+async def _is_open(database: Database, key: str) -> bool:
+    found = await database.fetch("find_alarm", key)
+    return bool(found) and found[0][2] != "resolved"
 
 
 async def _hold(database: Database, app: str, agent: str, workers: int, crashes: int, paused_by: str | None) -> Hold:

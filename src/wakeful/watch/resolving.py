@@ -34,6 +34,8 @@ class Waiting(Protocol):
 
     async def waiting_channels(self) -> list[dict[str, Any]]: ...
 
+    async def open_questions(self, app: str) -> set[str]: ...
+
 
 class Resolver(Service):
     """Resolves the alarms of one app that are over by themselves."""
@@ -70,6 +72,7 @@ class Resolver(Service):
         mine = [key for key, _ in await self._store.open_alarms(self._app)]
         over = await self._unloaded(mine) + await self._undeclared(mine)
         over += await self._unfired(mine)
+        over += await self._answered(mine)
         over += [key for key in mine if key == f"full/{self._app}" and self._has_room()]
         if over:
             await self._store.resolve_alarms(ResolveAlarms(over))
@@ -92,6 +95,14 @@ class Resolver(Service):
         live = [one for one in await self._store.schedules(self._app) if one.state == "live"]
         due = {one.name for one in live if one.due_at is not None and one.due_at <= now}
         return [key for key, name in about.items() if name not in due]
+
+    async def _answered(self, keys: list[str]) -> list[str]:
+        """Questions that are open no more: whoever answers ends the alarm, but for a process of an older version."""
+        asked = {key: key.rpartition("/")[2] for key in keys if key.startswith(f"ask/{self._app}/")}
+        if not asked:
+            return []
+        still = await self._waiting.open_questions(self._app)
+        return [key for key, question in asked.items() if question not in still]
 
     async def _undeclared(self, keys: list[str]) -> list[str]:
         """Channels that the app did not have: likewise."""

@@ -27,7 +27,7 @@ from wakeful.watch.ping import Ping
 
 EVERY: Microseconds = 60 * SECOND
 # Kinds of alarms about work that waits.
-OVERDUE = frozenset({"waiting", "blocked", "lag", "delivery"})
+OVERDUE = frozenset({"waiting", "blocked", "lag", "retrying", "limited"})
 # Never sooner than that, however much is overdue at any moment.
 SHORTEST_REST = 1.0
 # Nor sooner than so many times as long as a look takes: where very much is amiss, it takes its time.
@@ -201,7 +201,7 @@ def settled(
     alarms += overdue.alarms
     # The outbox itself raises and resolves these, with the error of the last try: the watcher adds what it cannot see.
     alarms += [alarm for alarm in overdue.late if alarm.key not in known]
-    kept = {alarm.key for alarm in alarms} | overdue.lanes
+    kept = {alarm.key for alarm in alarms} | {key for key in known if key.startswith("delivery/")}
     if in_doubt or is_down:  # nobody looked at what waits
         kept |= {key for key in known if key.partition("/")[0] in OVERDUE}
     kept |= {key for one in found if one.verdict.state == "pending" for key in keys_of(app, one.name)}

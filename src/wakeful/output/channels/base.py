@@ -17,6 +17,8 @@ from wakeful.errors import ConfigError
 from wakeful.execution.options import Backoff, read_options
 from wakeful.model import Event
 
+UNKNOWN_ATTEMPTS = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -46,7 +48,9 @@ class Channel(ABC):
 
     most: int = 1  # how many messages `deliver` takes at once
     timeout: Duration = "30s"  # for one call of `deliver`
-    attempts: int = 8  # failures of one message before it is a dead letter
+    # Failures of one message before it is a dead letter. None: an outage is put up with for a day, an unknown kind of error
+    # for `UNKNOWN_ATTEMPTS` tries.
+    attempts: int | None = None
     backoff: Backoff | Duration = Backoff(first="1s", cap="5m")
 
     async def open(self, around: Surroundings) -> None:  # noqa: B027 most have nothing to do
@@ -76,7 +80,7 @@ class Handling:
 
     most: int
     timeout: Microseconds
-    attempts: int
+    attempts: int | None
     backoff: Backoff
 
 

@@ -42,7 +42,7 @@ class Trying:
     """How long one request may take, and how often it is made."""
 
     timeout: Microseconds | None
-    attempts: int
+    attempts: int | None
     backoff: Backoff
 
 
@@ -57,7 +57,7 @@ class Http(Channel):
         *,
         allow_private: bool = False,
         timeout: Duration = "30s",
-        attempts: int = Channel.attempts,
+        attempts: int | None = Channel.attempts,
         backoff: Backoff | Duration = Channel.backoff,
         resolve: Resolve = resolve,
     ) -> None:
@@ -199,7 +199,7 @@ def http(
     *,
     allow_private: bool = False,
     timeout: Duration = "30s",
-    attempts: int = Channel.attempts,
+    attempts: int | None = Channel.attempts,
     backoff: Backoff | Duration = Channel.backoff,
 ) -> Http:
     """A POST per message, signed by Standard Webhooks if there is a secret: one, or a list while it is being changed.

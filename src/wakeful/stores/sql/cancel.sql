@@ -1,7 +1,8 @@
 -- Runs that are to stop before they are done: asked for, undone, ended.
 
 -- find_run_to_cancel(id) --
-select seq, id, root, app, agent, state, reason, outcome, committed_at, cancel_by, token from wakeful_run where id = :id {for_update}
+select seq, id, root, app, agent, state, reason, outcome, committed_at, cancel_by, token, key, error, failed_with is not null and cancel_at is not null
+from wakeful_run where id = :id {for_update}
 
 -- seq_of_run(id) --
 select seq from wakeful_run where id = :id
@@ -41,10 +42,42 @@ set state = 'ready', reason = :reason, due_at = {now}, parked_for = null, gather
     cancel_at = {now}, cancel_by = :operator, cancel_note = :note
 where seq = :seq
 
+-- revive_to_undo(now, seq, operator, note, reason) --
+-- As stop_to_undo, for a dead letter. What is undone may crash as often as any run.
+update wakeful_run
+set state = 'ready', reason = :reason, due_at = {now}, crashes = 0, finished_at = null, error = null, failed_with = null,
+    state_change = null, output = case when committed_at is null then null else output end,
+    outcome = case when committed_at is null then null else outcome end,
+    cancel_at = {now}, cancel_by = :operator, cancel_note = :note
+where seq = :seq
+
+-- undo_failed(now, seq, token, operator, note, failed_with, failed) --
+-- A run that would be a dead letter goes on by undoing what it did. No row comes back when it has another owner, or is to stop
+-- already.
+update wakeful_run
+set cancel_at = {now}, cancel_by = :operator, cancel_note = :note, failed_with = :failed_with, crashes = 0,
+    attempts = attempts + :failed
+where seq = :seq and token = :token and state = 'running' and cancel_at is null
+returning seq
+
+-- failed_with(seq) --
+select failed_with from wakeful_run where seq = :seq
+
+-- end_undoing(seq) --
+-- What it did is undone. `failed_with` stays, so that a replay knows: it does everything anew.
+update wakeful_run set cancel_at = null, cancel_by = null, cancel_note = null where seq = :seq
+
+-- undone_of_run(root, run_seq) --
+select run_seq from wakeful_effect where root = :root and run_seq = :run_seq and state = 'undone' limit 1
+
+-- forget_commit(seq) --
+-- What it had committed rested on what is undone: its handler runs again.
+update wakeful_run set committed_at = null, output = null, outcome = null where seq = :seq
+
 -- cancel_now(now, seq, operator, note, reason, outcome) --
 update wakeful_run
 set state = 'cancelled', reason = :reason, due_at = null, finished_at = {now}, parked_for = null, gathering_since = null,
-    state_change = null, outcome = :outcome, cancel_at = {now}, cancel_by = :operator, cancel_note = :note
+    state_change = null, outcome = :outcome, cancel_at = {now}, cancel_by = :operator, cancel_note = :note, failed_with = null
 where seq = :seq
 
 -- lanes_of_runs(seq) --
@@ -64,6 +97,7 @@ update wakeful_run set place = null where seq = :seq and place is not null
 
 -- withdraw_approvals(now, run_seq, note) --
 update wakeful_approval set state = 'withdrawn', note = :note, answered_at = {now} where run_seq = :run_seq and state = 'open'
+returning id, app, agent
 
 -- give_up_retrying(now, root, run_seq, error) --
 -- Certainly not done, and not tried again.
@@ -82,9 +116,11 @@ where id = :undone and state = 'confirmed'
   and exists (select 1 from wakeful_effect undo where undo.id = :id and undo.state = 'confirmed')
 
 -- children_at_work(parent_seq) --
--- Runs that it called and that are not over. One that is over other events too goes on for those.
+-- Runs that it called and that are not over. One that is over other events too goes on for those, and so does one that other
+-- runs called by a later event of its key.
 select seq, id from wakeful_run
-where parent_seq = :parent_seq and gathered = 1 and state in ('ready', 'running', 'waiting', 'held', 'parked') order by seq
+where parent_seq = :parent_seq and gathered = 1 and state in ('ready', 'running', 'waiting', 'held', 'parked')
+  and not exists (select 1 from wakeful_caller caller where caller.run_seq = wakeful_run.seq) order by seq
 
 -- children_cancelled_with(parent_seq, note) --
 -- Runs that it called, and that were cancelled when it was.

@@ -14,13 +14,14 @@ select name from wakeful_circuit where app = :app and name = :name {for_update}
 select circuit.name, circuit.state, circuit.failures, circuit.error, circuit.rest, circuit.next_at, circuit.released,
   circuit.probe_seq, circuit.changed_at, {now},
   (select run.state from wakeful_run run where run.seq = circuit.probe_seq),
-  (select 1 from wakeful_run run where run.app = :app and run.parked_for = :name and run.state = 'parked' limit 1)
+  (select 1 from wakeful_run run where run.app = :app and run.parked_for = :name and run.state = 'parked' limit 1),
+  circuit.opened_at
 from wakeful_circuit circuit where circuit.app = :app and circuit.name = :name
 
--- save_circuit(app, name, state, failures, error, rest, next_at, released, probe_seq, changed_at) --
+-- save_circuit(app, name, state, failures, error, rest, next_at, released, probe_seq, changed_at, opened_at) --
 update wakeful_circuit
 set state = :state, failures = :failures, error = :error, rest = :rest, next_at = :next_at, released = :released,
-    probe_seq = :probe_seq, changed_at = :changed_at
+    probe_seq = :probe_seq, changed_at = :changed_at, opened_at = :opened_at
 where app = :app and name = :name
 
 -- unpark_runs(now, app, name, most, reason) --
@@ -46,6 +47,10 @@ where seq in (
 )
 returning seq
 
+-- hasten_deliveries(now, app, channel) --
+-- The circuit of a channel is closed: what waits for it is tried now.
+update wakeful_delivery set due_at = {now} where app = :app and channel = :channel and state = 'pending' and due_at > {now}
+
 -- not_closed(app, name) --
 -- A run that is about to be parked asks this: nobody closes the circuit, and finds no one parked, before its commit.
 select app, name from wakeful_circuit where app = :app and name = :name and state <> 'closed' {for_key_share}
@@ -56,7 +61,7 @@ update wakeful_run set parked_for = :name where seq = :seq and token = :token an
 -- circuits_of_app(now, app) --
 -- All that are not as if nothing had ever happened.
 select name, state, failures, error, rest, next_at, released, probe_seq, changed_at, {now},
-  (select run.state from wakeful_run run where run.seq = circuit.probe_seq), parked
+  (select run.state from wakeful_run run where run.seq = circuit.probe_seq), parked, opened_at
 from (
   select circuit.*,
     (select 1 from wakeful_run run
@@ -70,5 +75,10 @@ select circuit.app, circuit.name, circuit.state, circuit.failures, circuit.error
   circuit.released, circuit.changed_at,
   (select probe.id from wakeful_run probe where probe.seq = circuit.probe_seq),
   (select count(*) from wakeful_run run
-   where run.app = circuit.app and run.parked_for = circuit.name and run.state = 'parked')
+   where run.app = circuit.app and run.parked_for = circuit.name and run.state = 'parked'),
+  circuit.opened_at,
+  case when substr(circuit.name, 1, 8) = 'channel:' then
+    (select count(*) from wakeful_delivery delivery
+     where delivery.app = circuit.app and delivery.channel = substr(circuit.name, 9) and delivery.state = 'pending')
+  else 0 end
 from wakeful_circuit circuit order by circuit.app, circuit.name

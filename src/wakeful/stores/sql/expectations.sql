@@ -34,20 +34,46 @@ where app = :app and state = 'live' order by name
 select app, definition from wakeful_expectation where state = 'live'
 
 -- watched_apps() --
--- Apps of which something is expected, or of which an alarm of that kind is open.
+-- Apps of which something is expected, or of which an alarm of that kind is open; not those that a person retired.
 select app from wakeful_expectation where state = 'live'
 union select app from wakeful_schedule where state <> 'removed'
 union select app from wakeful_source
 union select app from wakeful_agent
 union select app from wakeful_process where state = 'alive' and app is not null
-union select app from wakeful_alarm where state <> 'resolved' and (substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/')
+union select app from wakeful_alarm where state <> 'resolved'
+  and (substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/' or substr(key, 1, 9) = 'retrying/' or substr(key, 1, 8) = 'limited/')
+except select app from wakeful_retired
 
 -- alarms_of_watching(app) --
 -- What is open about expectations of an app.
 select key, text from wakeful_alarm
 where app = :app and state <> 'resolved' and (
   substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/' or substr(key, 1, 8) in ('waiting/', 'blocked/')
-  or substr(key, 1, 4) = 'lag/' or substr(key, 1, 9) = 'delivery/' and substr(key, length(key) - 4) = '/late')
+  or substr(key, 1, 4) = 'lag/' or substr(key, 1, 9) = 'retrying/' or substr(key, 1, 8) = 'limited/'
+  or substr(key, 1, 9) = 'delivery/' and substr(key, length(key) - 4) = '/late')
+
+-- retrying_steps(app, most) --
+-- Steps that wait to be tried again, the oldest runs first; not those of parked runs, whose circuit has an alarm of its own.
+select run.agent, step.name, step.error, (select owner from wakeful_agent agent where agent.app = :app and agent.name = run.agent)
+from wakeful_step step join wakeful_run run on run.seq = step.run_seq
+where step.state = 'retrying' and run.app = :app and run.state in ('waiting', 'ready', 'running')
+order by step.run_seq limit :most
+
+-- retrying_effects(app, most) --
+select effect.agent, effect.action, effect.error,
+  (select owner from wakeful_agent agent where agent.app = :app and agent.name = effect.agent)
+from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
+where effect.state in ('retrying', 'unknown') and effect.app = :app and effect.error is not null
+  and run.state in ('waiting', 'ready', 'running')
+order by effect.seq limit :most
+
+-- retrying_handlers(app, most, since) --
+-- Runs whose handler failed. One that is being tried is one of them; one that runs since before `since` has got further.
+select run.agent, 'handler', step.result, (select owner from wakeful_agent agent where agent.app = :app and agent.name = run.agent)
+from wakeful_step step join wakeful_run run on run.seq = step.run_seq
+where step.key = 'failing' and run.app = :app
+  and (run.state in ('waiting', 'ready') or run.state = 'running' and run.claimed_at >= :since)
+order by step.run_seq limit :most
 
 -- schedules_to_judge(now, app, whole) --
 -- Schedules with an instant that is due, or that waits, and with a last run that did not go well, or not yet; `whole`: all

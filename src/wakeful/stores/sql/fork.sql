@@ -10,7 +10,7 @@ insert into wakeful_step
 select cast(:run_seq as bigint), key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at
 from wakeful_step
 where run_seq = :old_seq and position < :position and state in ('done', 'failed', 'fact')
-  and not (state = 'fact' and (key in ('state', 'version', 'not asked for') or key like 'version %'))
+  and not (state = 'fact' and (key in ('state', 'version', 'not asked for', 'failing') or key like 'version %'))
 
 -- copy_waits(run_seq, old_seq) --
 -- The events that were taken by waits which it keeps: no later wait takes one of them again.

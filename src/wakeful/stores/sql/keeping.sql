@@ -17,7 +17,9 @@ select run.root, run.agent, run.finished_at, run.id, run.token,
   case when coalesce(
     (select 1 from wakeful_effect where root = run.root and state || '' in ('staged', 'intent', 'retrying', 'unknown', 'held') limit 1),
     (select 1 from wakeful_delivery where run_seq = run.seq and state || '' in ('held', 'pending', 'dead') limit 1),
-    (select 1 from wakeful_run caller where caller.seq = run.parent_seq and caller.state not in ('done', 'dead', 'denied', 'cancelled') limit 1)
+    (select 1 from wakeful_run caller where caller.seq = run.parent_seq and caller.state not in ('done', 'dead', 'denied', 'cancelled') limit 1),
+    (select 1 from wakeful_effect effect where effect.root = run.root and effect.once is not null
+       and (select 1 from wakeful_operation_key where effect_id = effect.id limit 1) is not null limit 1)
   ) is null then 0 else 1 end
 from wakeful_run run
 where run.seq > :after and run.seq <= :upto and (cast(:app as text) is null or run.app = :app)
@@ -51,7 +53,7 @@ select cast(:root as text) from wakeful_run run join wakeful_run caller on calle
 where run.id = :root and caller.state not in ('done', 'dead', 'denied', 'cancelled')
 union all
 select cast(:root as text) from wakeful_operation_key
-where effect_id in (select id from wakeful_effect where root = :root)
+where effect_id in (select id from wakeful_effect where root = :root and once is not null)
 
 -- unsettled_of_families(root) --
 -- As unsettled_of_family, asked of many.
@@ -64,6 +66,9 @@ where run_seq in (select seq from wakeful_run where id = :root union all select 
 union all
 select cast(:root as text) from wakeful_run run join wakeful_run caller on caller.seq = run.parent_seq
 where run.id = :root and caller.state not in ('done', 'dead', 'denied', 'cancelled')
+union all
+select cast(:root as text) from wakeful_operation_key
+where effect_id in (select id from wakeful_effect where root = :root and once is not null)
 
 -- remove_steps(run_seq) --
 delete from wakeful_step where run_seq = :run_seq

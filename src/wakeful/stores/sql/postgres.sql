@@ -217,7 +217,7 @@ order by delivery.seq + 0 desc
 select seq, id, root, state, error, app, agent, reason,
   (outcome is not null and committed_at is null)
     or not exists (select 1 from wakeful_effect effect where effect.root = wakeful_run.root and effect.state || '' = 'held'),
-  key, gathered
+  key, gathered, failed_with is not null and cancel_at is null
 from wakeful_run where id = any(cast(:id as text[])) order by seq for update
 
 -- replay_run(now, seq, reason, data) bulk --
@@ -226,6 +226,7 @@ update wakeful_run run
 set state = 'ready', reason = given.reason, due_at = {now}, token = token + 1, attempts = 0, crashes = 0,
     started_at = null, finished_at = null, error = null, data = coalesce(given.data, run.data), state_change = null,
     version = '~' || ltrim(run.version, '~'),
+    failed_with = case when run.cancel_at is null then null else run.failed_with end,
     cancel_at = case when run.state = 'cancelled' then null else run.cancel_at end,
     cancel_by = case when run.state = 'cancelled' then null else run.cancel_by end,
     cancel_note = case when run.state = 'cancelled' then null else run.cancel_note end,
@@ -392,9 +393,9 @@ order by seq + 0 limit 1
 -- other way round, through all runs.
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
   run.agent, run.id, delivery.wait, (select envelope from wakeful_event event where event.seq = run.event_seq),
-  {now} - delivery.created_at
+  {now} - delivery.created_at, delivery.error
 from (
-  select seq, id, message, subject, created_at, tries, run_seq, due_at - {now} as wait from wakeful_delivery
+  select seq, id, message, subject, created_at, tries, error, run_seq, due_at - {now} as wait from wakeful_delivery
   where app = :app and channel = :channel and state = 'pending' order by seq + 0 limit :most
 ) delivery
 cross join lateral (select agent, id, event_seq from wakeful_run where seq = delivery.run_seq) run
@@ -417,6 +418,7 @@ where delivery.seq = any(array[given.seq])
 -- differs: as save_delivery.
 update wakeful_delivery
 set state = :state, reason = :reason, tries = case state when 'dead' then 0 else tries end, due_at = {now},
+    error = case state when 'dead' then null else error end,
     settled_at = case when cast(:state as text) <> 'pending' then {now} end
 where seq = :seq and state || '' in ('dead', 'pending')
 returning seq
@@ -462,7 +464,8 @@ returning app, agent, id, seq
 -- differs: as save_delivery.
 update wakeful_effect
 set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now},
-    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end
+    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end,
+    error = case when cast(:state as text) = 'retrying' then null else error end
 where id = :id
   and (state || '' = 'held' or (state || '' in ('intent', 'unknown') and exists (
     select 1 from wakeful_run run

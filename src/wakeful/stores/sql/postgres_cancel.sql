@@ -25,6 +25,7 @@ order by coalesce(settled_at, 9223372036854775807) desc, seq + 0 desc
 -- differs: as done_outside.
 update wakeful_approval set state = 'withdrawn', note = :note, answered_at = {now}
 where run_seq = :run_seq and state || '' = 'open'
+returning id, app, agent
 
 -- give_up_retrying(now, root, run_seq, error) --
 -- differs: as done_outside.
@@ -39,7 +40,8 @@ where root = :root and run_seq = :run_seq and state || '' = 'held' and tries = 0
 -- children_at_work(parent_seq) --
 -- differs: as done_outside.
 select seq, id from wakeful_run
-where parent_seq = :parent_seq and gathered = 1 and state || '' in ('ready', 'running', 'waiting', 'held', 'parked') order by seq + 0
+where parent_seq = :parent_seq and gathered = 1 and state || '' in ('ready', 'running', 'waiting', 'held', 'parked')
+  and not exists (select 1 from wakeful_caller caller where caller.run_seq = wakeful_run.seq) order by seq + 0
 
 -- children_cancelled_with(parent_seq, note) --
 -- differs: as done_outside.
@@ -53,3 +55,7 @@ from unnest(cast(:seq as bigint[]), cast(:token as bigint[])) as given (seq, tok
 join wakeful_run run on run.seq = any(array[given.seq]) and run.token = given.token and run.owner is not null
   and run.cancel_at is null
 order by run.seq + 0 for update of run
+
+-- undone_of_run(root, run_seq) --
+-- differs: as done_outside.
+select run_seq from wakeful_effect where root = :root and run_seq = :run_seq and state || '' = 'undone' limit 1

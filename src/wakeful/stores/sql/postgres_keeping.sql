@@ -31,7 +31,7 @@ cross join lateral (select state from wakeful_run where seq = run.parent_seq) ca
 where run.id = :root and caller.state not in ('done', 'dead', 'denied', 'cancelled')
 union all
 select cast(:root as text) from wakeful_operation_key
-where effect_id = any(array(select id from wakeful_effect where root = :root))
+where effect_id = any(array(select id from wakeful_effect where root = :root and once is not null))
 
 -- lock_event(seq) bulk --
 -- differs: all rows in one statement. `skip locked` leaves what somebody else has in hand.
@@ -62,7 +62,9 @@ where coalesce(
      and state || '' in ('held', 'pending', 'dead') limit 1),
   (select 1 from wakeful_run run
    where run.id = given.root and (select state from wakeful_run where seq = run.parent_seq)
-     not in ('done', 'dead', 'denied', 'cancelled') limit 1)
+     not in ('done', 'dead', 'denied', 'cancelled') limit 1),
+  (select 1 from wakeful_operation_key
+   where effect_id = any(array(select id from wakeful_effect where root = given.root and once is not null)) limit 1)
 ) is not null
 
 -- remove_steps(run_seq) bulk --
@@ -86,6 +88,9 @@ delete from wakeful_batch where run_seq = any(cast(:run_seq as bigint[])) return
 
 -- remove_waits(run_seq) bulk --
 delete from wakeful_wait where run_seq = any(cast(:run_seq as bigint[]))
+
+-- remove_callers(run_seq) bulk --
+delete from wakeful_caller where run_seq = any(cast(:run_seq as bigint[]))
 
 -- remove_approvals(run_seq) bulk --
 delete from wakeful_approval where run_seq = any(cast(:run_seq as bigint[]))

@@ -23,6 +23,12 @@ from unnest(cast(:app as text[]), cast(:agent as text[]), cast(:key as text[]), 
 where kept.app = any(array[given.app]) and kept.agent = any(array[given.agent]) and kept.key = any(array[given.key])
 returning kept.app, kept.agent, kept.key, kept.counter
 
+-- places_of_family(root) --
+-- differs: `place + 0` keeps the planner from the index of all places.
+select root, seq, place from wakeful_run where id = :root and place + 0 is not null
+union all
+select root, seq, place from wakeful_run where root = :root and id <> root and place + 0 is not null
+
 -- let_go(seq) bulk --
 -- differs: as save_step.
 update wakeful_run run set place = null

@@ -5,27 +5,34 @@
 -- a point in time have the same, and the same numbers of transactions.
 select cast(system_identifier as text) from pg_control_system()
 
--- last_origin() --
--- differs: tells also whether the newest event was written by a transaction that is still to come, which it cannot have been here.
-select number, identity,
+-- look_at_origin() --
+-- differs: exists only here. In one round trip: this cluster; the last origin; whether the newest event was written by a transaction
+-- that is still to come, which it cannot have been here; and restored_before.
+select (select cast(system_identifier as text) from pg_control_system()), last.identity,
   coalesce((
-    select written_in >= pg_snapshot_xmax(pg_current_snapshot()) and seq >= origin.event_seq
+    select written_in >= pg_snapshot_xmax(pg_current_snapshot()) and seq >= coalesce(last.event_seq, 0)
     from wakeful_event order by seq desc limit 1
-  ), false)
-from wakeful_origin origin order by number desc limit 1
+  ), false),
+  (select coalesce(max(run_seq), 0) from wakeful_origin where doubtful = 1)
+from (select 1) one left join (select * from wakeful_origin order by number desc limit 1) last on true
 
--- written_elsewhere() --
--- differs: exists only here. As the last column of last_origin, where nothing is known yet.
-select coalesce((
-  select written_in >= pg_snapshot_xmax(pg_current_snapshot()) from wakeful_event order by seq desc limit 1
-), false)
+-- look_at_origin_only() --
+-- differs: as look_at_origin, of a server that does not say which cluster it is.
+select 'unknown', last.identity,
+  coalesce((
+    select written_in >= pg_snapshot_xmax(pg_current_snapshot()) and seq >= coalesce(last.event_seq, 0)
+    from wakeful_event order by seq desc limit 1
+  ), false),
+  (select coalesce(max(run_seq), 0) from wakeful_origin where doubtful = 1)
+from (select 1) one left join (select * from wakeful_origin order by number desc limit 1) last on true
 
 -- begin_origin(now, identity, place) --
 -- differs: knows the transactions of it by their numbers.
-insert into wakeful_origin (number, identity, place, event_seq, run_seq, began_in, began_at)
+insert into wakeful_origin (number, identity, place, event_seq, run_seq, began_in, doubtful, began_at)
 select coalesce(max(number) + 1, 0), :identity, :place,
   case when count(*) = 0 then 0 else (select coalesce(max(seq), 0) + 1 from wakeful_event) end,
   case when count(*) = 0 then 0 else (select coalesce(max(seq), 0) + 1 from wakeful_run) end,
   case when count(*) = 0 then 0 else cast(cast(pg_snapshot_xmin(pg_current_snapshot()) as text) as bigint) end,
+  case when count(*) > 0 and exists (select 1 from wakeful_process where state = 'alive') then 1 else 0 end,
   {now}
 from wakeful_origin

@@ -256,7 +256,7 @@ update wakeful_lane set owner = null where owner = :process returning channel
 -- In the order of their commits, with how long each must still wait.
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
   run.agent, run.id, delivery.due_at - {now},
-  (select envelope from wakeful_event event where event.seq = run.event_seq), {now} - delivery.created_at
+  (select envelope from wakeful_event event where event.seq = run.event_seq), {now} - delivery.created_at, delivery.error
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
 where delivery.app = :app and delivery.channel = :channel and delivery.state = 'pending'
 order by delivery.seq limit :most
@@ -282,6 +282,7 @@ order by delivery.seq desc
 -- redo_delivery(now, seq, state, reason) --
 update wakeful_delivery
 set state = :state, reason = :reason, tries = case state when 'dead' then 0 else tries end, due_at = {now},
+    error = case state when 'dead' then null else error end,
     settled_at = case when cast(:state as text) <> 'pending' then {now} end
 where seq = :seq and state in ('dead', 'pending')
 returning seq
@@ -388,7 +389,8 @@ from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq wher
 -- A person's answer. The first stands: no row comes back for a second. What a run left open that is over can be settled too.
 update wakeful_effect
 set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now},
-    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end
+    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end,
+    error = case when cast(:state as text) = 'retrying' then null else error end
 where id = :id
   and (state = 'held' or (state in ('intent', 'unknown') and exists (
     select 1 from wakeful_run run where run.seq = wakeful_effect.run_seq and run.state in ('dead', 'denied', 'cancelled'))))
@@ -411,7 +413,7 @@ returning app, agent, id, seq
 select seq, id, root, state, error, app, agent, reason,
   (outcome is not null and committed_at is null)
     or not exists (select 1 from wakeful_effect effect where effect.root = wakeful_run.root and effect.state = 'held'),
-  key, gathered
+  key, gathered, failed_with is not null and cancel_at is null
 from wakeful_run where id = :id {for_update}
 
 -- replay_run(now, seq, reason, data) --
@@ -422,6 +424,7 @@ from wakeful_run where id = :id {for_update}
 update wakeful_run
 set state = 'ready', reason = :reason, due_at = {now}, token = token + 1, attempts = 0, crashes = 0, started_at = null,
     finished_at = null, error = null, data = coalesce(:data, data), state_change = null, version = '~' || ltrim(version, '~'),
+    failed_with = case when cancel_at is null then null else failed_with end,
     cancel_at = case when state = 'cancelled' then null else cancel_at end,
     cancel_by = case when state = 'cancelled' then null else cancel_by end,
     cancel_note = case when state = 'cancelled' then null else cancel_note end,
@@ -453,6 +456,10 @@ where id = :root and seq <> :seq and state in ('ready', 'running', 'waiting', 'h
 -- clear_failed_steps(run_seq) --
 -- What comes back is kept with the remedy: no error is lost by a replay.
 delete from wakeful_step where run_seq = :run_seq and state = 'failed' returning run_seq, name, error
+
+-- clear_trouble(run_seq) --
+-- What was being tried again is tried anew, with a day of its own.
+delete from wakeful_step where run_seq = :run_seq and (state = 'retrying' or key = 'failing')
 
 -- clear_failed_effects(root) --
 -- Refused for good, or so it seemed: it was certainly not done, and may be tried again.

@@ -39,7 +39,8 @@ order by run.seq + 0 desc
 -- grouped here, the planner would walk all runs in order of their id.
 select run.id, effect.action
 from wakeful_run run join wakeful_effect effect on effect.root = run.root
-where run.state = 'dead' and effect.state = 'confirmed' and (cast(:agent as text) is null or run.agent = :agent)
+where run.state = 'dead' and effect.state = 'confirmed' and effect.undoes is null
+  and (cast(:agent as text) is null or run.agent = :agent)
 
 -- list_events_to_feed(app, prefix, since, until, agent, after, most, whole) --
 -- Stored events whose type begins so, oldest first, and what the agent did with each; `whole` asks for the envelopes too.

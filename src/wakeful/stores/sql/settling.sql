@@ -26,14 +26,15 @@ order by effect.seq
 
 -- stored_of_family(root) --
 -- What the runs of a family have stored that may follow from an effect's result.
-select 'step ' || cast(step.run_seq as text) || ' ' || step.key
-from wakeful_run run join wakeful_step step on step.run_seq = run.seq
-where (run.id = :root or (run.root = :root and run.id <> run.root)) and step.state in ('done', 'waiting')
+select 'step ' || cast(run_seq as text) || ' ' || key from wakeful_step
+where state in ('done', 'waiting') and run_seq in (
+  select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
 union all
 select 'effect ' || id from wakeful_effect where root = :root
 union all
-select 'done ' || id from wakeful_run
-where (id = :root or (root = :root and id <> root)) and (state = 'done' or committed_at is not null)
+select 'done ' || id from wakeful_run where id = :root and (state = 'done' or committed_at is not null)
+union all
+select 'done ' || id from wakeful_run where root = :root and id <> root and (state = 'done' or committed_at is not null)
 
 -- note_stored_before(id, digest) --
 update wakeful_effect set stored_before = :digest where id = :id
@@ -43,7 +44,10 @@ select stored_before from wakeful_effect where id = :id and state = 'confirmed'
 
 -- lock_family_of_effect(root) --
 -- None of them is claimed until the correction is stored.
-select id, state from wakeful_run where id = :root or (root = :root and id <> root) order by seq {for_update}
+select id, state from wakeful_run
+where seq in (
+  select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
+order by seq {for_update}
 
 -- correct_effect(now, id, result, operator, note) --
 update wakeful_effect set result = :result, settled_by = :operator, note = :note, settled_at = {now}

@@ -179,6 +179,10 @@ where id = :id and state = 'answered'
 
 -- expire_approval(run_seq, key) --
 update wakeful_approval set state = 'expired' where run_seq = :run_seq and key = :key and state = 'open'
+returning id, app, agent
+
+-- open_questions(app) --
+select id from wakeful_approval where app = :app and state = 'open'
 
 -- page_of_approvals(state, after, most) --
 -- Newest first; `after` is the seq of the last one seen.

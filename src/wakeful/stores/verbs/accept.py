@@ -249,6 +249,8 @@ def _adopt_children(stored: list[tuple[AcceptEvents, Result | None]]) -> Transac
         if request.adopts and request.claim is not None and request.step is not None
         if isinstance(receipts, list) and receipts[0].runs
     ]
+    if not rows:
+        return
     joined = [row for row in rows if _joined_by_key(row[0], row[1])]
     rows = [row for row in rows if row not in joined] if joined else rows
     if rows:

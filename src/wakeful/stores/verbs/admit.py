@@ -124,8 +124,10 @@ def admit(now: int | None, entries: Sequence[Entry]) -> Transaction[Woken]:
     gave way.
     """
     admitted = entries
-    if any(entry.flow.once is not None for entry in entries):
-        entries = yield from take_once(now, entries)
+    for entry in entries:
+        if entry.flow.once is not None:
+            entries = yield from take_once(now, entries)
+            break
     loners = [entry for entry in entries if entry.flow.key is None]
     crossings: Crossings = {}
     for entry in entries:

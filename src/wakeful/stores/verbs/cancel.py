@@ -9,9 +9,11 @@ from pydantic_core import from_json, to_json
 
 from wakeful.errors import ClaimLost
 from wakeful.model import FINAL_RUN_STATES, Outcome, RunState
-from wakeful.stores.base import Cancelled, CancelRun, Count, FinishCancelled, Transaction
+from wakeful.stores.base import Cancelled, CancelRun, Count, FinishCancelled, FinishRun, Row, Transaction
+from wakeful.stores.verbs.asking import withdraw_questions
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import promote
+from wakeful.stores.verbs.redo import queue
 from wakeful.stores.verbs.refusal import Refusal, lost, refused
 from wakeful.stores.verbs.waits import cancelled_with, tell_caller
 
@@ -32,6 +34,9 @@ class Found(NamedTuple):
     committed_at: int | None
     cancel_by: str | None
     token: int
+    key: str | None
+    error: str | None
+    failed: bool  # what it did is being undone because it failed
 
 
 class Ending(NamedTuple):
@@ -54,11 +59,11 @@ def cancel_runs(now: int | None, requests: Sequence[CancelRun]) -> Transaction[l
 
 
 def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | ClaimLost | None]:
-    """1. Lock what is below it. 2. What is it now? 3. If it runs, its owner is asked. If it did something outside, a worker is.
-    Else it is over. 4. The same for the runs that it called.
+    """1. Lock what is below it. 2. What is it now? 3. If it runs, its owner is asked. If it did something outside, a worker is; a
+    dead letter waits for its turn in the order of its key. Else it is over. 4. The same for the runs that it called.
     """
     for (seq,) in (yield "seq_of_run", [(request.id,)]):
-        yield from _lock_children(seq)
+        yield from lock_children(seq)
         yield from _lock_awaited(seq)
     rows = yield "find_run_to_cancel", [(request.id,)]
     if not rows:
@@ -66,31 +71,35 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
     run = Found(*rows[0])
     if request.claim is not None and (run.token, run.state) != (request.claim.token, "running"):
         return lost(request.claim)
-    if (why := _refusal(run)) is not None:
+    at_work = (yield "family_at_work", [(run.root, run.seq)]) if run.state == "dead" else []
+    if (why := _refusal(run, undo=request.undo) or _not_beside(at_work)) is not None:
         return Cancelled(run.id, run.state, run.state, why)
-    held_for = to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else None
-    yield "insert_remedy", [(now, run.seq, "cancel", request.operator, request.note, None, held_for)]
+    ended_with = to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else run.error
+    yield "insert_remedy", [(now, run.seq, "cancel", request.operator, request.note, None, ended_with)]
     reason = said(request.operator, request.note)
     if run.state == "running":
         yield "ask_to_stop", [(now, run.seq, request.operator, request.note)]
         then: RunState = "running"
-    elif (yield "done_outside", [(run.root, run.seq)]):
-        yield "stop_to_undo", [(now, run.seq, request.operator, request.note, f"{reason}; what it did is undone first")]
+    elif request.undo and (yield "done_outside", [(run.root, run.seq)]):
+        way = "revive_to_undo" if run.state == "dead" else "stop_to_undo"
+        yield way, [(now, run.seq, request.operator, request.note, f"{reason}; what it did is undone first")]
         yield from resolve_held(now, [HeldRun(run.seq, run.app, run.agent, run.id)], reason)
+        if run.state == "dead":
+            yield from queue([(run, run.seq)])
         then = "ready"
     else:
         yield "cancel_now", [(now, run.seq, request.operator, request.note, reason, _outcome_of(run))]
         yield from _wind_up(now, [Ending(run.seq, run.id, run.root, run.app, run.agent, reason)])
         yield from tell_caller(now, run.seq, run.id, "cancelled", reason)
         then = "cancelled"
-    yield from _cancel_children(now, run.seq, run.id, request.operator)
+    yield from _cancel_children(now, run.seq, run.id, request.operator, undo=request.undo)
     return Cancelled(run.id, run.state, then)
 
 
 def finish_cancelled(now: int | None, requests: Sequence[FinishCancelled]) -> Transaction[list[Refusal | None]]:
     ordered = sorted(requests, key=lambda one: one.claim.seq)
     for one in ordered:
-        yield from _lock_children(one.claim.seq)
+        yield from lock_children(one.claim.seq)
     rows = [
         (now, one.claim.seq, one.claim.token, "cancelled", one.reason, None, None, to_json(one.outcome).decode(), 0, 1)
         for one in ordered
@@ -116,10 +125,10 @@ def finish_cancelled(now: int | None, requests: Sequence[FinishCancelled]) -> Tr
     return [gone.get((one.claim.seq, one.claim.token)) for one in requests]
 
 
-def _lock_children(seq: int) -> Transaction[None]:
+def lock_children(seq: int) -> Transaction[None]:
     """Runs that it called, and theirs before them: one that ends has itself, and then tells its caller."""
     for child, _ in (yield "children_at_work", [(seq,)]):
-        yield from _lock_children(child)
+        yield from lock_children(child)
         yield from _lock_awaited(child)
         yield "lock_run", [(child,)]
 
@@ -143,33 +152,67 @@ def said(operator: str, note: str | None) -> str:
     return f"cancelled by {operator}" + (f": {note}" if note else "")
 
 
+def end_undone(now: int | None, requests: Sequence[FinishRun]) -> Transaction[None]:
+    """Dead letters whose effects are undone: nothing that they had prepared happens any more. Those that block keep their keys."""
+    ordered = sorted(requests, key=lambda one: one.claim.seq)
+    yield "end_undoing", [(one.claim.seq,) for one in ordered]
+    endings = [
+        Ending(one.claim.seq, one.claim.id, one.claim.root, one.claim.app, one.claim.agent, one.reason or "")
+        for one in ordered
+    ]
+    yield from _drop_prepared(now, endings)
+    for one in ordered:
+        yield from _cancel_children(now, one.claim.seq, one.claim.id, by_failure(one.claim.id))
+
+
 def _wind_up(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
     """Nothing of them happens any more, and nobody need say anything to them."""
     if not runs:
         return
+    yield from _drop_prepared(now, runs)
+    yield from let_go_of_keys(now, runs)
+
+
+def _drop_prepared(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
     yield "discard_deliveries", [(now, run.seq, run.reason) for run in runs]
     yield "abandon_staged", [(now, run.root, run.seq, run.reason) for run in runs]
     yield "withdraw_held", [(now, run.root, run.seq, run.reason) for run in runs]
     yield "give_up_retrying", [(now, run.root, run.seq, NOT_DONE) for run in runs]
-    yield "withdraw_approvals", [(now, run.seq, run.reason) for run in runs]
+    yield from withdraw_questions(now, [(run.seq, run.reason) for run in runs])
     yield "close_waits", [(run.seq,) for run in runs]
     yield from resolve_held(now, [HeldRun(run.seq, run.app, run.agent, run.id) for run in runs], runs[0].reason)
-    yield from let_go_of_keys(now, runs)
 
 
-def _cancel_children(now: int | None, seq: int, identifier: str, operator: str) -> Transaction[None]:
+def _cancel_children(
+    now: int | None, seq: int, identifier: str, operator: str, *, undo: bool = True
+) -> Transaction[None]:
     for _, child in (yield "children_at_work", [(seq,)]):
-        yield from _cancel(now, CancelRun(child, operator, cancelled_with(identifier)))
+        yield from _cancel(now, CancelRun(child, operator, cancelled_with(identifier), undo=undo))
 
 
-def _refusal(run: Found) -> str | None:
+def _refusal(run: Found, *, undo: bool) -> str | None:
     if run.state == "dead":
-        return f"is dead: `wakeful dead discard {run.id}` gives it up for good, `wakeful replay {run.id}` lets it go on"
+        return None
     if run.state in FINAL_RUN_STATES:
         return f"is {run.state}: only what is not over can be cancelled"
+    if not undo:  # whatever was to be undone stays done
+        return None
+    if run.failed:
+        return f"failed, and what it did is being undone already: `wakeful why {run.id}` tells how far that is"
     if run.cancel_by is not None:
         return f"is being cancelled already, by {run.cancel_by}: `wakeful why {run.id}` tells how far that is"
     return None
+
+
+def _not_beside(at_work: Sequence[Row]) -> str | None:
+    """Runs of a family share their effects: what one of them found is not undone under its hands."""
+    if not at_work:
+        return None
+    return f"shares its effects with run {at_work[0][1]}, which is not over yet: wait for that one, or cancel it"
+
+
+def by_failure(identifier: str) -> str:
+    return f"run {identifier}, which failed"
 
 
 def _outcome_of(run: Found) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from wakeful.stores.base import (
+    CHANNEL,
     Alarm,
     ChangeCircuit,
     CircuitChange,
@@ -15,6 +16,7 @@ from wakeful.stores.base import (
     StoredCircuit,
     Transaction,
     circuit_alarm,
+    late_alarm,
 )
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
@@ -52,9 +54,13 @@ def _change(now: int | None, request: ChangeCircuit) -> Transaction[CircuitChang
 def _tell(
     now: int | None, request: ChangeCircuit, before: StoredCircuit, after: StoredCircuit, change: CircuitChange
 ) -> Transaction[None]:
-    key = circuit_alarm(request.app, request.name)
+    channel = request.name.removeprefix(CHANNEL) if request.name.startswith(CHANNEL) else None
+    # A channel that is down and one that is late are one thing to a person, and one alarm.
+    key = circuit_alarm(request.app, request.name) if channel is None else late_alarm(request.app, channel)
     if after.state == "closed" and before.state != "closed":
         yield from resolve_alarms(now, [key])
+        if channel is not None:  # its first message need not wait any longer
+            yield "hasten_deliveries", [(now, request.app, channel)]
     elif after.state == "open" and before.state != "open" and change.alarm is not None:
         yield from open_alarms(now, [Alarm(request.app, key, change.alarm)])
 
@@ -94,4 +100,5 @@ def _row(circuit: StoredCircuit) -> tuple[object, ...]:
         circuit.released,
         circuit.probe_seq,
         circuit.changed_at,
+        circuit.opened_at,
     )

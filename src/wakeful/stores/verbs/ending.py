@@ -29,14 +29,9 @@ def runs_ended(now: int | None, ended: Sequence[Ended]) -> Transaction[Woken]:
     waited = [one.claim for one in ended if one.claim.steps]
     if waited:
         yield from close_waits(now, waited)
-    called = [one for one in ended if one.claim.parent is not None]
+    called = [one for one in ended if one.claim.parent is not None or one.claim.once]
     if called:
-        woken += yield from tell_parents(
-            now, [(one.claim, one.state, one.output, one.error, one.reason) for one in called]
-        )
-    joined = [one for one in ended if one.claim.once]
-    if joined:
-        woken += yield from tell_joined(
-            now, [(one.claim, one.state, one.output, one.error, one.reason) for one in joined]
-        )
+        told = [(one.claim, one.state, one.output, one.error, one.reason) for one in called]
+        woken += yield from tell_parents(now, told)
+        woken += yield from tell_joined(now, [one for one in told if one[0].once])
     return woken

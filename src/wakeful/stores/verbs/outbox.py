@@ -82,7 +82,7 @@ def redo_deliveries(now: int | None, requests: Sequence[RedoDelivery]) -> Transa
 
 
 def _delivery_of(row: Row, channel: str) -> Delivery:
-    seq, identifier, message, subject, created_at, tries, agent, run, _, envelope, age = row
+    seq, identifier, message, subject, created_at, tries, agent, run, wait, envelope, age, error = row
     return Delivery(
         identifier,
         channel,
@@ -95,4 +95,6 @@ def _delivery_of(row: Row, channel: str) -> Delivery:
         tries=tries,
         envelope=envelope,
         age=age,
+        error=error,
+        due_at=created_at + age + wait,
     )

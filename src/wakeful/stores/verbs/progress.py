@@ -9,6 +9,7 @@ from pydantic_core import to_json
 from wakeful.errors import CancelAsked, ClaimLost, LockLost
 from wakeful.model import VERIFIED, WENT_WELL, Claim, Step
 from wakeful.stores.base import Call, Count, FinishRun, LeaveRun, SaveSteps, SaveTransacted, Transaction, TransactStep
+from wakeful.stores.verbs.cancel import end_undone, lock_children
 from wakeful.stores.verbs.circuits import note_parked, refuse_parking
 from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.failing import note_dead, went_well
@@ -17,6 +18,7 @@ from wakeful.stores.verbs.held import note_held
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.refusal import Refusal, knows, lost, refused
+from wakeful.stores.verbs.undoing import begin_undoing
 from wakeful.stores.verbs.waits import register_waits, store_waiting_steps
 
 Nothing = ClaimLost | CancelAsked | None
@@ -135,6 +137,15 @@ def _finish_well(now: int | None, requests: Sequence[FinishRun]) -> Transaction[
 
 
 def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[tuple[int, int], Refusal]]:
+    to_undo = [one for one in requests if one.undo is not None]
+    undoing = (yield from begin_undoing(now, to_undo)) if to_undo else {}
+    if undoing:
+        requests = [one for one in requests if (one.claim.seq, one.claim.token) not in undoing]
+        if not requests:
+            return undoing
+    for one in requests:
+        if one.undone:
+            yield from lock_children(one.claim.seq)
     ordered = sorted(requests, key=lambda request: request.claim.seq)
     finished = yield (
         "finish_run",
@@ -191,7 +202,10 @@ def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transac
         yield "note_alarm_of_run", raised
     if any(one.streak is not None for one in dead):
         yield from note_dead(now, dead)
-    return gone
+    undone = [one for one in dead if one.undone]
+    if undone:
+        yield from end_undone(now, undone)
+    return gone | undoing
 
 
 def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[list[Nothing]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from pydantic_core import from_json, to_json
 
 from wakeful.model import RunState
 from wakeful.stores.base import Redone, RedoRun, Row, Transaction
+from wakeful.stores.verbs.asking import withdraw_questions
 from wakeful.stores.verbs.dead import resolve_if_last
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import take_places
@@ -34,6 +35,20 @@ class Found(NamedTuple):
     holds_output: bool  # if it is held: for what it would put out, and not for an effect
     key: str | None
     gathered: int
+    undone: bool  # it failed, and what it did was undone
+
+
+class Keyed(Protocol):
+    """The parts of a run by which it gets its place in the order of a key."""
+
+    @property
+    def root(self) -> str: ...
+    @property
+    def app(self) -> str: ...
+    @property
+    def agent(self) -> str: ...
+    @property
+    def key(self) -> str | None: ...
 
 
 Asked = list[tuple[RedoRun, Found]]
@@ -114,24 +129,33 @@ def _discard(now: int | None, asked: Asked) -> Transaction[None]:
         if run.state == "held":  # of a dead one all this was done when it died
             reason = _reason("discarded", one)
             yield "close_waits", [(run.seq,)]
-            yield "withdraw_approvals", [(now, run.seq, reason)]
+            yield from withdraw_questions(now, [(run.seq, reason)])
             yield from tell_caller(now, run.seq, run.id, "cancelled", reason)
 
 
 def _replay(now: int | None, asked: Asked) -> Transaction[None]:
     """Finished steps and confirmed effects stay. What failed is forgotten by the run, and kept with the remedy. Where the
-    handler runs again after it had said what shall go (a held output, other data), that is dropped: it says it anew.
+    handler runs again after it had said what shall go (a held output, other data, effects that were undone), that is dropped: it
+    says it anew.
     """
-    anew = [(one, run) for one, run in asked if run.state == "held" or one.data is not None]
+    ordered = sorted(asked, key=lambda pair: pair[1].seq)
+    undone = yield from _undone(ordered)
+    anew = [(one, run) for one, run in asked if run.state == "held" or one.data is not None or run.seq in undone]
     if anew:
         yield from _drop_outgoing(now, anew, "replayed")
-    ordered = sorted(asked, key=lambda pair: pair[1].seq)
+    if undone:
+        yield "forget_commit", [(seq,) for seq in sorted(undone)]
     yield "clear_state_fact", [(run.seq,) for _, run in ordered]
     yield "clear_unanswered", [(run.seq,) for _, run in ordered]
-    discarded = [(run.root, run.seq) for one, run in ordered if run.state == "cancelled" and one.data is None]
+    discarded = [
+        (run.root, run.seq)
+        for one, run in ordered
+        if run.state == "cancelled" and one.data is None and run.seq not in undone
+    ]
     if discarded:
         yield "revive_staged", discarded
     steps = _by_owner((yield "clear_failed_steps", [(run.seq,) for _, run in ordered]), "name")
+    yield "clear_trouble", [(run.seq,) for _, run in ordered]
     roots = sorted({run.root for _, run in ordered})
     effects = _by_owner((yield "clear_failed_effects", [(root,) for root in roots]), "action")
     remedies = []
@@ -142,8 +166,15 @@ def _replay(now: int | None, asked: Asked) -> Transaction[None]:
     yield "replay_run", [(now, run.seq, _reason("replayed", one), one.data) for one, run in ordered]
     yield from queue([(run, run.seq) for _, run in ordered])
     for one, run in ordered:
-        if run.state == "cancelled":
+        if run.state == "cancelled" or run.undone:
             yield from _replay_children(now, one, run)
+
+
+def _undone(asked: Asked) -> Transaction[set[int]]:
+    """Runs of which something was undone: what they had committed rested on that."""
+    cancelled = [(run.root, run.seq) for _, run in asked if run.state == "cancelled"]
+    rows = (yield "undone_of_run", cancelled) if cancelled else []
+    return {row[0] for row in rows} | {run.seq for _, run in asked if run.undone}
 
 
 def _replay_children(now: int | None, asked: RedoRun, run: Found) -> Transaction[None]:
@@ -154,7 +185,7 @@ def _replay_children(now: int | None, asked: RedoRun, run: Found) -> Transaction
         yield from redo_runs(now, [RedoRun(child, asked.operator, note) for (child,) in children])
 
 
-def queue(runs: Sequence[tuple[Found, int]]) -> Transaction[None]:
+def queue(runs: Sequence[tuple[Keyed, int]]) -> Transaction[None]:
     """Those with a key wait for their turn: at the place that a dead letter of their family kept, else at the end. A family has
     one place: a run must not wait behind the dead letter that it stands for.
     """

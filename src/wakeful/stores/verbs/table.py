@@ -61,6 +61,7 @@ from wakeful.stores.base import (
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.once import OpenOnce, SaveOnce
 from wakeful.stores.reminders import MakeReminder
+from wakeful.stores.retiring import BringBackApp, RetireApp
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.sources import (
     EnterSources,
@@ -98,6 +99,7 @@ from wakeful.stores.verbs.processes import bury_processes, register_processes, r
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
 from wakeful.stores.verbs.redo import redo_runs
 from wakeful.stores.verbs.reminders import make_reminders
+from wakeful.stores.verbs.retiring import bring_apps_back, retire_apps
 from wakeful.stores.verbs.schedules import change_schedules, fire_schedules, settle_occurrences
 from wakeful.stores.verbs.scheduling import schedule_by_runs
 from wakeful.stores.verbs.sources import (
@@ -120,6 +122,8 @@ Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 VERBS: dict[type, Verb] = {
     EnterCipher: enter_ciphers,
     ChangePause: change_pauses,
+    RetireApp: retire_apps,
+    BringBackApp: bring_apps_back,
     RegisterProcess: register_processes,
     BuryProcess: bury_processes,
     TakeOver: take_over_processes,

@@ -28,6 +28,7 @@ from wakeful.stores.base import (
     Row,
     Transaction,
 )
+from wakeful.stores.verbs.asking import expire_question, tell_answered, tell_asked, withdraw_questions
 from wakeful.stores.verbs.refusal import lost
 
 Woken = list[tuple[str, str]]
@@ -227,6 +228,8 @@ def tell_joined(
     """As tell_parents, for runs whose calls joined one that an earlier event of their key had started."""
     woken: Woken = []
     by_seq = {one[0].seq: one for one in ended}
+    if not by_seq:
+        return woken
     for seq, parent, key in (yield "callers_by_key", [(one,) for one in sorted(by_seq)]):
         claim, state, output, error, reason = by_seq[seq]
         answer = answer_of(claim.id, state, output, error, reason)
@@ -265,7 +268,7 @@ def close_waits(now: int | None, claims: Sequence[Claim]) -> Transaction[None]:
     seqs = [claim.seq for claim in claims if any(step.state == "waiting" for step in claim.steps)]
     if seqs:
         yield "close_waits", [(seq,) for seq in seqs]
-        yield "withdraw_approvals", [(now, seq, "its run is over") for seq in seqs]
+        yield from withdraw_questions(now, [(seq, "its run is over") for seq in seqs])
 
 
 def end_waits(now: int | None, requests: Sequence[EndWait]) -> Transaction[list[Step | ClaimLost]]:
@@ -291,7 +294,7 @@ def end_waits(now: int | None, requests: Sequence[EndWait]) -> Transaction[list[
         error = late_with(request.error, {place: noted for place, *noted in misfits}.get(key))
         if (yield "end_step", [(now, claim.seq, claim.token, key, error)]):
             yield "close_wait", [(claim.seq, key)]
-            yield "expire_approval", [(claim.seq, key)]
+            yield from expire_question(now, claim.seq, key)
         rows = yield "step_of_run", [(claim.seq, key)]
         results.append(Step(*rows[0][1:]))
     return results
@@ -325,11 +328,15 @@ def ask_people(now: int | None, requests: Sequence[AskPerson]) -> Transaction[li
             yield "ask_step_again", [(claim.seq, step.key, step.result)]
         row = (now, asked.id, claim.seq, claim.token, step.key, request.app, claim.agent)
         yield "open_approval", [(*row, asked.question, asked.asked_of, asked.schema, asked.due_at)]
+        answers: Sequence[Row] = ()
         if request.again is None:
-            for (answer,) in (yield "answer_of_approval", [(asked.id, claim.seq)]):
+            answers = yield "answer_of_approval", [(asked.id, claim.seq)]
+            for (answer,) in answers:
                 yield "answer_step", [(now, claim.seq, step.key, "done", answer, None)]
         else:
             yield "reopen_approval", [(asked.id, request.again, asked.due_at)]
+        if not answers:
+            yield from tell_asked(now, request)
         results.append(None)
     return results
 
@@ -341,7 +348,7 @@ def answer_approvals(now: int | None, requests: Sequence[AnswerApproval]) -> Tra
         if not found:
             results.append(None)
             continue
-        identifier, _, _, _, _, state, _, answered_by, _, run = found[0]
+        identifier, app, agent, _, _, state, _, answered_by, _, run = found[0]
         answered = yield "answer_approval", [(now, request.id, request.answer, request.operator, request.note)]
         if not answered:
             now_is = (yield "find_approval", [(request.id,)])[0]
@@ -353,6 +360,7 @@ def answer_approvals(now: int | None, requests: Sequence[AnswerApproval]) -> Tra
         yield "answer_step", [(now, seq, key, "done", request.answer, None)]
         request.woken = yield from wake(now, seq, f"answered by {request.operator}")
         yield "insert_remedy", [(now, seq, "answer", request.operator, request.note, request.answer, None)]
+        yield from tell_answered(now, app, agent, identifier, request.operator, request.answer)
         results.append(Answered(identifier, run, first=True, state=state, answered_by=request.operator))
     return results
 

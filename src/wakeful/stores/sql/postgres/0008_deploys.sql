@@ -22,6 +22,7 @@ create table wakeful_origin (
   event_seq bigint not null,               -- its events have this number or a higher one
   run_seq bigint not null,
   began_in bigint not null,                -- PostgreSQL: no transaction of it has a lower number
+  doubtful bigint not null default 0,      -- 1: processes were at work when the copy was made, so runs may have gone on elsewhere
   began_at bigint not null
 );
 create index wakeful_origin_run on wakeful_origin (run_seq, event_seq);

@@ -1,0 +1,151 @@
+"""Retiring an app: everything of it that waits by itself is closed, in a visible state and with the reason. Nothing is deleted. The
+command line and the HTTP API share this.
+
+    mark it retired ──► schedules removed ──► runs cancelled ──► messages discarded ──► alarms resolved
+
+The mark comes first, so that nobody raises an alarm about the rest. Each part is a transition by itself: where the process dies in
+between, the same command goes on. What a person must decide stays: dead letters, and effects of which nobody knows whether they
+were done. What runs did is not undone: there is no code any more to undo it with.
+
+A process that starts the app brings it back. It registers before it looks at the mark, and here the mark is set before the
+processes are looked at: so one of the two sees the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from wakeful.errors import NotFound, WakefulError, did_you_mean
+from wakeful.stores.alarms import AlarmChanged, ChangeAlarm
+from wakeful.stores.base import BuryProcess, Cancelled, CancelRun, RedoDelivery
+from wakeful.stores.retiring import BringBackApp, RetireApp
+from wakeful.stores.timing import StoredSchedule
+from wakeful.triggers.schedules import ChangingStore, Schedules
+
+CLOSABLE = ("ready", "waiting", "running", "parked", "held")
+
+
+class StillServed(WakefulError):
+    """Live workers serve the app that is to be retired."""
+
+
+class Apps(Protocol):
+    """What is asked about apps."""
+
+    async def workers(self, app: str, /) -> int: ...
+    async def unfinished(self, app: str, /) -> dict[str, int]: ...
+    def runs_to_close(self, app: str, /) -> AsyncIterator[list[str]]: ...
+    def messages_to_close(self, app: str, /) -> AsyncIterator[list[str]]: ...
+    async def alarms_to_close(self, app: str, /) -> list[str]: ...
+    async def retired(self) -> dict[str, dict[str, Any]]: ...
+
+
+class Reading(Protocol):
+    """Where it is looked up."""
+
+    @property
+    def of_apps(self) -> Apps: ...
+    async def apps(self) -> dict[str, set[str]]: ...
+    async def expectations(self) -> list[dict[str, Any]]: ...
+
+
+class Retiring(ChangingStore, Protocol):
+    """Where it is done."""
+
+    async def retire_app(self, request: RetireApp, /) -> bool: ...
+    async def bring_app_back(self, request: BringBackApp, /) -> bool: ...
+    async def others(self, own: str, /) -> list[tuple[str, int, bool]]: ...
+    async def bury(self, request: BuryProcess, /) -> int: ...
+    async def cancel(self, request: CancelRun, /) -> Cancelled | None: ...
+    async def redo_delivery(self, request: RedoDelivery, /) -> str | None: ...
+    async def change_alarm(self, request: ChangeAlarm, /) -> AlarmChanged | None: ...
+
+
+@dataclass(slots=True)
+class Retirement:
+    """What is closed, or would be."""
+
+    app: str
+    workers: int = 0
+    retired: dict[str, Any] | None = None  # who retired it before, if somebody did
+    schedules: list[str] = field(default_factory=list)
+    expectations: list[str] = field(default_factory=list)
+    runs: dict[str, int] = field(default_factory=dict)
+    messages: int = 0
+    alarms: list[str] = field(default_factory=list)
+    dead: int = 0  # runs that stay for a person
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+async def plan_retirement(reader: Reading, store: Retiring, app: str) -> Retirement:
+    """What there is to close. NotFound for an app that never had to do with this store."""
+    known, gone = await reader.apps(), await reader.of_apps.retired()
+    if app not in known and app not in gone:
+        message = f'no app "{app}" has worked on this store: `wakeful apps` lists them.{did_you_mean(app, known)}'
+        raise NotFound(message)
+    runs = await reader.of_apps.unfinished(app)
+    return Retirement(
+        app,
+        await reader.of_apps.workers(app),
+        gone.get(app),
+        [one.name for one in await open_schedules(store, app)],
+        [one["name"] for one in await reader.expectations() if one["app"] == app and one["state"] != "excused"],
+        {state: runs[state] for state in CLOSABLE if state in runs},
+        sum([len(page) async for page in reader.of_apps.messages_to_close(app)]),
+        await reader.of_apps.alarms_to_close(app),
+        runs.get("dead", 0),
+    )
+
+
+async def open_schedules(store: Retiring, app: str) -> list[StoredSchedule]:
+    return [one for one in await store.schedules(app) if one.state in {"live", "paused"}]
+
+
+async def retire(
+    reader: Reading, store: Retiring, plan: Retirement, *, operator: str, note: str | None, live: bool = False
+) -> Retirement:
+    """Close everything; what was closed comes back. StillServed while workers serve it, unless `live`."""
+    app = plan.app
+    if plan.workers and not live:
+        raise served(app, plan.workers)
+    new = await store.retire_app(RetireApp(app, operator, note))
+    if (workers := await reader.of_apps.workers(app)) and not live:  # it came in between
+        if new:
+            await store.bring_app_back(BringBackApp(app, operator, "a worker has just started"))
+        raise served(app, workers)
+    because = f"app {app} was retired" + (f": {note}" if note else "")
+    done = Retirement(app, workers, plan.retired, expectations=plan.expectations, dead=plan.dead)
+    schedules = Schedules(app, store)
+    for one in await open_schedules(store, app):
+        await schedules.remove(one.name, operator=operator, note=because)
+        done.schedules.append(one.name)
+    await _take_back(store)
+    async for page in reader.of_apps.runs_to_close(app):
+        requests = [CancelRun(identifier, operator, because, undo=False) for identifier in page]
+        for cancelled in await asyncio.gather(*map(store.cancel, requests)):
+            if cancelled is not None and cancelled.refused is None:
+                done.runs[cancelled.was] = done.runs.get(cancelled.was, 0) + 1
+    async for page in reader.of_apps.messages_to_close(app):
+        discards = [RedoDelivery(one, operator, because, discard=True, waiting=True) for one in page]
+        done.messages += sum(was == "pending" for was in await asyncio.gather(*map(store.redo_delivery, discards)))
+    for key in await reader.of_apps.alarms_to_close(app):
+        await store.change_alarm(ChangeAlarm(key, "resolve", operator, because))
+        done.alarms.append(key)
+    return done
+
+
+async def _take_back(store: Retiring) -> None:
+    """Runs of processes that are dead are put back, as a worker would: they are cancelled with the others then."""
+    for process, left, certain in await store.others(""):
+        if certain or left <= 0:
+            await store.bury(BuryProcess(process, certain=certain))
+
+
+def served(app: str, workers: int) -> StillServed:
+    many = "1 live worker serves" if workers == 1 else f"{workers} live workers serve"
+    return StillServed(f"{many} app {app}: stop them first, or say that it is meant all the same (--live)")

@@ -1,0 +1,43 @@
+"""Questions to people, and the alarm by which each is heard of: it opens with the question, and ends with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.stores.base import AskPerson, Row, Transaction, ask_alarm
+from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+
+NOBODY_ANSWERED = "nobody answered in time"
+SHOWN_OF_AN_ANSWER = 200
+
+
+def tell_asked(now: int | None, request: AskPerson) -> Transaction[None]:
+    """The question was just stored, and is not answered."""
+    if request.alarm is not None:
+        yield from open_alarms(now, [request.alarm])
+
+
+def tell_answered(
+    now: int | None, app: str, agent: str, approval: str, operator: str, answer: str
+) -> Transaction[None]:
+    """Who answered, and what."""
+    shown = answer if len(answer) <= SHOWN_OF_AN_ANSWER else f"{answer[:SHOWN_OF_AN_ANSWER]}…"
+    yield from resolve_alarms(now, [ask_alarm(app, agent, approval)], f"answered by {operator}: {shown}")
+
+
+def expire_question(now: int | None, run: int, key: str) -> Transaction[None]:
+    """Its time is over."""
+    expired = yield "expire_approval", [(run, key)]
+    if expired:
+        yield from resolve_alarms(now, _keys(expired), NOBODY_ANSWERED)
+
+
+def withdraw_questions(now: int | None, runs: Sequence[tuple[int, str]]) -> Transaction[None]:
+    """Runs that are over, each with the reason: what they asked needs no answer any more."""
+    withdrawn = yield "withdraw_approvals", [(now, run, reason) for run, reason in runs]
+    if withdrawn:
+        yield from resolve_alarms(now, _keys(withdrawn), f"it needs no answer any more: {runs[0][1]}")
+
+
+def _keys(rows: Sequence[Row]) -> list[str]:
+    return [ask_alarm(app, agent, approval) for approval, app, agent in rows]

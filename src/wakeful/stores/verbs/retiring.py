@@ -1,0 +1,29 @@
+"""retire: an app is done with, until its code is started again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.stores.base import Transaction
+from wakeful.stores.retiring import BringBackApp, RetireApp
+
+
+def retire_apps(now: int | None, requests: Sequence[RetireApp]) -> Transaction[list[bool]]:
+    """For each: was it not retired before?"""
+    results = []
+    for one in requests:
+        new = bool((yield "insert_retired", [(now, one.app, one.operator, one.note)]))
+        if new:
+            yield "insert_operation", [(now, one.app, one.operator, "retire", one.app, one.note)]
+        results.append(new)
+    return results
+
+
+def bring_apps_back(now: int | None, requests: Sequence[BringBackApp]) -> Transaction[list[bool]]:
+    results = []
+    for one in requests:
+        was = bool((yield "remove_retired", [(one.app,)]))
+        if was:
+            yield "insert_operation", [(now, one.app, one.operator, "bring back", one.app, one.note)]
+        results.append(was)
+    return results

@@ -1,0 +1,39 @@
+"""Runs that fail and are to undo what they did, before they are dead letters.
+
+    running ──► fails for good ──┬─► it did nothing outside ──────────────────────────────► dead
+                                 └─► it did: why it failed is stored, and it goes on ─► undone, the latest first ─► dead
+
+The first move is one transition, so a crash after it finds a run that is to stop, and goes on with undoing. The last one is the
+end of any dead letter, and drops what the run had prepared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic_core import to_json
+
+from wakeful.errors import CancelAsked
+from wakeful.stores.base import FinishRun, Transaction
+from wakeful.stores.verbs.refusal import Refusal, refusal_of
+
+Place = tuple[int, int]
+
+
+def begin_undoing(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[Place, Refusal]]:
+    """Those that did anything outside, and what each is told instead of its end."""
+    told: dict[Place, Refusal] = {}
+    for one in sorted(requests, key=lambda one: one.claim.seq):
+        claim, asked = one.claim, one.undo
+        if asked is None or not (yield "done_outside", [(claim.root, claim.seq)]):
+            continue
+        place = (claim.seq, claim.token)
+        failed_with = to_json({"error": one.error, "reason": one.reason}).decode()
+        row = (now, *place, asked.by, asked.note, failed_with, int(one.failed))
+        if (yield "undo_failed", [row]):
+            attempt = (now, *place, claim.process, one.state, one.error, claim.claimed_at)
+            yield "insert_attempt", [attempt]
+            told[place] = CancelAsked(claim.id, asked.by, asked.note)
+        else:  # the answer of this COMMIT was lost, a person was first, or it has another owner
+            told[place] = refusal_of(claim, (yield "token_of_run", [(claim.seq,)]))
+    return told

@@ -1,0 +1,108 @@
+"""Work that is tried again for long: an outage is put up with for a day, and told after minutes.
+
+    a step, an effect or a handler fails for 5 minutes      ──► retrying/APP/AGENT/WHAT
+    one of them is told to wait (a rate limit) for an hour  ──► limited/APP/AGENT/WHAT
+
+One alarm for all runs of an agent that fail at the same place. It is read from what is stored with the runs at each look, so
+it is over when the last of them got through, ended or was parked, whoever did that and whatever died meanwhile. Dependencies
+and channels have circuits, which tell of themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pydantic_core import from_json
+
+from wakeful.clock import SECOND, Microseconds
+from wakeful.clock import to_text as time_text
+from wakeful.errors import StoreError
+from wakeful.stores.base import Alarm, Row
+
+TOLD_AFTER: Microseconds = 300 * SECOND
+LIMITED_TOLD_AFTER: Microseconds = 3600 * SECOND
+# So many of each kind are looked at, the oldest first: those are what the alarm is about.
+LOOKED_AT = 500
+# A handler that failed and has been running for longer than this got further than where it failed.
+A_TRY_TAKES: Microseconds = 600 * SECOND
+
+
+class Database(Protocol):
+    """Where it is read."""
+
+    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """A piece of a run that waits to be tried again."""
+
+    agent: str
+    what: str
+    since: Microseconds
+    limited: bool
+    error: str
+    until: Microseconds | None
+    owner: str | None = None
+
+    def is_to_be_told(self, now: Microseconds) -> bool:
+        return now - self.since >= (LIMITED_TOLD_AFTER if self.limited else TOLD_AFTER)
+
+
+async def retried(database: Database, app: str, now: Microseconds) -> list[Retried]:
+    """What of an app waits to be tried again. Where the key of encrypted errors is missing, nothing can be told of them."""
+    found: list[Retried] = []
+    asked: tuple[tuple[str, tuple[Any, ...]], ...] = (
+        ("retrying_steps", ()),
+        ("retrying_effects", ()),
+        ("retrying_handlers", (now - A_TRY_TAKES,)),
+    )
+    for query, more in asked:
+        try:
+            rows = await database.fetch(query, app, LOOKED_AT, *more)
+        except StoreError:
+            continue
+        found += [one for row in rows if (one := read(*row)) is not None]
+    return found
+
+
+def read(agent: str, name: str, stored: str | None, owner: str | None) -> Retried | None:
+    """Out of a row. One that was stored by an older version does not say since when."""
+    told: Mapping[str, Any] = from_json(stored or "{}")
+    since = told.get("since")
+    if not since:
+        return None
+    # Imported here: whoever only lists expectations need not load the engine.
+    from wakeful.execution.retry import signature
+
+    error = told.get("error") or signature(str(told.get("type", "")), str(told.get("message", "")))
+    limited = told.get("failure") == "rate_limited"
+    return Retried(agent, name.partition("#")[0], since, limited, str(error), told.get("until"), owner)
+
+
+def alarms_of(app: str, found: Iterable[Retried], now: Microseconds) -> list[Alarm]:
+    """One for each agent and place. The text stays the same as long as the oldest run waits: what was said is not said again."""
+    oldest: dict[tuple[str, str, bool], Retried] = {}
+    for one in found:
+        key = (one.agent, one.what, one.limited)
+        if key not in oldest or one.since < oldest[key].since:
+            oldest[key] = one
+    return [alarm_of(app, one) for _, one in sorted(oldest.items()) if one.is_to_be_told(now)]
+
+
+def alarm_of(app: str, one: Retried) -> Alarm:
+    kind = "limited" if one.limited else "retrying"
+    since = time_text(one.since)
+    if one.limited:
+        text = (
+            f"agent {one.agent}: {one.what} is rate limited since {since} ({one.error}) and has not got through since"
+        )
+    else:
+        until = f" until {time_text(one.until)}, and then given up" if one.until else ""
+        text = (
+            f"agent {one.agent}: {one.what} fails since {since} ({one.error}). It is tried again every few minutes{until}; "
+            "its runs go on by themselves when it works again"
+        )
+    return Alarm(app, f"{kind}/{app}/{one.agent}/{one.what}", text, one.agent, one.owner)
