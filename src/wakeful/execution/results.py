@@ -121,6 +121,7 @@ class Results:
         self._looking: asyncio.Task[None] | None = None
         self._suspects: set[str] | None = set()  # runs that may have ended; None: any
         self._net: Cancellable | None = None
+        self._forgetting: Cancellable | None = None
         self._rest = FIRST_LOOK
         self._telling: set[asyncio.Task[None]] = set()
         self._stopped = False
@@ -195,12 +196,20 @@ class Results:
             if awaited := self._awaited(runs):
                 self.wake(awaited)
         elif kind == AWAITS and not self._stopped:
-            now = asyncio.get_running_loop().time()
-            if len(self._elsewhere) + len(runs) > MOST_REMEMBERED:
-                self._elsewhere = {run: until for run, until in self._elsewhere.items() if until > now}
+            loop = asyncio.get_running_loop()
             if len(self._elsewhere) < MOST_REMEMBERED:
-                self._elsewhere |= dict.fromkeys(runs, now + REMEMBERED)
+                self._elsewhere |= dict.fromkeys(runs, loop.time() + REMEMBERED)
+            if self._forgetting is None:
+                self._forgetting = loop.call_later(REMEMBERED, self._forget)
             self._hear_commits()
+
+    def _forget(self) -> None:
+        """Runs that no other process has asked for in a while: commits need not be looked at for them any longer."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._elsewhere = {run: until for run, until in self._elsewhere.items() if until > now}
+        self._forgetting = loop.call_later(REMEMBERED, self._forget) if self._elsewhere else None
+        self._hear_commits()
 
     def _committed(self, requests: Sequence[Any]) -> None:
         """This process has committed something."""
@@ -287,6 +296,8 @@ class Results:
         self._draw_net_in()
         self._hear_commits()
         self._elsewhere.clear()
+        if self._forgetting is not None:
+            self._forgetting.cancel()
         for waiter in list(self._waiters):
             waiter.finish()
         for task in [*self._telling, *([] if self._looking is None else [self._looking])]:
