@@ -143,6 +143,25 @@ def test_order_and_limits(wakeful, folder):
     assert "key data.k, one at a time, dead letters block, 3 at once, rate 100 in 1 m 0 s, expires 1 h 0 m" in shown
 
 
+def test_what_is_handled_once(wakeful, folder):
+    program = """
+from wakeful import App, Operation, action, on
+app = App("a")
+@action(once="arguments.invoice")
+async def pay(op: Operation, invoice: str) -> None: ...
+@app.agent(on("a"), once="data.incident", once_for="30d")
+async def f(run): ...
+"""
+    (folder / "app.py").write_text(program)
+    assert "once per data.incident within 30 d" in wakeful("check", "app.py").out
+    (folder / "app.py").write_text(program.replace("arguments.invoice", "arguments.invioce"))
+    said = wakeful("check", "app.py", code=1).err
+    assert '@action on pay (app.py:4): once: "arguments.invioce" names arguments.invioce' in said
+    assert 'Did you mean "invoice"?' in said
+    (folder / "app.py").write_text(program.replace("data.incident", "date.incident"))
+    assert 'agent f (app.py:6): once: "date.incident"' in wakeful("check", "app.py", code=1).err
+
+
 def test_channels_that_nobody_declared_are_all_named(wakeful, folder):
     text = OUTPUT.replace('deliver="ops"', 'deliver="opps"').replace(
         '@app.agent(on("b"))', '@app.agent(on("b"), deliver="nowhere")'

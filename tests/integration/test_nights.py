@@ -10,7 +10,9 @@ import pytest
 
 from wakeful import App, Circuit, NotSent, Operation, Persistent, RateLimited, Run, Transient, action, cron, on, step
 from wakeful.clock import VirtualClock
+from wakeful.operations.circuits import close_circuit
 from wakeful.output.channels.base import Channel, Message
+from wakeful.stores.base import RedoRun
 from wakeful.testing import World
 from wakeful.triggers.base import Trigger
 
@@ -258,6 +260,105 @@ async def test_a_message_is_given_up_after_a_day_and_so_are_those_that_waited_be
         await world.skip("6m")
         assert letters.bodies == [3]
         assert (await world.runtime.reader.circuits())[0]["state"] == "closed"
+
+
+@pytest.mark.parametrize("agent", ["reads", "rings"])
+async def test_what_a_person_replays_has_a_day_of_its_own(outside: Outside, agent: str):
+    await replayed(None, outside, agent)
+
+
+async def test_a_handler_that_a_person_replays_has_a_day_of_its_own(store_url: str, outside: Outside):
+    await replayed(store_url, outside, "handles")
+
+
+async def replayed(store: str | None, outside: Outside, agent: str) -> None:
+    app = shop(outside, Letters(outside), [agent])
+    outside.is_down = True
+    async with World(app, store=store, clock=VirtualClock(at(2, 1))) as world:
+        await world.emit("order", 1, id="1")
+        await world.skip("23h50m")
+        (run,) = await world.runs(agent=agent)
+        assert run["state"] == "waiting"
+        await world.skip("20m")
+        (run,) = await world.runs(agent=agent)
+        assert run["state"] == "dead"
+        await world.runtime.store.redo(RedoRun(run["id"], "ada"))
+        await world.skip("1h")
+        assert (await world.run(run))["state"] == "waiting"
+        outside.is_down = False
+        await world.skip("6m")
+        assert (await world.run(run))["state"] == "done"
+
+
+async def test_processes_that_die_in_between_forget_nothing(store_url: str, outside: Outside):
+    letters = Letters(outside)
+    app = shop(outside, letters)
+    outside.is_down = True
+    async with World(app, store=store_url, clock=VirtualClock(at(2, 1)), deliver=True) as world:
+        await world.emit("order", 1, id="1")
+        for _ in range(3):
+            await world.skip("10m")
+            await world.look()
+            await world.crash()
+        await world.look()
+        told = {one["key"]: one for one in await world.alarms()}
+        assert {one["state"] for one in told.values()} == {"open"}
+        assert {key.partition("/")[0] for key in told} == {"retrying", "circuit", "delivery"}
+        for key, one in told.items():
+            assert "since 2026-01-05T02:01:" in one["text"], key
+        outside.is_down = False
+        await world.skip("11m")
+        await world.look()
+        assert states(await world.runs()) == {"done": 7}
+        assert states(await world.deliveries()) == {"delivered": 1}
+        assert {one["state"] for one in await world.alarms()} == {"resolved"}
+    assert {count for what, count in outside.done.items() if not what.startswith("find")} == {1}
+
+
+async def test_a_person_who_knows_better_closes_the_circuit_of_a_channel(store_url: str, outside: Outside):
+    letters = Letters(outside)
+    patient = Circuit(failures=2, rest="1h", most="2h")
+    app = App("post", channels={"letters": letters}, circuits={"channel:letters": patient})
+
+    @app.agent(on("go"))
+    async def write(run: Run, number: int) -> None:
+        run.send("letters", number)
+
+    outside.is_down = True
+    async with World(app, store=store_url, deliver=True) as world:
+        for number in range(3):
+            await world.emit("go", number, id=str(number))
+        await world.skip("5m")
+        outside.is_down = False
+        await world.skip("5m")
+        assert letters.bodies == []
+        await close_circuit(world.runtime.store, "post", "channel:letters", operator="ada")
+        await world.drain(skip=False)
+        assert letters.bodies == [0, 1, 2]
+        assert [one["state"] for one in await world.alarms()] == ["resolved"]
+
+
+async def test_a_message_that_cannot_be_written_does_not_stop_its_channel(store_url: str):
+    """An error of an unknown kind is about one message, and not about the channel."""
+    arrived: list[Any] = []
+
+    class Picky(Channel):
+        async def deliver(self, messages: Sequence[Message]) -> None:
+            arrived.extend(message.body["number"] for message in messages)
+
+    app = App("post", channels={"letters": Picky()})
+
+    @app.agent(on("go"))
+    async def write(run: Run, body: dict[str, int]) -> None:
+        run.send("letters", body)
+
+    async with World(app, store=store_url, deliver=True) as world:
+        await world.emit("go", {"nummer": 1}, id="1")
+        await world.emit("go", {"number": 2}, id="2")
+        await world.skip("15m")
+        assert states(await world.deliveries()) == {"dead": 1, "delivered": 1}
+        assert arrived == [2]
+        assert await world.runtime.reader.circuits() == []
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,22 @@ async def test_what_nobody_knows_is_waited_for_with_the_first(app: App):
         assert [(await the_run(runtime, second))["output"], bank.paid] == ["R-1", []]
 
 
+async def test_a_result_that_another_run_has_by_its_key_is_not_corrected(app: App):
+    bank = Bank()
+    bank.answers = [ConnectionResetError("gone")]
+    async with working(paying(app, bank, safety="at_most_once")) as runtime:
+        first = await bill(runtime)
+        second = await bill(runtime)
+        (effect,) = first["effects"]
+    async with working(app, worker=False) as runtime:  # so that no run goes on with it
+        said = await runtime.store.settle_effect(SettleEffect(effect["id"], "confirmed", "ada", None, '"R-1"'))
+        assert said is not None
+        assert said.first
+        wrong = await runtime.store.settle_effect(SettleEffect(effect["id"], "confirmed", "ada", None, '"R-2"'))
+        assert wrong is not None
+        assert wrong.refused == f"run {second['id']} has the same key and got the result that ada gave: it stands"
+
+
 async def test_what_a_person_abandoned_does_not_happen_for_the_next_either(app: App):
     bank = Bank()
     bank.answers = [ConnectionResetError("gone")]

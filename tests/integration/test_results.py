@@ -226,6 +226,17 @@ async def test_without_a_waiter_no_commit_is_looked_at(new_app: NewApp):
         assert runtime.results._net is None
 
 
+async def test_what_other_processes_wait_for_is_forgotten_in_time(new_app: NewApp, monkeypatch: pytest.MonkeyPatch):
+    """A caller that died never takes its word back: commits must not be looked at for it for ever."""
+    monkeypatch.setattr(results, "REMEMBERED", 0.01)
+    async with working(answering(new_app(clock=None))) as runtime:
+        runtime.results.hear("awaits 0815 4711")
+        assert runtime.store.journal.on_committed is not None
+        while runtime.store.journal.on_committed is not None:
+            await asyncio.sleep(0.001)
+        assert runtime.results._forgetting is None
+
+
 async def test_a_run_that_was_joined_is_waited_for_like_its_own(new_app: NewApp):
     app = new_app(clock=None)
 

@@ -67,6 +67,7 @@ CUT_OFF = {
 RESTORED = "the store was restored from a backup, and this may have been done after it"
 OPEN_STATES = frozenset({"intent", "unknown"})
 COULD_NOT_TELL = ". find could not tell:"
+REPLAYED = "replayed"
 NONE_YET = Trouble()
 
 
@@ -193,7 +194,8 @@ class EffectCall:
         self._action = action
         self._begun = False
         self._shut: Shut | None = None
-        stored = from_json(effect.error) if effect.error else {}
+        # One that a person replayed has a day of its own; its error is kept for them.
+        stored = from_json(effect.error) if effect.error and effect.reason != REPLAYED else {}
         self._trouble = trouble_of(stored, effect.tries)
         self._looks = int(stored.get("looks", 0))
         self.effect = effect

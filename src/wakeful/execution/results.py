@@ -119,8 +119,9 @@ class Results:
         self._waiters: set[Waiter] = set()
         self._elsewhere: dict[str, float] = {}  # runs that other processes wait for, and until when they are remembered
         self._looking: asyncio.Task[None] | None = None
-        self._look_again = False
+        self._suspects: set[str] | None = set()  # runs that may have ended; None: any
         self._net: Cancellable | None = None
+        self._forgetting: Cancellable | None = None
         self._rest = FIRST_LOOK
         self._telling: set[asyncio.Task[None]] = set()
         self._stopped = False
@@ -142,7 +143,7 @@ class Results:
             self._tell(AWAITS, open_runs)
             self._rest = FIRST_LOOK
             self._cast_net()
-            self.wake()
+            self.wake(open_runs)
             await waiter.done
         finally:
             self._waiters.discard(waiter)
@@ -177,11 +178,14 @@ class Results:
 
     # signals
 
-    def wake(self) -> None:
-        """Some run may have ended."""
+    def wake(self, runs: Iterable[str] | None = None) -> None:
+        """Some run may have ended: one of these, or any."""
         if not self._waiters or self._stopped:
             return
-        self._look_again = True
+        if runs is None:
+            self._suspects = None
+        elif self._suspects is not None:
+            self._suspects.update(runs)
         if self._looking is None:
             self._looking = asyncio.get_running_loop().create_task(self._look(), name="wakeful results")
 
@@ -189,15 +193,23 @@ class Results:
         """Another process waits for runs, or has ended some."""
         kind, *runs = word.split(" ")
         if kind == ENDED:
-            if any(run in waiter.pending for waiter in self._waiters for run in runs):
-                self.wake()
+            if awaited := self._awaited(runs):
+                self.wake(awaited)
         elif kind == AWAITS and not self._stopped:
-            now = asyncio.get_running_loop().time()
-            if len(self._elsewhere) + len(runs) > MOST_REMEMBERED:
-                self._elsewhere = {run: until for run, until in self._elsewhere.items() if until > now}
+            loop = asyncio.get_running_loop()
             if len(self._elsewhere) < MOST_REMEMBERED:
-                self._elsewhere |= dict.fromkeys(runs, now + REMEMBERED)
+                self._elsewhere |= dict.fromkeys(runs, loop.time() + REMEMBERED)
+            if self._forgetting is None:
+                self._forgetting = loop.call_later(REMEMBERED, self._forget)
             self._hear_commits()
+
+    def _forget(self) -> None:
+        """Runs that no other process has asked for in a while: commits need not be looked at for them any longer."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._elsewhere = {run: until for run, until in self._elsewhere.items() if until > now}
+        self._forgetting = loop.call_later(REMEMBERED, self._forget) if self._elsewhere else None
+        self._hear_commits()
 
     def _committed(self, requests: Sequence[Any]) -> None:
         """This process has committed something."""
@@ -206,13 +218,18 @@ class Results:
             for request in requests
             if type(request) in ENDS and not (type(request) is CommitRun and request.then != "done")
         ]
-        if self._waiters and (
-            any(run in waiter.pending for run in ended for waiter in self._waiters) or any(map(_may_end, requests))
-        ):
-            self.wake()
+        if self._waiters:
+            if any(map(_may_end, requests)):
+                self.wake()
+            elif awaited := self._awaited(ended):
+                self.wake(awaited)
         if self._elsewhere:
             self._tell(ENDED, [run for run in ended if self._elsewhere.pop(run, None) is not None])
             self._hear_commits()
+
+    def _awaited(self, runs: Iterable[str]) -> list[str]:
+        """Those of these runs that a caller here waits for."""
+        return [run for run in runs if any(run in waiter.pending for waiter in self._waiters)]
 
     def _hear_commits(self) -> None:
         """Commits are told only while a caller, here or elsewhere, waits for a run: others cost nothing."""
@@ -239,9 +256,9 @@ class Results:
 
     async def _look(self) -> None:
         try:
-            while self._look_again and self._waiters:
-                self._look_again = False
-                runs = {run for waiter in self._waiters for run in waiter.pending}
+            while (self._suspects is None or self._suspects) and self._waiters:
+                suspects, self._suspects = self._suspects, set()
+                runs = suspects or {run for waiter in self._waiters for run in waiter.pending}
                 try:
                     seen = await self._look_up(runs)
                 except StoreUnavailable:
@@ -279,6 +296,8 @@ class Results:
         self._draw_net_in()
         self._hear_commits()
         self._elsewhere.clear()
+        if self._forgetting is not None:
+            self._forgetting.cancel()
         for waiter in list(self._waiters):
             waiter.finish()
         for task in [*self._telling, *([] if self._looking is None else [self._looking])]:

@@ -114,3 +114,8 @@ delete from wakeful_follower where holder = :holder
 -- Effects that have their key and are not over.
 select operation.effect_id from wakeful_operation_key operation join wakeful_effect effect on effect.id = operation.effect_id
 where operation.effect_id = :effect_id and effect.state || '' in ('intent', 'retrying', 'unknown', 'held')
+
+-- follower_that_has(follows) --
+-- A run that has the result of an effect by its key. There is no index for this: it is asked when a person corrects a result.
+select run.id from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
+where effect.follows = :follows and effect.state = 'confirmed' limit 1

@@ -249,7 +249,7 @@ returning run_seq, name, error
 
 -- clear_failed_effects(root) bulk --
 -- differs: as save_step.
-update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed', error = null
+update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed'
 where root = any(cast(:root as text[])) and state = 'failed'
 returning root, action, error
 

@@ -457,9 +457,13 @@ where id = :root and seq <> :seq and state in ('ready', 'running', 'waiting', 'h
 -- What comes back is kept with the remedy: no error is lost by a replay.
 delete from wakeful_step where run_seq = :run_seq and state = 'failed' returning run_seq, name, error
 
+-- clear_trouble(run_seq) --
+-- What was being tried again is tried anew, with a day of its own.
+delete from wakeful_step where run_seq = :run_seq and (state = 'retrying' or key = 'failing')
+
 -- clear_failed_effects(root) --
 -- Refused for good, or so it seemed: it was certainly not done, and may be tried again.
-update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed', error = null where root = :root and state = 'failed'
+update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed' where root = :root and state = 'failed'
 returning root, action, error
 
 -- count_family(root) --

@@ -155,6 +155,7 @@ def _replay(now: int | None, asked: Asked) -> Transaction[None]:
     if discarded:
         yield "revive_staged", discarded
     steps = _by_owner((yield "clear_failed_steps", [(run.seq,) for _, run in ordered]), "name")
+    yield "clear_trouble", [(run.seq,) for _, run in ordered]
     roots = sorted({run.root for _, run in ordered})
     effects = _by_owner((yield "clear_failed_effects", [(root,) for root in roots]), "action")
     remedies = []

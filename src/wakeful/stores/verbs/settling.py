@@ -44,6 +44,11 @@ def correct(now: int | None, request: SettleEffect, effect: Effect, root: str, r
     if not before or before[0][0] != (yield from _digest(root)):
         words = f"run {run} went on with the result that {effect.settled_by} gave, and stored more: it stands"
         return Settled(effect, run, first=False, refused=words)
+    if effect.once is not None:
+        yield "lock_keys_of_effect", [(effect.id,)]  # a run that asks for the same key waits until this is committed
+        for (other,) in (yield "follower_that_has", [(effect.id,)]):
+            words = f"run {other} has the same key and got the result that {effect.settled_by} gave: it stands"
+            return Settled(effect, run, first=False, refused=words)
     yield "correct_effect", [(now, request.id, request.result, request.operator, request.note)]
     effect.result, effect.settled_by, effect.note = request.result, request.operator, request.note
     return Settled(effect, run, first=True, corrected=True)
