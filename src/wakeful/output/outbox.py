@@ -50,6 +50,9 @@ class LaneStore(Protocol):
 class ChannelCircuits(Protocol):
     """Whom a lane tells how its channel does."""
 
+    @property
+    def knows_of_trouble(self) -> bool: ...
+
     async def report_channel(
         self, channel: str, error: BaseException | None, *, failed_before: bool = False
     ) -> StoredCircuit | None: ...
@@ -150,13 +153,18 @@ class ChannelLane(Service):
             return []
         error = await self._hand_over(deliveries)
         if error is None:
-            return [await self._arrived(one) for one in deliveries]
+            await self._went_out(deliveries)
+            return [self._arrived(one) for one in deliveries]
         if len(deliveries) == 1:
             return [await self._after(deliveries[0], error)]
         results: list[Delivered] = []
         for one in deliveries:
             error = await self._hand_over([one])
-            results.append(await (self._arrived(one) if error is None else self._after(one, error)))
+            if error is None:
+                await self._went_out([one])
+                results.append(self._arrived(one))
+            else:
+                results.append(await self._after(one, error))
             if results[-1].state == "pending":
                 break
         return results
@@ -195,9 +203,15 @@ class ChannelLane(Service):
         self.delivered += len(deliveries)
         return None
 
-    async def _arrived(self, delivery: Delivery) -> Delivered:
-        if self._circuits is not None:
-            await self._circuits.report_channel(self._channel_name, None, failed_before=delivery.error is not None)
+    async def _went_out(self, deliveries: Sequence[Delivery]) -> None:
+        """Good news for the circuit, where it has heard bad ones: from this process, or from one that had the lane before."""
+        circuits = self._circuits
+        if circuits is not None:
+            failed_before = any(one.error is not None for one in deliveries)
+            if failed_before or circuits.knows_of_trouble:
+                await circuits.report_channel(self._channel_name, None, failed_before=failed_before)
+
+    def _arrived(self, delivery: Delivery) -> Delivered:
         return Delivered(delivery.seq, "delivered", delivery.tries + 1, resolves=self._no_longer_late(delivery))
 
     def _no_longer_late(self, delivery: Delivery) -> str | None:
