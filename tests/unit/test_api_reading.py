@@ -143,6 +143,19 @@ class TestHealth:
         assert response.status_code == 200
         assert response.json() == {"status": "ready", "parts": {"store": {"ok": True}, "schema": {"ok": True}}}
 
+    def test_ready_with_a_note(self, api, monkeypatch):
+        async def health():
+            return {"store": "postgres", "schema": 9, "note": "the schema is ahead and compatible"}
+
+        monkeypatch.setattr(api.reader, "health", health)
+        response = api.client.get("/readyz")
+        assert response.status_code == 200
+        assert response.json() == {
+            "status": "ready",
+            "note": "the schema is ahead and compatible",
+            "parts": {"store": "postgres", "schema": 9},
+        }
+
     def test_the_store_is_gone(self, api):
         api.reader.error = StoreUnavailable("postgresql://user:secret@host")
         response = api.client.get("/readyz")

@@ -328,7 +328,17 @@ def _schemas() -> Json:
         "Run": object_of(run, *run),
         "RunDetail": object_of(run | detail, *run, *detail),
         "Story": {"type": "object"},
-        "Health": object_of({"status": {"type": "string"}, "parts": {"type": "object"}}, "status"),
+        "Health": object_of(
+            {
+                "status": {"type": "string"},
+                "note": {
+                    "type": "string",
+                    "description": "Ready, but unusual: the schema is ahead and compatible, say",
+                },
+                "parts": {"type": "object"},
+            },
+            "status",
+        ),
         "Problem": object_of(problem, "type", "title", "status", "detail"),
     }
 

@@ -630,7 +630,8 @@ class DatabaseStore:
     # expectations
 
     async def keep_agents(self, request: KeepAgents) -> None:
-        await self.journal.submit(request)
+        """Until it is stored: each process does this at its start, and done twice it is the same."""
+        await self._persist(request)
 
     async def keep_expectations(self, request: KeepExpectations) -> None:
         await self.journal.submit(request)

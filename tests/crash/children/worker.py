@@ -170,7 +170,7 @@ def main(given: dict[str, Any]) -> None:
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(serializer=lambda value, **_: to_json(value, fallback=repr).decode()),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
     )
     if plan.file_size is not None:

@@ -1,6 +1,6 @@
 -- One look at everything that a process could have to do, in place of one query for each of its parts.
 
--- glance(now, app, agents, channels, older) --
+-- glance(now, app, agents, channels, older) raw --
 -- What there is, whose it is, and how long until it is due; null where there is nothing. `agents` and `channels` are JSON lists.
 -- Each answer is the first entry of an index.
 select 'run', value, (

@@ -1,6 +1,6 @@
 -- What must differ in the look at everything on PostgreSQL.
 
--- glance(now, app, agents, channels, older) --
+-- glance(now, app, agents, channels, older) raw --
 -- differs: a list is unfolded by another function; deliveries as in first_delivery, and types are named where a union needs them.
 select 'run', given.name, (
     select min(due_at) from wakeful_run where app = :app and agent = given.name and state in ('ready', 'waiting')
