@@ -119,9 +119,12 @@ async def test_an_effect_is_found_by_the_operation_id_that_the_service_was_told(
         assert operation != effect
         for identifier in (operation, operation[:10], effect):
             found = await runtime.reader.effect(identifier)
+            assert found is not None
             assert (found["id"], found["operation"]) == (effect, operation)
         assert await runtime.reader.effect(operation[:5]) is None
-        assert (await why(runtime.reader, operation))["subject"] == {"kind": "effect", "id": effect}
+        told = await why(runtime.reader, operation)
+        assert told is not None
+        assert told["subject"] == {"kind": "effect", "id": effect}
 
 
 async def test_other_arguments_under_the_same_key_are_told(app: App):
