@@ -123,6 +123,20 @@ def test_run_without_waiting(wakeful, tickets):
     assert wakeful("trace", identifier, "--json").json["state"] == "ready"
 
 
+def test_an_agent_that_takes_no_second_run_says_so(wakeful, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app.py").write_text(
+        'from wakeful import App, Run\n\napp = App("one")\n\n\n@app.agent(overlap="skip")\nasync def work(run: Run) -> None: ...\n'
+    )
+    first = wakeful("run", "work", "--json").json["id"]
+    for number, more in enumerate(((), ("--wait",))):
+        result = wakeful("run", "work", "--id", f"second-{number}", *more, code=1)
+        assert f"second-{number}, but agent work started no run: " in result.err
+        assert first[:10] in result.err
+    answer = wakeful("run", "work", "--id", "third", "--json", code=1).json
+    assert (answer["id"], answer["runs"]) == ("third", [])
+
+
 def test_a_run_that_dies(wakeful, tickets):
     result = wakeful("run", "app.py", "mend", "--wait", code=1)
     assert (

@@ -22,16 +22,18 @@ from wakeful.cli.life import Stopping, live
 from wakeful.cli.opening import sending
 from wakeful.cli.terminal import SHOWN_OF_AN_ID, plain, print_json, say
 from wakeful.cli.working import DEFAULT_GRACE, first_of, prepare, stop_politely
-from wakeful.errors import ConfigError, did_you_mean
+from wakeful.errors import ConfigError, StoreUnavailable, did_you_mean
 from wakeful.intake.cloudevents import new_event
 from wakeful.model import FINAL_RUN_STATES
 from wakeful.stores.base import RecordOperation
 
 if TYPE_CHECKING:
     from wakeful.app import App
+    from wakeful.model import Receipt
     from wakeful.runtime import Runtime
 
-LOOK_EVERY = 0.1
+# How often the operator is told what the run waits for: soon at first, and at most so far apart. Seconds.
+FIRST_LOOK, LAST_LOOK = 0.1, 2.0
 NOBODY_TOOK_IT_AFTER = 5.0
 
 
@@ -78,6 +80,8 @@ async def _run(app: App, arguments: argparse.Namespace, data: Any, stopping: Sto
     event = new_event("wakeful.run", data, source=f"/{app.name}/run", id=arguments.id)
     async with sending(app, arguments.store) as runtime:
         receipt = (await runtime.door.accept([event], agent=arguments.agent))[0]
+        if not receipt.runs:
+            return await _no_run(runtime, receipt, arguments)
         identifier = receipt.runs[0]
         operation = RecordOperation(
             operator_of(arguments), "run", app.name, identifier, f"agent {arguments.agent}: {receipt.status}"
@@ -96,6 +100,19 @@ async def _run(app: App, arguments: argparse.Namespace, data: Any, stopping: Sto
                 f"no worker is alive on this store: add --wait to run it here, or start `wakeful serve {arguments.app}`"
             )
     return 0
+
+
+async def _no_run(runtime: Runtime, receipt: Receipt, arguments: argparse.Namespace) -> int:
+    """The event is stored and started nothing: the agent takes no second run now, or policy denied it."""
+    why = "; ".join(receipt.skipped.values()) or f"`wakeful why {receipt.id}` tells why"
+    detail = f"agent {arguments.agent}: {receipt.status}, no run"
+    await runtime.store.record_operation(
+        RecordOperation(operator_of(arguments), "run", runtime.app.name, receipt.id, detail)
+    )
+    if arguments.json:
+        print_json(receipt.to_json())
+    say(plain(f"{receipt.status} {receipt.id}, but agent {arguments.agent} started no run: {why}"))
+    return 1
 
 
 async def _wait(
@@ -126,15 +143,32 @@ async def _wait(
 
 
 async def _finished(runtime: Runtime, identifier: str, *, here: bool) -> dict[str, Any]:
-    """The run once it has ended. Tells, once for each change, what it waits for."""
+    """The run, woken by the commit that ends it. Meanwhile the operator is told what the run waits for."""
+    telling = asyncio.create_task(_tell_standing(runtime, identifier, here=here))
+    try:
+        await runtime.results.wait([identifier], None)
+        return await runtime.reader.run(identifier) or {}
+    finally:
+        telling.cancel()
+        await asyncio.wait([telling])
+
+
+async def _tell_standing(runtime: Runtime, identifier: str, *, here: bool) -> None:
+    """Tells, once for each change, what the run waits for. Looks seldom: the end of the run is not found here."""
     told: Any = None
     loop = asyncio.get_running_loop()
     begun = loop.time()
     warned = here
+    rest = FIRST_LOOK
     while True:
-        run = await runtime.reader.run(identifier)
+        await asyncio.sleep(rest)
+        rest = min(rest * 2, LAST_LOOK)
+        try:
+            run = await runtime.reader.run(identifier)
+        except StoreUnavailable:
+            continue  # the store's own log tells of the outage
         if run is None or run["state"] in FINAL_RUN_STATES:
-            return run or {}
+            return
         standing = (run["state"], run["attempts"], run["due_at"])
         if run["state"] in {"waiting", "held", "parked"} and standing != told:
             told = standing
@@ -146,7 +180,6 @@ async def _finished(runtime: Runtime, identifier: str, *, here: bool) -> dict[st
             say(
                 f"nobody took it yet: do the workers on this store have app {runtime.app.name}? --here runs it in this process"
             )
-        await asyncio.sleep(LOOK_EVERY)
 
 
 def _show(run: dict[str, Any], arguments: argparse.Namespace) -> int:

@@ -52,6 +52,7 @@ class Reaper(Service):
         self._every = every
         self._store_was_gone = False
         self._tried: set[str] = set()
+        self._counted: tuple[str, frozenset[str]] | None = None  # whose peers were counted, and who lived then
 
     async def run_once(self) -> float | None:
         """Bury the dead; rest until the next lease could run out.
@@ -79,8 +80,14 @@ class Reaper(Service):
             count = await self._store.bury(BuryProcess(process, certain=certain))
             if count:
                 self.log.warning("a process died; its runs are ready again", process=process, runs=count)
-        self._on_peers(await self._store.peers(self._app, self._own()))
+        await self._count_peers(frozenset(process for process, left, certain in others if left > 0 and not certain))
         return rest
+
+    async def _count_peers(self, alive: frozenset[str]) -> None:
+        """Only when others came or went: what a process has loaded is as it was when it joined."""
+        if (self._own(), alive) != self._counted:
+            self._on_peers(await self._store.peers(self._app, self._own()))
+            self._counted = (self._own(), alive)
 
     async def take_over(self, gone: Collection[tuple[str, int]]) -> None:
         """Others are not connected any more, by the locks that they had: take over what can be before their leases are over."""
