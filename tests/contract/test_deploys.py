@@ -207,6 +207,20 @@ def test_what_takes_something_away_says_which_code_it_needs(dialect):
             assert not [one for one in split(migration.sql) if TAKES_AWAY.search(one)], migration.label
 
 
+def test_a_trigger_is_one_statement():
+    script = """
+    create trigger gone after delete on wakeful_event begin
+      delete from wakeful_trace where event_seq = old.seq;
+      delete from other where "end" = 1;
+    end;
+    create table after_it (id text);
+    """
+    trigger, table = split(script)
+    assert trigger.startswith("create trigger gone")
+    assert trigger.endswith("end")
+    assert table == "create table after_it (id text)"
+
+
 async def test_a_process_says_which_migrations_it_knows(stores: OpenStore, store_url: str):
     await join(await stores(store_url))
     assert await query(store_url, "select knows from wakeful_process") == [(newest(),)]

@@ -60,6 +60,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "load_effects": ("run-19",),
     "settle_effect": (None, "effect-20", "confirmed", None, "somebody", None),
     "result_wanted": ("effect-20",),
+    "find_effects_by_operation": ("operation-20", "operation-20\x01"),
     "stored_of_family": ("run-20",),
     "stored_before": ("effect-20",),
     "note_stored_before": ("effect-20", "digest"),

@@ -107,6 +107,26 @@ async def test_the_operation_id_derives_from_the_key(new_app: NewApp):
     assert bank.operations[0] == digest("once", "one", "pay", "I-7", "1")
 
 
+async def test_an_effect_is_found_by_the_operation_id_that_the_service_was_told(app: App):
+    """It is the one in the service's own records."""
+    bank = Bank()
+    async with working(paying(app, bank)) as runtime:
+        first = await bill(runtime, "I-7")
+        await bill(runtime, "I-7")
+        await bill(runtime, "I-8")
+        (operation, _) = bank.operations
+        effect = first["effects"][0]["id"]
+        assert operation != effect
+        for identifier in (operation, operation[:10], effect):
+            found = await runtime.reader.effect(identifier)
+            assert found is not None
+            assert (found["id"], found["operation"]) == (effect, operation)
+        assert await runtime.reader.effect(operation[:5]) is None
+        told = await why(runtime.reader, operation)
+        assert told is not None
+        assert told["subject"] == {"kind": "effect", "id": effect}
+
+
 async def test_other_arguments_under_the_same_key_are_told(app: App):
     bank = Bank()
     async with working(paying(app, bank)) as runtime:

@@ -199,6 +199,8 @@ class TestHeldEffects:
         async with served(payer) as (runtime, http):
             run = await go(runtime, 1)
             path = f"/v1/effects/{run['effects'][0]['id']}/confirm"
+            shown = await answer_of(await http.get(path.removesuffix("/confirm")))
+            assert shown["returns"] == {"type": "string"}
             problem = await answer_of(await http.post(path), 422)
             assert (problem["type"], problem["field"]) == ("urn:wakeful:problem:result-does-not-fit", "result")
             assert (

@@ -52,7 +52,9 @@ def effect_paths() -> Json:
     }
     paths = {
         "/v1/effects": {"get": listing},
-        "/v1/effects/{id}": one("get_effect", "One effect, by its id or its beginning", "id", "Effect"),
+        "/v1/effects/{id}": one(
+            "get_effect", "One effect, by its id, its operation id, or the beginning of one", "id", "EffectDetail"
+        ),
     }
     chosen: Json = {
         "agent": {**text, "description": "Held effects of this agent"},
@@ -184,6 +186,10 @@ def redo_schemas() -> Json:
         "operation": {**nullable, "description": "The operation id that is handed on, where it is not the id"},
         "follows": {**nullable, "description": "The effect of the same key whose result it has, or waits for"},
     }
+    returns: Json = {
+        "type": ["object", "null"],
+        "description": "The JSON schema of the result that its run needs; null if that is not known, or if no code reads it",
+    }
     held: Json = {
         "agent": text,
         "action": text,
@@ -221,6 +227,7 @@ def redo_schemas() -> Json:
     }
     return {
         "Effect": object_of(effect, *effect),
+        "EffectDetail": object_of({**effect, "returns": returns}, *effect, "returns"),
         "Settled": object_of(
             {
                 "id": text,

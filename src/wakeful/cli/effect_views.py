@@ -21,7 +21,7 @@ NEXT = {
 }
 
 
-def show_effect(effect: dict[str, Any], returns: dict[str, Any] | None) -> None:
+def show_effect(effect: dict[str, Any]) -> None:
     """What happened, since when, with which arguments, and the commands that settle it."""
     out = terminal()
     head = Text.assemble(("effect ", "dim"), (plain(effect["id"]), "bold"), "  ", state(effect["state"]))
@@ -36,6 +36,11 @@ def show_effect(effect: dict[str, Any], returns: dict[str, Any] | None) -> None:
     if effect["settled_at"]:
         times += f", settled {clock_time(effect['settled_at'])}"
     lines.append(Text(times, style="dim"))
+    if effect["once"] is not None:
+        told = f", operation {plain(effect['operation'])}" if effect["operation"] else ""
+        lines.append(Text(f"key {plain(effect['once'])}{told}", style="dim"))
+    if effect["follows"]:
+        lines.append(Text(f"calls nothing: effect {plain(effect['follows'])} has its key"))
     if effect["undoes"]:
         lines.append(Text(f"undoes effect {plain(effect['undoes'])}"))
     if effect["reason"]:
@@ -51,15 +56,16 @@ def show_effect(effect: dict[str, Any], returns: dict[str, Any] | None) -> None:
     if effect["state"] in NEXT:
         lines.append(Text(NEXT[effect["state"]]))
     if effect["state"] == "held":
-        lines += what_to_say(effect, returns)
+        lines += what_to_say(effect)
     lines.append(Text(f"`wakeful why {effect['run']}` tells the story of its run", style="dim"))
     for line in lines:
         out.print(line, soft_wrap=is_piped(out))
 
 
-def what_to_say(effect: dict[str, Any], returns: dict[str, Any] | None) -> list[Text]:
+def what_to_say(effect: dict[str, Any]) -> list[Text]:
     name = plain(effect["id"][:10])
-    result = "" if returns is None or effect["undoes"] else f" {option(returns)}"
+    returns = effect["returns"]
+    result = "" if returns is None else f" {option(returns)}"
     lines = [Text(f"its action returns {plain(expected(returns))}")] if result else []
     asked = (
         "Find out what became of it, and say so:" if effect["tries"] else "It was not called. Say what shall happen:"

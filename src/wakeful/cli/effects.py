@@ -115,7 +115,7 @@ def _show(arguments: argparse.Namespace, effect: dict[str, Any]) -> int:
     if arguments.json:
         print_json(effect)
     else:
-        show_effect(effect, read(chosen_store(arguments), lambda reader: reader.result_wanted(effect["id"])))
+        show_effect(effect)
     return 0
 
 

@@ -262,14 +262,17 @@ class Reader:
         return {"effects": [effect_summary(row[1:]) for row in rows[:most]], "next": _next(rows, most)}
 
     async def effect(self, identifier: str) -> dict[str, Any] | None:
-        """One effect, by its id or the unambiguous beginning of it."""
+        """One effect, by its id, by the operation id that the service was told, or by the unambiguous beginning of one. `returns`
+        is the JSON schema of the result that its run needs; None if that is not known, or if no code reads it.
+        """
         upper = identifier + (LAST_CHARACTER if len(identifier) >= SHORTEST_PREFIX else "\x01")
         rows = await self._database.fetch("find_effects", identifier, upper)
-        exact = [row for row in rows if row[0] == identifier]
+        rows = rows or await self._database.fetch("find_effects_by_operation", identifier, upper)
+        exact = [row for row in rows if identifier in {row[0], row[18]}]
         if len(rows) > 1 and not exact:
             raise several(identifier, "effect", [f"{row[0]} ({row[1]}, {row[3]})" for row in rows])
         found = exact or rows
-        return effect_summary(found[0]) if found else None
+        return {**effect_summary(found[0][:20]), "returns": _json(found[0][20])} if found else None
 
     async def held_effects(self, *, agent: str | None = None, action: str | None = None) -> list[HeldEffect]:
         """All effects that wait for a person, the oldest first."""
@@ -278,11 +281,6 @@ class Reader:
             HeldEffect(identifier, of, name, run, bool(called), opened, reason, bool(staged), returns)
             for identifier, of, name, run, called, opened, reason, staged, returns in rows
         ]
-
-    async def result_wanted(self, effect: str) -> dict[str, Any] | None:
-        """The JSON schema of what an effect's action returns; None if that is not known, or if no code reads it."""
-        rows = await self._database.fetch("result_wanted", effect)
-        return None if not rows or rows[0][1] else _json(rows[0][0])
 
     async def deliveries(
         self, *, channel: str | None = None, state: str | None = None, limit: int = 50, after: str | None = None

@@ -17,6 +17,8 @@ Work = Literal["moment", "index", "scan", "rows", "unknown"]
 _TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|(\$\w*\$).*?\1|;", re.DOTALL)
 _SPACE = re.compile(r"\s+")
 _SPACES = re.compile(r"  +")
+# A trigger of SQLite has statements of its own, up to its `end`.
+_IN_TRIGGER = re.compile(r"\s*create trigger\b(?!.*\bend\s*$)", re.IGNORECASE | re.DOTALL)
 _QUOTES = frozenset("'\"$")
 _NAME = r'"?([\w.]+)"?'
 _CREATE_TABLE = re.compile(rf"create table (?:if not exists )?{_NAME}", re.IGNORECASE)
@@ -53,7 +55,10 @@ def split(script: str) -> list[str]:
         statements[-1] += _SPACE.sub(" ", script[start : token.start()])
         start = token.end()
         if token[0] == ";":
-            statements.append("")
+            if _IN_TRIGGER.match(statements[-1]):
+                statements[-1] += ";"
+            else:
+                statements.append("")
         else:
             statements[-1] += " " if token[0].startswith(("--", "/*")) else token[0]
     statements[-1] += _SPACE.sub(" ", script[start:])

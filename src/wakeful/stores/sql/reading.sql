@@ -75,12 +75,22 @@ where (cast(:state as text) is null or effect.state = :state) and (cast(:after a
 order by effect.seq desc limit :most
 
 -- find_effects(id, upper) --
--- By id, or by the beginning of one.
+-- By id, or by the beginning of one; with what its result must look like, where code reads it.
 select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
   effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes,
-  effect.once, effect.operation, effect.follows
+  effect.once, effect.operation, effect.follows, case when effect.undoes is null and effect.staged = 0 then action.returns end
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
+left join wakeful_action action on action.app = effect.app and action.reference = effect.reference
 where effect.id >= :id and effect.id < :upper order by effect.id limit 6
+
+-- find_effects_by_operation(id, upper) --
+-- The same, by the operation id that the service was told, where a business key gave another one than the effect's own id.
+select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
+  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes,
+  effect.once, effect.operation, effect.follows, case when effect.undoes is null and effect.staged = 0 then action.returns end
+from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
+left join wakeful_action action on action.app = effect.app and action.reference = effect.reference
+where effect.operation >= :id and effect.operation < :upper order by effect.operation limit 6
 
 -- list_deliveries(root) --
 -- What a run sent; its replays and forks included.
