@@ -8,6 +8,7 @@ run of the killed one has gone on.
 
 import argparse
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -106,13 +107,17 @@ async def work(store: str, lease: Microseconds, in_flight: int) -> None:
 
 
 def main() -> None:
-    """Be a worker."""
+    """Be a worker; with --measure, the one who starts two workers, kills one and prints how long it took."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--store", required=True)
     parser.add_argument("--lease", type=int, default=15 * SECOND)
     parser.add_argument("--in-flight", type=int, default=64)
+    parser.add_argument("--measure", action="store_true")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    if options.measure:
+        print(json.dumps({"took": asyncio.run(measure(options.store, stand_by=True, lease=options.lease))}))
+        return
     asyncio.run(work(options.store, options.lease, options.in_flight))
 
 

@@ -46,8 +46,13 @@ class Fleet(Places):
         lease = self.plan.lease
         alone = asyncio.run(engine_recovery.measure(self.postgres(), stand_by=True, lease=lease))
         busy = asyncio.run(engine_recovery.measure_busy(self.postgres(), lease=lease))
+        before = ""
+        if self.plan.before is not None:
+            # In a process of that code: its workers cannot start on the schema of this one.
+            options = ("--store", self.postgres(), "--lease", str(lease), "--measure")
+            before = f"; before: {self._measured('engine_recovery', *options, code=self.plan.before)['took']:.2f} s"
         for name, took, note in (
-            ("PostgreSQL", alone, "in a worker that stood by"),
+            ("PostgreSQL", alone, f"in a worker that stood by{before}"),
             (
                 "PostgreSQL, two busy workers",
                 busy,

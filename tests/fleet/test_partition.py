@@ -139,3 +139,36 @@ async def partition(
     assert outputs["at_most_once-early"] == outputs["at_most_once-late"] == ("held", None, 1)
     assert outputs["step-again"] == ("done", "before held after", 0)
     assert outputs["idempotent-again"] == ("done", f"reached by {far.pid}", 0)
+
+
+async def test_a_partitioned_machine_undoes_nothing_twice_and_stores_nothing_of_it(
+    fleet: Fleet, postgres_server: PostgresServer
+):
+    """A run that failed undoes what it did. Its machine is cut off in the middle of that, and another one goes on."""
+    async with FaultProxy("127.0.0.1", postgres_server.port) as proxy:
+        gate = fleet.gate("far")
+        store = postgres_server.dsn(fleet.place.url.rpartition("/")[2], port=proxy.port)
+        async with fleet.worker(gate=gate, store=store) as far:
+            await fleet.emit(("saga.begun", "trip", None))
+            await fleet.have_come("gives-back-room", ["trip"], far.pid)
+            async with fleet.worker() as near:
+                await fleet.identity(near)
+                proxy.blackhole()
+                (gate / "trip").touch()
+                await fleet.have_come("gave-back-room", ["trip"], far.pid)
+                await fleet.come_to(dead=1)
+                finished = await fleet.place.everything(but=("wakeful_process",))
+                await proxy.pass_through()
+                await until(lambda: "joined again under a new identity" in far.log)
+                assert await fleet.place.everything(but=("wakeful_process",)) == finished
+                await near.stops()
+            await far.stops()
+    assert "Traceback" not in far.log
+    assert fleet.who("trip", "took-seat") == fleet.who("trip", "took-room") == [far.pid]
+    assert fleet.who("trip", "gave-back-room") == [far.pid, near.pid], (
+        "called again, since nobody heard of the first call"
+    )
+    assert fleet.who("trip", "gave-back-seat") == [near.pid], "the latest first, and no further once it is cut off"
+    assert len(fleet.operations("trip")) == 4, "the service knows each undo again"
+    effects = await fleet.place.query("select action, state from wakeful_effect order by seq")
+    assert sorted(effects) == [("take", "undone")] * 2 + [("undo take", "confirmed")] * 2

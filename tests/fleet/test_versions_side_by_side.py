@@ -7,7 +7,9 @@ from itertools import pairwise
 from crash.children.workload import SOURCE
 from fleet.children.turns import build_turns
 from fleet.harness import TESTS, Fleet
+from support.fault_proxy import FaultProxy
 from wakeful.testing.children import KILLED
+from wakeful.testing.postgres_server import PostgresServer
 from wakeful.testing.waiting import until
 
 OLDER = str(TESTS / "fleet" / "children" / "turns_older.py")
@@ -76,3 +78,34 @@ async def test_no_run_goes_to_and_fro(fleet: Fleet):
     assert {outputs[event] for event in first[:3]} == {"1, with what 1 fetched"}
     assert {outputs[event] for event in (*first[3:], *second)} == {"2, with what 2 fetched"}
     assert not [key for key, _, _ in await fleet.place.alarms() if key.startswith(("held/", "change/"))]
+
+
+async def test_old_code_that_was_cut_off_does_not_take_its_runs_back(fleet: Fleet, postgres_server: PostgresServer):
+    """1. An old worker has runs in flight, and is cut off. 2. After its lease no live worker has that code: new code takes them over.
+    3. The old one is back while they wait: they stay where they are.
+    """
+    gate = {name: fleet.gate(name) for name in ("old", "new")}
+    events = [f"cut-{number}" for number in range(4)]
+    async with FaultProxy("127.0.0.1", postgres_server.port) as proxy:
+        store = postgres_server.dsn(fleet.place.url.rpartition("/")[2], port=proxy.port)
+        async with fleet.worker(OLDER, gate=gate["old"], store=store) as old:
+            await emit(fleet, *events)
+            await fleet.have_come("turn", events, old.pid)
+            async with fleet.worker(NEWER, gate=gate["new"]) as new:
+                await fleet.identity(new)
+                proxy.blackhole()
+                await fleet.have_come("turn", events, new.pid)
+                await proxy.pass_through()
+                await until(lambda: "joined again under a new identity" in old.log)
+                for event in events:
+                    (gate["old"] / event).touch()
+                    (gate["new"] / event).touch()
+                await fleet.come_to(done=len(events))
+                await new.stops()
+            await old.stops()
+    assert "Traceback" not in old.log
+    for event in events:
+        went = versions(fleet, event)
+        assert went == sorted(went), f"{event} went back: {went}"
+        assert went.count("2") > went.count("1") > 0
+    assert {run.output for run in await fleet.place.runs()} == {"2, with what 2 fetched"}

@@ -87,6 +87,24 @@ def test_a_store_that_was_back_for_a_moment_was_not_back(outage: Outage, watch: 
     ]
 
 
+def test_a_long_outage_right_after_a_moment_of_being_back_is_told_to_its_end(outage: Outage, watch: Watch):
+    with capture_logs() as logs:
+        fail()
+        watch.now += 20
+        outage_is_over()
+        for _ in range(90):
+            watch.now += 1
+            fail()
+        outage_is_over()
+    assert seen(logs) == [
+        "the store is unavailable; all parts try again until it is back",
+        "the store is back",
+        "the store is unavailable again; all parts try again until it is back",
+        "the store is still unavailable",
+        "the store is back",
+    ]
+
+
 def test_nothing_was_wrong_so_nothing_is_over(outage: Outage):
     with capture_logs() as logs:
         outage_is_over()

@@ -6,7 +6,7 @@ what an operator reads is one story.
     note ──► down ──(a minute)──► "still unavailable" …
               │ over
               ▼
-             up ──(note within SETTLE)──► down again, without a line: it had not been over yet
+             up ──(note within SETTLE)──► down again, silently ──(it lasts for SETTLE)──► "unavailable again"
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Outage:
         self._ended = -SETTLE
         self._told = 0.0
         self._tries = 0
+        self._silent = False  # this outage began right after another one, and was not told yet
 
     def note(self, error: str) -> None:
         """A part could not reach the store."""
@@ -50,9 +51,13 @@ class Outage:
             if self._began is None:
                 again = now - self._ended < SETTLE
                 self._began, self._told, self._tries = now, now, 1
+                self._silent = again  # a store that flaps tells one story, not one for each moment
                 if again:
                     return
                 message = "the store is unavailable; all parts try again until it is back"
+            elif self._silent and now - self._began >= SETTLE:
+                self._silent, self._told = False, now
+                message = "the store is unavailable again; all parts try again until it is back"
             elif now - self._told >= EVERY:
                 self._told = now
                 message = "the store is still unavailable"
@@ -67,10 +72,9 @@ class Outage:
             return
         with self._lock:  # another thread may have been quicker
             began, self._began = self._began, None
-            now, before = self._clock(), self._ended
-            self._ended = now
-            tries = self._tries
-        if began is not None and began - before >= SETTLE:
+            now = self._ended = self._clock()
+            tries, silent = self._tries, self._silent
+        if began is not None and not silent:
             logger_of(**self._bound).warning("the store is back", lasted=_readable(now - began), tries=tries)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from crash.children.workload import QUICKLY, Counter, build
-from wakeful import App, Operation, Run, action, on, step
+from wakeful import App, Operation, Persistent, Run, action, on, step
 from wakeful.testing.waiting import until
 
 Gate = Callable[[str], Awaitable[None]]
@@ -35,6 +35,7 @@ def build_fleet(url: str, counter: Counter, gate: Path, *, audited: bool = False
     for safety in ("idempotent", "at_most_once"):
         declare_call(app, counter, come_to_the_gate, safety)
     declare_upgraded(app, counter, come_to_the_gate, audited=audited)
+    declare_saga(app, counter, come_to_the_gate)
     return app
 
 
@@ -51,6 +52,28 @@ def declare_call(app: App, counter: Counter, come_to_the_gate: Gate, safety: Any
     @app.agent(on(f"call.{safety}"), name=f"call_{safety}", backoff=QUICKLY)
     async def ring(run: Run) -> str:
         return await run.act(reach, run.event.id)
+
+
+def declare_saga(app: App, counter: Counter, come_to_the_gate: Gate) -> None:
+    """An agent that fails for good, and undoes its two effects; the last one is undone once the gate is open."""
+
+    async def give_back(op: Operation, event: str, what: str) -> str:
+        counter.note(event, f"gives-back-{what}.{op.id}")
+        if what == "room":
+            await come_to_the_gate(event)
+        counter.note(event, f"gave-back-{what}.{op.id}")
+        return f"by {os.getpid()}"
+
+    @action(safety="idempotent", undo=give_back, backoff=QUICKLY)
+    async def take(op: Operation, event: str, what: str) -> str:
+        counter.note(event, f"took-{what}.{op.id}")
+        return what
+
+    @app.agent(on("saga.begun"), on_failure="undo")
+    async def saga(run: Run) -> None:
+        await run.act(take, run.event.id, "seat")
+        await run.act(take, run.event.id, "room")
+        raise Persistent("no hotel")
 
 
 def declare_upgraded(app: App, counter: Counter, come_to_the_gate: Gate, *, audited: bool) -> None:
