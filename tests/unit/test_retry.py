@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wakeful import Operation, action
 from wakeful.clock import SECOND, duration
 from wakeful.errors import ConfigError, Denied, Persistent, RateLimited, Transient
+from wakeful.execution.effects import Facts
+from wakeful.execution.effects import after as after_a_call
 from wakeful.execution.options import AgentOptions, Backoff, StepOptions, as_backoff, options_of, read_options, step
 from wakeful.execution.retry import SINCE, Again, GiveUp, Trouble, decide, signature, trouble_of
 
@@ -34,6 +37,50 @@ def test_the_table():
     again = after(RuntimeError("who knows"), failures=2)
     assert isinstance(again, Again)
     assert (again.counts, again.reason) == (True, "failed 2 of 3")
+
+
+class Busy(Exception):
+    """As an HTTP client would raise it."""
+
+    def __init__(self, status: int, retry_after: str) -> None:
+        super().__init__(f"HTTP {status}")
+        self.status_code, self.headers = status, {"Retry-After": retry_after}
+
+
+AT_ONCE = [Transient("busy", retry_after=0), Transient("busy", retry_after="1ms"), Busy(503, "0"), Busy(503, "-5")]
+
+
+@pytest.mark.parametrize("error", AT_ONCE, ids=str)
+def test_a_server_that_says_at_once_is_not_called_as_fast_as_it_answers_for_a_day(error: Exception):
+    chance = random.Random(1)
+    waits = [
+        decide(error, failures=failures, attempts=None, backoff=BACKOFF, chance=chance).delay  # type: ignore[union-attr]
+        for failures in range(1, 100)
+    ]
+    assert sum(waits) > 99 * 2 * SECOND
+    assert max(waits) <= duration(BACKOFF.cap)
+    bounded = after(error)
+    assert isinstance(bounded, Again)
+    assert bounded.delay <= 1_000
+
+    @action(safety="idempotent", backoff=BACKOFF)
+    async def post(op: Operation) -> None: ...
+
+    waits = [
+        after_a_call(post, error, Facts(tries=tries, age=0, since_call=0), chance=chance.uniform).delay  # type: ignore[union-attr]
+        for tries in range(1, 100)
+    ]
+    assert sum(waits) > 99 * 2 * SECOND
+
+
+def test_a_rate_limit_of_no_time_is_a_second():
+    @action(safety="idempotent", backoff=BACKOFF)
+    async def post(op: Operation) -> None: ...
+
+    for error in (RateLimited(retry_after=0), Busy(429, "0")):
+        assert after(error) == Again(SECOND, counts=False, reason="rate limited")
+        step = after_a_call(post, error, Facts(tries=1, age=0, since_call=0), chance=random.Random(1).uniform)
+        assert step.delay == SECOND  # type: ignore[union-attr]
 
 
 NIGHT = 1_767_576_600 * SECOND

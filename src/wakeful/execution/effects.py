@@ -48,7 +48,7 @@ from wakeful.execution.call import call, within_lease
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, marked
 from wakeful.execution.circuits import Shut
 from wakeful.execution.options import UNKNOWN_ATTEMPTS, UNKNOWN_ATTEMPTS_OF_A_STEP
-from wakeful.execution.retry import GiveUp, Trouble, decide, given_up, trouble_of
+from wakeful.execution.retry import GiveUp, Trouble, decide, given_up, told_to_wait, trouble_of
 from wakeful.model import Decision, Effect
 from wakeful.values import arguments_of, from_text, given_result, read_back, returns_of, to_text
 
@@ -136,8 +136,9 @@ def after(
     """The table of what to do after a call that did not return. Pure."""
     options = action.options
     verdict = classify(error)
-    wait = verdict.retry_after
-    pause = round(chance(0, options.backoff.ceiling(facts.tries))) if wait is None else wait
+    pause = round(chance(0, options.backoff.ceiling(facts.tries)))
+    if verdict.retry_after is not None:
+        pause = told_to_wait(verdict, pause, options.attempts)
     why = f"{type(error).__name__}: {words_of(error)}"
     if certainly_not_done(error):
         counts = verdict.failure != "rate_limited"

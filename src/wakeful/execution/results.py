@@ -120,7 +120,7 @@ class Results:
         self._elsewhere: dict[str, float] = {}  # runs that other processes wait for, and until when they are remembered
         self._looking: asyncio.Task[None] | None = None
         self._suspects: set[str] | None = set()  # runs that may have ended; None: any
-        self._net: Cancellable | None = None
+        self._net: asyncio.TimerHandle | None = None
         self._forgetting: Cancellable | None = None
         self._rest = FIRST_LOOK
         self._telling: set[asyncio.Task[None]] = set()
@@ -273,9 +273,13 @@ class Results:
         return {row[0]: End(*row) for row in rows}
 
     def _cast_net(self) -> None:
+        """Never later than it is cast: callers that keep coming must not put off the look for those that wait."""
+        loop = asyncio.get_running_loop()
         if self._net is not None:
+            if self._net.when() <= loop.time() + self._rest:
+                return
             self._net.cancel()
-        self._net = asyncio.get_running_loop().call_later(self._rest, self._look_anyway)
+        self._net = loop.call_later(self._rest, self._look_anyway)
 
     def _look_anyway(self) -> None:
         self._net = None

@@ -101,7 +101,7 @@ def decide(
     if verdict.failure == "persistent":
         return GiveUp("will fail the same way again")
     if verdict.failure == "rate_limited":
-        return Again(verdict.retry_after or SECOND, counts=False, reason="rate limited")
+        return Again(told_to_wait(verdict, 0, attempts), counts=False, reason="rate limited")
     trouble = trouble or Trouble(now, now, failures, 0 if verdict.lasting else failures)
     ended = given_up(verdict, failures, attempts, unknown_attempts, trouble, now)
     if ended is not None:
@@ -112,9 +112,21 @@ def decide(
         reason = f"failing since {time_text(trouble.failing)}, tried until {time_text(trouble.failing + LASTS)}"
     else:
         reason = f"failed {trouble.unknown} of {unknown_attempts}"
-    if verdict.retry_after is not None:
-        return Again(verdict.retry_after, counts=True, reason=f"{reason}, told when to retry")
-    return Again(round(chance.uniform(0, backoff.ceiling(failures))), counts=True, reason=reason)
+    own = round(chance.uniform(0, backoff.ceiling(failures)))
+    if verdict.retry_after is None:
+        return Again(own, counts=True, reason=reason)
+    delay = told_to_wait(verdict, own, attempts)
+    return Again(delay, counts=True, reason=f"{reason}, told when to retry")
+
+
+def told_to_wait(verdict: Verdict, own: Microseconds, attempts: int | None) -> Microseconds:
+    """How long, where the other side has said it. "At once" is not taken at its word where nothing else ends the tries: a server that is
+    down for a night and says `Retry-After: 0` would be called as fast as it answers. `own`: by our backoff.
+    """
+    told = verdict.retry_after or 0
+    if verdict.failure == "rate_limited":
+        return told or SECOND
+    return told if attempts is not None or told >= SECOND else max(told, own)
 
 
 def given_up(
