@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from pydantic_core import to_json
 
 from wakeful.clock import SECOND
+from wakeful.errors import EncryptionKeyMissing, StoreUnavailable
 from wakeful.execution.retrying import why_retrying
 from wakeful.model import Effect, Step
-from wakeful.watch.retrying import Retried, alarms_of, read
+from wakeful.watch.retrying import Retried, alarms_of, read, retried
 
 NIGHT = 1_767_576_600 * SECOND
 MINUTE = 60 * SECOND
@@ -70,3 +74,18 @@ def test_why_a_run_waits():
     assert why_retrying([Effect("e1", "refund", "r", "idempotent", "unknown", "[]")], []) == (
         "effect refund waits to be tried again"
     )
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("gone for a moment"), EncryptionKeyMissing("no key")])
+async def test_only_errors_that_cannot_be_read_are_left_out(error: Exception):
+    """A look that the store did not answer is no look: without what fails, alarms that are open would count as over."""
+
+    class Database:
+        async def fetch(self, name: str, *parameters: Any) -> list[Any]:
+            raise error
+
+    if isinstance(error, StoreUnavailable):
+        with pytest.raises(StoreUnavailable):
+            await retried(Database(), "desk", 0)
+    else:
+        assert await retried(Database(), "desk", 0) == []

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 from pydantic_core import from_json
 
 from wakeful.clock import SECOND, Microseconds
-from wakeful.clock import to_text as time_text
-from wakeful.errors import StoreError
+from wakeful.clock import to_second as time_text
+from wakeful.errors import EncryptionKeyMissing, PayloadMissing
 from wakeful.stores.base import Alarm, Row
 
 TOLD_AFTER: Microseconds = 300 * SECOND
@@ -62,7 +62,7 @@ async def retried(database: Database, app: str, now: Microseconds) -> list[Retri
     for query, more in asked:
         try:
             rows = await database.fetch(query, app, LOOKED_AT, *more)
-        except StoreError:
+        except (EncryptionKeyMissing, PayloadMissing):
             continue
         found += [one for row in rows if (one := read(*row)) is not None]
     return found
