@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any, Self
 
 import pytest
@@ -172,6 +173,46 @@ async def test_it_is_refused_while_workers_serve_it_unless_that_is_said(store_ur
         assert await opened.reader.of_apps.retired() == {}
         await retire(opened.reader, opened.store, plan, operator="ada", note=None, live=True)
         assert list(await opened.reader.of_apps.retired()) == ["shop"]
+
+
+class StartedMeanwhile(DatabaseStore):
+    """Before the first run is cancelled, the app is started."""
+
+    start: Any = None
+
+    async def cancel(self, request: Any) -> Any:
+        if self.start is not None:
+            start, self.start = self.start, None
+            await start()
+        return await super().cancel(request)
+
+
+async def test_one_that_is_started_meanwhile_keeps_what_it_has(store_url: str):
+    clock = VirtualClock()
+    await left_behind(store_url, clock)
+    async with World(shop(), store=store_url, clock=clock) as world:
+        await world.emit("order", id="o2")
+        await world.drain(skip=False)
+    async with contextlib.AsyncExitStack() as stack:
+        opened = Opened(store_url, clock)
+        opened.store = store = StartedMeanwhile(opened.store.database)
+        await stack.enter_async_context(opened)
+        plan = await plan_retirement(opened.reader, opened.store, "shop")
+        assert plan.messages == 1
+
+        async def start() -> None:
+            await stack.enter_async_context(World(shop(), store=store_url, clock=clock))
+
+        store.start = start
+        with pytest.raises(StillServed, match="app shop was started meanwhile, and is not retired"):
+            await retire(opened.reader, opened.store, plan, operator="ada", note=None)
+        assert await opened.reader.of_apps.retired() == {}
+        schedule = await opened.reader.schedule("report")
+        assert schedule is not None
+        assert schedule["state"] == "live"  # the app declared it again
+        (delivery,) = (await opened.reader.deliveries())["deliveries"]
+        assert delivery["state"] == "pending"
+        assert "resolved" not in {one["state"] for one in (await opened.reader.alarms())["alarms"]}
 
 
 async def test_runs_of_a_process_that_died_are_closed_too(store_url: str):

@@ -336,6 +336,7 @@ class FakeApps:
 
     def __init__(self) -> None:
         self.alive = 0
+        self.marks: Callable[[], list[RetireApp]] = list  # of the store beside it
 
     async def workers(self, app: str) -> int:
         return self.alive
@@ -353,7 +354,7 @@ class FakeApps:
         return ["dead/shop/review/x"]
 
     async def retired(self) -> dict[str, dict[str, Any]]:
-        return {}
+        return {one.app: {"by": one.operator, "note": one.note} for one in self.marks()}
 
 
 class FakeReader:
@@ -754,6 +755,7 @@ class Api:
         self.door = FakeDoor()
         self.reader = FakeReader()
         self.store = FakeStore()
+        self.reader.of_apps.marks = lambda: self.store.retired
         self.schedules = FakeSchedules()
         self.silent: dict[str, float] = {}
         options.setdefault("silent", lambda: self.silent)

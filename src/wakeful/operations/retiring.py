@@ -8,7 +8,8 @@ between, the same command goes on. What a person must decide stays: dead letters
 were done. What runs did is not undone: there is no code any more to undo it with.
 
 A process that starts the app brings it back. It registers before it looks at the mark, and here the mark is set before the
-processes are looked at: so one of the two sees the other.
+processes are looked at: so one of the two sees the other. One that starts later finds the mark and takes it away, and the rest is
+left alone.
 """
 
 from __future__ import annotations
@@ -122,21 +123,36 @@ async def retire(
     done = Retirement(app, workers, plan.retired, expectations=plan.expectations, dead=plan.dead)
     schedules = Schedules(app, store)
     for one in await open_schedules(store, app):
+        await _go_on(reader, app)
         await schedules.remove(one.name, operator=operator, note=because)
         done.schedules.append(one.name)
     await _take_back(store)
     async for page in reader.of_apps.runs_to_close(app):
+        await _go_on(reader, app)
         requests = [CancelRun(identifier, operator, because, undo=False) for identifier in page]
         for cancelled in await asyncio.gather(*map(store.cancel, requests)):
             if cancelled is not None and cancelled.refused is None:
                 done.runs[cancelled.was] = done.runs.get(cancelled.was, 0) + 1
     async for page in reader.of_apps.messages_to_close(app):
+        await _go_on(reader, app)
         discards = [RedoDelivery(one, operator, because, discard=True, waiting=True) for one in page]
         done.messages += sum(was == "pending" for was in await asyncio.gather(*map(store.redo_delivery, discards)))
     for key in await reader.of_apps.alarms_to_close(app):
+        await _go_on(reader, app)
         await store.change_alarm(ChangeAlarm(key, "resolve", operator, because))
         done.alarms.append(key)
+    await _go_on(reader, app)
     return done
+
+
+async def _go_on(reader: Reading, app: str) -> None:
+    """StillServed if its code was started meanwhile, which took the mark away: what is there now is that process's, and not to be closed."""
+    if app not in await reader.of_apps.retired():
+        message = (
+            f"app {app} was started meanwhile, and is not retired: what was closed until then stays closed (`wakeful runs --state cancelled` lists runs). "
+            "If one of its schedules is removed now, start it once more"
+        )
+        raise StillServed(message)
 
 
 async def _take_back(store: Retiring) -> None:
