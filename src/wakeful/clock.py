@@ -156,6 +156,11 @@ def to_text(moment: Microseconds | None) -> str | None:
     return f"{_second(whole)}.{rest:06d}Z" if rest else f"{_second(whole)}Z"
 
 
+def to_second(moment: Microseconds | None) -> str | None:
+    """As `to_text`, without the fraction of the second: for sentences, where microseconds are only noise."""
+    return None if moment is None else f"{_second(moment // SECOND)}Z"
+
+
 @lru_cache(maxsize=1024)  # what is shown together happened together
 def _second(whole: int) -> str:
     return to_datetime(whole * SECOND).isoformat().removesuffix("+00:00")

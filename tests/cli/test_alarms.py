@@ -99,3 +99,11 @@ def test_called_the_wrong_way(wakeful, key, words, said):
 def test_one_that_is_not_there(wakeful, key):
     assert f'Did you mean "{key}"' in wakeful("alarms", "ack", key[:-1], code=1).err
     assert "there is no alarm" in wakeful("alarms", "show", "x", code=1).err
+
+
+def test_long_texts_are_indented_on_every_line_of_a_narrow_terminal(wakeful, key, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    first, *rest = wakeful("alarms").out.splitlines()
+    assert key in first
+    assert len(rest) > 2
+    assert all(line.startswith("  ") and len(line) <= 80 for line in rest)

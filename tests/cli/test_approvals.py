@@ -180,3 +180,16 @@ def test_trace_shows_the_question_and_not_its_schema(wakeful, asked):
     asked("order.lost")
     (run,) = wakeful("runs", "--json").json["runs"]
     assert 'step ask("How much?")  waiting' in wakeful("trace", run["id"]).out
+
+
+def test_why_and_trace_take_the_id_of_a_question(wakeful, asked):
+    question = asked("order.lost")
+    (run,) = wakeful("runs", "--json").json["runs"]
+    told = wakeful("why", question[:8], "--json").json
+    assert told["subject"] == {"kind": "question", "id": question}
+    assert (
+        told["story"][0] == f'Question {question} is "How much?", asked by run {run["id"]} of agent amount. It is open.'
+    )
+    assert f"run {run['id']}" in wakeful("trace", question[:8]).out
+    wakeful("approvals", "answer", question, '{"amount": 7, "reason": "broken"}', "--as", "ada")
+    assert "It was answered by ada." in wakeful("why", question).out

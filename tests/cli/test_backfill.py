@@ -50,7 +50,7 @@ def test_days_are_said_as_people_say_them(wakeful, desk, monkeypatch):
 def test_a_plan_counts_and_does_nothing(wakeful, desk):
     told = wakeful("backfill", "app.py", "report", *DAY, "--plan").out
     assert told.startswith(
-        "would do 24 instants as they get done, from 2026-01-01T00:00:00Z to 2026-01-01T23:00:00Z; 0 of 24 are done already\n"
+        "would do 24 instants as fast as workers finish them, from 2026-01-01T00:00:00Z to 2026-01-01T23:00:00Z; 0 of 24 are done already\n"
         "  schedule report from 2026-01-01T00:00:00Z until 2026-01-02T00:00:00Z: every("
     )
     assert wakeful("backfill", "app.py", "report", *DAY, "--plan", "--json").json == {

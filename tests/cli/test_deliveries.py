@@ -24,7 +24,7 @@ app = App("desk", channels={"post": Post(), "mail": Post()})
 async def tell(run: Run) -> None:
     run.send("post", run.event.id)
     run.send("mail", run.event.id)
-    run.send("log", "said")
+    run.send("log", "said", subject="A ticket")
 
 
 @app.agent(on("ticket.broken"))
@@ -61,7 +61,7 @@ class TestLooking:
         root, _, own = dead[0].partition("-")
         assert f"{root[:10]}-{own[:6]}  post     tell   dead" in shown
         assert "Persistent: " in shown
-        assert '"said"' in shown
+        assert 'A ticket: "said"' in shown
 
     def test_pages(self, wakeful, dead):
         first = wakeful("deliveries", "--limit", "4", "--json").json

@@ -50,6 +50,22 @@ def test_confirm_lets_the_run_go_on(wakeful, held):
     assert "by hand" in shown
 
 
+def test_whose_word_an_effect_rests_on_is_listed_and_shown(wakeful, held):
+    wakeful("effects", "confirm", held, "--result", '"by hand"', "--note", "on the statement", "--as", "ada")
+    assert "confirmed by ada: on the statement" in wakeful("effects").out
+    assert "that it was done: on the statement" in wakeful("effects", "show", held).out
+
+
+def test_one_that_was_called_again_was_not_confirmed_by_a_person(wakeful, held, folder):
+    wakeful("effects", "repeat", held, "--note", "not on the statement", "--as", "ada")
+    (folder / "app.py").write_text(APP.replace('raise TimeoutError("no answer")', 'return "paid"'))
+    wakeful("once", "app.py")
+    assert "called again by ada: not on the statement" in wakeful("effects", "--state", "confirmed").out
+    shown = wakeful("effects", "show", held).out
+    assert "ada said that it is to be called again: not on the statement" in shown
+    assert 'result: "paid"' in shown
+
+
 def test_the_first_answer_stands_and_the_second_is_told_so(wakeful, held):
     wakeful("effects", "confirm", held, "--result", '"paid"', "--as", "ada")
     refused = wakeful("effects", "abandon", held, "--as", "bob", code=1)

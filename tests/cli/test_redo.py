@@ -352,3 +352,9 @@ def test_a_dead_letter_is_shown_for_people(wakeful, dead):
         assert words in shown, words
     wakeful("dead", "discard", dead[0])
     assert "It is no dead letter" in wakeful("dead", "show", dead[0]).out
+
+
+def test_the_traceback_of_a_dead_letter_begins_with_a_place(wakeful, dead):
+    shown = wakeful("dead", "show", dead[0]).out.splitlines()
+    error = next(place for place, line in enumerate(shown) if line.startswith("error: "))
+    assert shown[error + 1].startswith('  File "')

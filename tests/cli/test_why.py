@@ -82,6 +82,9 @@ class Fake:
     async def effect(self, identifier, /):
         return None
 
+    async def approval(self, identifier, /):
+        return None
+
     async def alarm(self, key, /):
         return None
 

@@ -381,6 +381,41 @@ async def test_what_was_undone_may_be_done_again(app: App):
         assert (third["output"], len(bank.paid)) == ("receipt 1", 1)
 
 
+@pytest.mark.parametrize("how", ["fails", "is cancelled"])
+async def test_what_another_run_counts_on_is_not_undone(app: App, how: str):
+    bank = Bank()
+
+    @action(once="arguments.invoice", safety="idempotent", undo=lambda op, invoice: bank.paid.pop())
+    async def pay(op: Operation, invoice: str) -> str:
+        return await bank.pay(op, invoice, 1)
+
+    @app.agent(on("bill"), on_failure="undo")
+    async def payer(run: Run) -> str:
+        receipt = await run.act(pay, run.event.data["invoice"])
+        await run.act(pay, run.event.data["invoice"])  # its own second use is nobody else's
+        if run.event.data.get("wait"):
+            await run.sleep("1d")
+            raise Persistent("out of stock")
+        return receipt
+
+    async with working(app) as runtime:
+        first = await bill(runtime, wait=True)
+        lonely = await bill(runtime, "I-8", wait=True)
+        second = await bill(runtime)
+        assert (second["output"], len(bank.paid)) == ("receipt 1", 2)
+        if how == "is cancelled":
+            for run in (first, lonely):
+                await runtime.store.cancel(CancelRun(run["id"], "ada"))
+            await runtime.drain()
+        else:
+            await pass_time(runtime, "1d")
+        assert bank.paid == [("I-7", 1)]
+        ended = await again(runtime, first)
+        assert ended["state"] == ("dead" if how == "fails" else "cancelled")
+        assert f"not undone: pay (run {second['id']} has the same key and counts on it)" in ended["reason"]
+        assert "; undone: pay" in (await again(runtime, lonely))["reason"]
+
+
 async def test_a_run_that_waits_can_be_cancelled(app: App):
     bank = Bank()
     bank.answers = [ConnectionResetError("gone")]

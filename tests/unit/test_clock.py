@@ -18,6 +18,7 @@ from wakeful.clock import (
     readable,
     seconds,
     to_datetime,
+    to_second,
     to_text,
 )
 
@@ -123,3 +124,7 @@ def test_a_virtual_clock_refuses_text_that_is_no_time(start: str):
 def test_a_virtual_clock_refuses_what_is_no_time(start: Any):
     with pytest.raises(TypeError, match=r"VirtualClock.*give a datetime"):
         VirtualClock(start)
+
+
+def test_a_time_in_a_sentence_has_no_fraction_of_a_second():
+    assert to_second(1_767_576_600 * SECOND + 560_842) == "2026-01-05T01:30:00Z"

@@ -17,7 +17,19 @@ from rich.text import Text
 from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_limit, add_store, one_of, operator_of
 from wakeful.cli.carrying import number
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.terminal import Cell, ago, clock_time, is_piped, now, plain, print_json, print_table, state, terminal
+from wakeful.cli.terminal import (
+    Cell,
+    ago,
+    clock_time,
+    hanging,
+    is_piped,
+    now,
+    plain,
+    print_json,
+    print_table,
+    state,
+    terminal,
+)
 from wakeful.clock import SECOND, Microseconds, duration
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import AlarmState
@@ -100,9 +112,9 @@ def _print(out: Console, alarm: Shown, present: Microseconds) -> None:
         f"  {alarm['count']}×, last {ago(alarm['last_at'], present)}, first {ago(alarm['opened_at'], present)}",
     )
     out.print(head)
-    out.print(Text(f"  {plain(alarm['text'])}"), soft_wrap=is_piped(out))
+    out.print(Text(f"  {hanging(plain(alarm['text']), out, 2)}"), soft_wrap=is_piped(out))
     if (more := _said(alarm)) is not None:
-        out.print(Text(f"  {more}", style="dim"), soft_wrap=is_piped(out))
+        out.print(Text(f"  {hanging(more, out, 2)}", style="dim"), soft_wrap=is_piped(out))
 
 
 def _show(arguments: argparse.Namespace, key: str) -> int:
@@ -113,7 +125,8 @@ def _show(arguments: argparse.Namespace, key: str) -> int:
     out, present = terminal(), now()
     _print(out, alarm, present)
     if alarm["do"] is not None and alarm["state"] != "resolved":
-        out.print(Text(f"  what to do: {plain(alarm['do'])}"), soft_wrap=is_piped(out))
+        todo = hanging(f"what to do: {plain(alarm['do'])}", out, 2)
+        out.print(Text(f"  {todo}"), soft_wrap=is_piped(out))
     if alarm["told_at"] is not None:
         again = f", again {ago(alarm['tell_at'], present)}" if alarm["tell_at"] and alarm["state"] == "open" else ""
         print(f"  told {number(alarm['told'], 'time')}, last {ago(alarm['told_at'], present)}{again}")

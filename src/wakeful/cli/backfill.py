@@ -38,7 +38,11 @@ def declare(parser: Parser) -> None:
     parser.add_argument("--plan", action="store_true", help="only say what would be done")
     parser.add_argument("--yes", action="store_true", help=f"also when there are more than {filling.MANY:,}")
     parser.add_argument(
-        "--rate", metavar="N/s", type=rate, default=None, help="so many at most, like 10/m (default: as they get done)"
+        "--rate",
+        metavar="N/s",
+        type=rate,
+        default=None,
+        help="at most this many, like 10/m (default: as fast as workers finish them)",
     )
     parser.add_argument("--note", metavar="TEXT", help="why, for the record")
     add_store(parser)
@@ -125,7 +129,7 @@ def _show_plan(arguments: argparse.Namespace, chosen: filling.Backfill, plan: fi
     if arguments.json:
         print_json({"agent": arguments.agent, "schedule": chosen.stored.name, **plan.to_json()})
         return 0
-    pace = "as they get done" if arguments.rate is None else shown_rate(arguments.rate)
+    pace = "as fast as workers finish them" if arguments.rate is None else shown_rate(arguments.rate)
     span = f", from {to_text(plan.first)} to {to_text(plan.last)}" if plan.new else ""
     print(f"would do {number(plan.new, 'instant')} {pace}{span}; {plan.done:,} of {plan.instants:,} are done already")
     print(f"  {plain(chosen.shown())}: {plain(chosen.schedule.describe())}")

@@ -98,8 +98,11 @@ def error_lines(error: Mapping[str, Any] | None) -> list[Text]:
         return []
     lines = [Text(f"error: {plain(error.get('type'))}: {plain(error.get('message'))}", style="red")]
     trace = str(error.get("traceback") or "").rstrip().splitlines()[:-1]  # its last line is the error
-    if trace:
-        lines.append(Text(plain_lines("\n".join(trace[-SHOWN_OF_A_TRACEBACK:])), style="dim"))
+    shown = trace[-SHOWN_OF_A_TRACEBACK:]
+    # Cut in the middle of a frame, the rest of that frame says nothing without its place.
+    first = next((place for place, line in enumerate(shown) if line.startswith('  File "')), 0)
+    if shown:
+        lines.append(Text(plain_lines("\n".join(shown[first:])), style="dim"))
     return lines
 
 

@@ -229,4 +229,4 @@ def _words(one: dict[str, Any]) -> str:
         return f"{one['error'].get('type')}: {one['error'].get('message')}"
     if one["reason"] and one["state"] == "discarded":
         return str(one["reason"])
-    return value(one["message"])
+    return f"{one['subject']}: {value(one['message'])}" if one["subject"] else value(one["message"])

@@ -22,7 +22,7 @@ from wakeful.cli.carrying import number
 from wakeful.cli.check import missing
 from wakeful.cli.copies import copied
 from wakeful.cli.opening import chosen_store, is_store
-from wakeful.cli.terminal import plain, print_json, terminal
+from wakeful.cli.terminal import hanging, plain, print_json, terminal
 from wakeful.clock import SECOND, SystemClock, readable
 from wakeful.errors import (
     ConfigError,
@@ -91,9 +91,12 @@ def show(findings: list[Finding]) -> None:
     width = max(len(finding.what) for finding in findings)
     for finding in findings:
         mark, style = MARKS[finding.verdict]
-        out.print(Text.assemble((mark, style), f" {finding.what:<{width}}  {plain(finding.text)}"))
+        out.print(
+            Text.assemble((mark, style), f" {finding.what:<{width}}  {hanging(plain(finding.text), out, width + 4)}")
+        )
         if finding.remedy:
-            out.print(Text(f"{'':{width + 4}}→ {plain(finding.remedy)}", style="dim"))
+            remedy = hanging(plain(finding.remedy), out, width + 6)
+            out.print(Text(f"{'':{width + 4}}→ {remedy}", style="dim"))
 
 
 # what is looked at

@@ -12,6 +12,7 @@ from wakeful.operations.shape import expected
 from wakeful.values import arguments_of
 
 SAYS = {"confirmed": "that it was done", "abandoned": "that it shall not be done"}
+CALL_AGAIN = "that it is to be called again"
 NEXT = {
     "staged": "It is called once its run is committed.",
     "intent": "It is being called, or its process died: then it is settled before the handler runs again.",
@@ -48,7 +49,9 @@ def show_effect(effect: dict[str, Any]) -> None:
     if error := effect["error"]:
         lines.append(Text(f"error: {plain(error.get('type'))}: {plain(error.get('message'))}", style="red"))
     if effect["settled_by"]:
-        said = SAYS.get(effect["state"], "that it is to be called again")
+        # One that was called again after a person's word has no reason left, once it is confirmed.
+        again = effect["state"] == "confirmed" and not effect["reason"]
+        said = CALL_AGAIN if again else SAYS.get(effect["state"], CALL_AGAIN)
         note = f": {plain(effect['note'])}" if effect["note"] else ""
         lines.append(Text(f"{plain(effect['settled_by'])} said {said}{note}"))
     if effect["result"] is not None:

@@ -150,13 +150,22 @@ def _list(arguments: argparse.Namespace) -> int:
             state(one["state"]),
             short(one["run"], out),
             ago(one["opened_at"], present),
-            Text(plain(one["reason"] or one["note"] or ""), style="dim"),
+            Text(plain(_words(one)), style="dim"),
         ]
         for one in page["effects"]
     ]
     print_table(out, ["effect", "action", "state", "run", "opened", "note"], rows, flexible="note")
     say_more(page, "effects")
     return 0
+
+
+def _words(one: dict[str, Any]) -> str:
+    """Whose word its state rests on, where a person settled it; else why it is as it is."""
+    if not one["settled_by"] or one["state"] not in {"confirmed", "abandoned"}:
+        return str(one["reason"] or one["note"] or "")
+    # One that was called again after a person's word has no reason left, once it is confirmed.
+    did = one["state"] if one["reason"] or one["state"] == "abandoned" else "called again"
+    return f"{did} by {one['settled_by']}" + (f": {one['note']}" if one["note"] else "")
 
 
 async def _settle(arguments: argparse.Namespace, effect: str, verb: str, result: str | None) -> Settled | None:

@@ -10,7 +10,20 @@ from rich.text import Text
 
 from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_limit, add_store, one_of
 from wakeful.cli.opening import chosen_store, read
-from wakeful.cli.terminal import Cell, ago, is_piped, now, plain, print_json, print_table, short, state, terminal, took
+from wakeful.cli.terminal import (
+    Cell,
+    ago,
+    hanging,
+    is_piped,
+    now,
+    plain,
+    print_json,
+    print_table,
+    short,
+    state,
+    terminal,
+    took,
+)
 from wakeful.model import RUN_STATES, STORED_EVENT_STATES
 from wakeful.stores.reading import LONGEST_PAGE, Reader
 from wakeful.stores.sources import QuarantineKind
@@ -157,7 +170,7 @@ def is_outdated(arguments: argparse.Namespace, identifier: str) -> bool:
 def tell_held(out: Console, kind: str, identifier: str, what: str, reason: str | None) -> None:
     head = Text.assemble((f"{kind} ", "dim"), (plain(identifier), "bold"), f"  {what}")
     out.print(head, soft_wrap=is_piped(out))
-    out.print(Text(f"  {plain(reason or '')}"), soft_wrap=is_piped(out))
+    out.print(Text(f"  {hanging(plain(reason or ''), out, 2)}"), soft_wrap=is_piped(out))
 
 
 runs_command = Command(declare_runs, show_runs, "wakeful trace RUN shows one of them, wakeful why RUN tells its story.")

@@ -1,4 +1,4 @@
-"""The runs that an id means, whatever it is the id of: a run itself, an event, an effect, a delivery or an alarm."""
+"""The runs that an id means: the id of a run, an event, an effect, a delivery, a question or an alarm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ async def runs_meant(reader: Reader, identifier: str) -> list[Shown] | None:
         return [run]
     if event is not None:
         return await _all(reader, [one["run"] for one in event["admissions"] if one["run"] is not None])
-    for found in (await reader.effect(identifier), await reader.delivery(identifier)):
+    for found in (
+        await reader.effect(identifier),
+        await reader.delivery(identifier),
+        await reader.approval(identifier),
+    ):
         if found is not None:
             return await _all(reader, [found["run"]])
     alarm = await find_alarm(reader, identifier)

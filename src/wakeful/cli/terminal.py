@@ -157,6 +157,16 @@ def under_the_row(text: str, width: int) -> list[str]:
     return [cut(line, width) for line in lines]
 
 
+def hanging(text: str, out: Console, indent: int) -> str:
+    """A text that is printed after `indent` columns, wrapped so that its further lines are indented as well. What is piped stays
+    on one line.
+    """
+    if is_piped(out) or indent + len(text) <= out.width:
+        return text
+    lines = textwrap.wrap(text, max(out.width - indent, 20), break_long_words=False, break_on_hyphens=False)
+    return f"\n{' ' * indent}".join(lines)
+
+
 def state(name: str) -> Text:
     return Text(name, style=STYLES.get(name, ""))
 

@@ -55,7 +55,7 @@ def declare(parser: Parser) -> None:
     parser.add_argument(
         "id",
         metavar="ID",
-        help="a run's id or the beginning of it; or that of an event, an effect, a delivery or an alarm",
+        help="a run's id or the beginning of it; or that of an event, an effect, a delivery, a question or an alarm",
     )
     parser.add_argument("--full", action="store_true", help="whole values, and the tracebacks of errors")
     add_json(parser)

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Literal, Protocol
 
 from wakeful.clock import SECOND, Duration, Microseconds, duration, readable, seconds, written
-from wakeful.clock import to_text as time_text
+from wakeful.clock import to_second as time_text
 from wakeful.errors import ConfigError, RateLimited, classify, did_you_mean, http_status, words_of
 from wakeful.service import Service
 from wakeful.stores.base import CHANNEL, ChangeCircuit, CircuitChange, CircuitChanged, StoredCircuit

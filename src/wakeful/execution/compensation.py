@@ -2,7 +2,8 @@
 
     open ──► settled, as its action declared ──► certainly not done: nothing to undo
                                              └─► confirmed ──┬─► its action has undo= ──► undone by an effect of its own
-                                                             └─► it has none ───────────► stays, and the end says so
+                                                             ├─► it has none ───────────► stays, and the end says so
+                                                             └─► another run has its result by its business key ──► the same
 
 Undoing is an effect like any other: its intent is stored before the call, policy is asked, its operation id is always the
 same, and after a crash it is found again. Only one thing is different: where an undo fails for good, the run does not, but
@@ -49,6 +50,9 @@ async def compensate(run: Run, effects: Sequence[Effect]) -> str:
         if effect.state == "undone":
             undone.append(effect.action)
         if effect.state != "confirmed":
+            continue
+        if digest(effect.id, "undo") not in undos and (other := await run.who_counts_on(effect)) is not None:
+            left.append(f"{effect.action} (run {other} has the same key and counts on it)")
             continue
         undo = await undo_effect(run, effect, undos, position)
         position += 1

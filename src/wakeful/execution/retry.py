@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wakeful.clock import SECOND, Microseconds, readable
-from wakeful.clock import to_text as time_text
+from wakeful.clock import to_second as time_text
 from wakeful.errors import Verdict, classify
 from wakeful.execution.options import Backoff
 

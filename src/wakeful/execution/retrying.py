@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from wakeful.clock import to_text as time_text
+from wakeful.clock import to_second as time_text
 from wakeful.model import Effect, Step
 
 ERROR_SHOWN = 200

@@ -969,6 +969,10 @@ class Run:
         around.declared.add(action.reference)
         return opened
 
+    async def who_counts_on(self, effect: Effect) -> str | None:
+        """Another run that has the result of this effect by its business key, and would not know that it was undone."""
+        return None if effect.once is None else await self._around.store.run_that_counts_on(effect.id, self._claim)
+
     async def open_held(self, effect: Effect) -> None:
         """Store an effect that waits for a person from the start: nothing is asked of policy, because nothing is to happen."""
         await self._around.store.open_effect(OpenEffect(self._claim, self._around.app, effect, lambda: ALLOWED))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from wakeful.clock import Clock, Microseconds, readable, seconds
-from wakeful.clock import to_text as time_text
+from wakeful.clock import to_second as time_text
 from wakeful.errors import StoreUnavailable
 from wakeful.execution.executor import Handler
 from wakeful.execution.run import Run

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from pydantic_core import from_json
 
 from wakeful.clock import SECOND, Microseconds
-from wakeful.clock import to_text as time_text
+from wakeful.clock import to_second as time_text
 from wakeful.errors import EncryptionKeyMissing, PayloadMissing
 from wakeful.stores.base import Alarm, Row
 
