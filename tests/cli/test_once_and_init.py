@@ -151,3 +151,12 @@ def test_nothing_is_overwritten(wakeful, folder):
     assert [one.name for one in folder.iterdir()] == ["README.md"]
     assert (folder / "README.md").read_text() == "mine"
     assert "cannot write into README.md/x" in wakeful("init", "README.md/x", code=1).err
+
+
+def test_a_run_that_is_held_was_due_and_did_not_finish(wakeful, folder):
+    (folder / "app.py").write_text(
+        "from wakeful import App, Operation, Run, action, on\n\napp = App('shop')\n\n\n@action\nasync def charge(op: Operation) -> str:\n"
+        "    raise TimeoutError('no answer')\n\n\n@app.agent(on('order.paid'))\nasync def pay(run: Run) -> str:\n    return await run.act(charge)\n"
+    )
+    wakeful("emit", "app.py", "order.paid", "--id", "1")
+    assert wakeful("once", "app.py").out == "wakeful: nothing finished; 1 held left for later\n"

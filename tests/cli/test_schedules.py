@@ -79,6 +79,13 @@ def test_the_listing_fits_a_terminal(wakeful, desk, monkeypatch):
     assert 'cron("0 8 * * 1-5", tz=' in wakeful("check", "app.py").out.split("next\n")[1]
 
 
+def test_no_column_of_the_listing_is_cut_to_nothing(wakeful, desk, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    header, *_ = wakeful("schedules").out.splitlines()
+    assert "…" not in header
+    assert header.split() == ["schedule", "agent", "rule", "state", "last", "next", "not", "fired"]
+
+
 def test_adding_and_what_comes_next(wakeful, desk):
     words = ("--cron", "0 7 * * *", "--tz", "America/New_York", "--data", '{"n": 1}', "--as", "ada", "--note", "early")
     said = wakeful("schedules", "add", "morning", "triage", *words).out.splitlines()

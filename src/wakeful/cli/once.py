@@ -67,7 +67,9 @@ def sentence(ended: Mapping[Any, int], left: Mapping[Any, int], messages: Mappin
     rest = ", ".join(f"{count} {state}" for state, count in left.items())
     sent = words_about(messages)
     nothing = not done and messages["delivered"] <= 0 and messages["dead"] <= 0
-    first = ", ".join([*([f"{done} now"] if done else []), *(["nothing was due"] if nothing else []), *sent])
+    # A run that was worked on and is held, or waits for its next try, was due all the same.
+    idle = "nothing finished" if left else "nothing was due"
+    first = ", ".join([*([f"{done} now"] if done else []), *([idle] if nothing else []), *sent])
     return f"{first}; {rest} left for later" if rest else first
 
 

@@ -69,6 +69,8 @@ def print_schedules(schedules: list[Shown]) -> None:
         columns = [one for one in columns if one not in {"late", "really"}]
     if out.width < NARROW:
         columns = [one for one in columns if one not in {"agent", "not fired", "note"}]
+    if "note" in columns and out.width < WIDE and not any(note(one, out) for one in schedules):
+        columns.remove("note")  # it would only take room
     rows = []
     for one in schedules:
         cells: dict[str, Cell] = {

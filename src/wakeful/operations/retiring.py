@@ -164,4 +164,5 @@ async def _take_back(store: Retiring) -> None:
 
 def served(app: str, workers: int) -> StillServed:
     many = "1 live worker serves" if workers == 1 else f"{workers} live workers serve"
-    return StillServed(f"{many} app {app}: stop them first, or say that it is meant all the same (--live)")
+    them = "it" if workers == 1 else "them"
+    return StillServed(f"{many} app {app}: stop {them} first, or retire the app all the same with --live")
