@@ -29,7 +29,7 @@ def app_routes(reader: Reader, store: Store, settings: ApiSettings) -> list[Rout
                 reader, store, plan, operator=change.operator, note=fields.text("note"), live=fields.flag("live")
             )
         except StillServed as error:
-            words = str(error).replace("(--live)", '("live": true)')
+            words = str(error).replace("--live", '"live": true')
             raise Problem(409, words, kind="still-served", title="Live workers serve it") from None
         return JsonResponse(done.to_json())
 
