@@ -116,14 +116,13 @@ select operation.effect_id from wakeful_operation_key operation join wakeful_eff
 where operation.effect_id = :effect_id and effect.state || '' in ('intent', 'retrying', 'unknown', 'held')
 
 -- run_that_counts_on(follows, run_seq) --
--- Another run that has the result of an effect by its key and did not fail, so that its doer must not take it back. No index, as
--- below: it is asked when what was done under a key is about to be undone.
+-- Another run that has the result of an effect by its key and did not fail, so that its doer must not take it back.
 select run.id from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where effect.follows = :follows and effect.state = 'confirmed' and effect.run_seq <> :run_seq
   and run.state not in ('dead', 'denied', 'cancelled') and run.cancel_at is null
 order by run.seq limit 1
 
 -- follower_that_has(follows) --
--- A run that has the result of an effect by its key. There is no index for this: it is asked when a person corrects a result.
+-- A run that has the result of an effect by its key: a person cannot correct that any more.
 select run.id from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where effect.follows = :follows and effect.state = 'confirmed' limit 1
