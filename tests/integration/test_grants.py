@@ -5,14 +5,16 @@ them it is told which is missing.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
+import structlog
 
 from support.schemas import knowing, later
 from support.stores import accept, an_arrival, join, query
@@ -201,8 +203,14 @@ async def test_a_migration_lets_the_role_into_new_tables(as_role: str, owned: st
 
 class TestCommands:
     @pytest.fixture(autouse=True)
-    def here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        """A folder of its own; and logs as they were, which a command configures for its whole process."""
         monkeypatch.chdir(tmp_path)
+        handlers, level = logging.getLogger().handlers[:], logging.getLogger().level
+        yield
+        structlog.reset_defaults()
+        logging.getLogger().handlers[:] = handlers
+        logging.getLogger().setLevel(level)
 
     async def test_migrate_prints_grants_that_can_be_run(
         self, owned: str, role: str, as_role: str, capsys: pytest.CaptureFixture[str]
