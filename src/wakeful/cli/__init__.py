@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -62,6 +63,7 @@ HEADINGS = {
     "approvals": "what people decide",
     "archive": "the store",
 }
+USUAL_PACE = gc.get_threshold()  # of Python's garbage collector: it differs from version to version
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -165,8 +167,6 @@ def collect_seldom() -> None:
     """Loading modules makes a few hundred thousand objects, and none of them is garbage: looking for some among them takes a
     tenth of a start. A process that stays goes back to the usual pace once it works.
     """
-    import gc
-
     gc.set_threshold(100_000, 50, 100)
 
 

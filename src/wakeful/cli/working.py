@@ -8,6 +8,7 @@ import gc
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
+from wakeful.cli import USUAL_PACE
 from wakeful.cli.arguments import Parser, add_app, add_logs, add_store, operator_of, seconds, whole_number
 from wakeful.cli.carrying import number
 from wakeful.cli.life import Stopping
@@ -27,7 +28,6 @@ FIRST_WAIT = 0.25
 LONGEST_WAIT = 5.0
 STOPPING_TAKES_AT_MOST = 20.0
 SHOWN_RUNS = 4
-USUAL_PACE = (700, 10, 10)  # of Python's garbage collector
 # Why a database refuses us that no waiting will change: better said at once than every five seconds.
 WILL_NOT_PASS = {
     "InvalidPasswordError",
