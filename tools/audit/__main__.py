@@ -15,12 +15,16 @@ from tools.audit import bill, licences, vulnerabilities
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make audit", description=__doc__)
     parser.add_argument("--uv", default=".venv/tool/bin/uv", help="the uv to ask (default: %(default)s)")
-    parser.add_argument("--bill", type=Path, default=Path("build/wakeful.cdx.json"), help="where the bill of materials is written")
+    parser.add_argument(
+        "--bill", type=Path, default=Path("build/wakeful.cdx.json"), help="where the bill of materials is written"
+    )
     parser.add_argument("--service-url", help="a service of advisories that speaks OSV, instead of the usual one")
     asked = parser.parse_args()
 
     materials = bill.exported(asked.uv)
-    looked = {one["name"]: licences.look(one["name"], one["version"], bill.marker_of(one)) for one in materials["components"]}
+    looked = {
+        one["name"]: licences.look(one["name"], one["version"], bill.marker_of(one)) for one in materials["components"]
+    }
     found = [one for one in looked.values() if one]
     bill.write(bill.with_licences(materials, {one.name: one.licence for one in found if one.licence}), asked.bill)
     print(f"bill of materials: {asked.bill}, {len(looked)} packages")
