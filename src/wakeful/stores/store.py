@@ -188,6 +188,11 @@ class DatabaseStore:
         return self.database.dialect
 
     @property
+    def encrypts(self) -> bool:
+        """Are payloads encrypted? Then they are not written into a plain log either."""
+        return self.database.codec.ring is not None
+
+    @property
     def restored_before(self) -> int:
         """Runs with a lower number may have gone on elsewhere, after the backup that this store was restored from."""
         return self.database.restored_before
