@@ -79,7 +79,8 @@ def test_a_heartbeat_with_commands_that_are_not_allowed(wakeful, folder):
 
 def test_a_secret_that_a_child_would_get_as_a_setting(wakeful, folder):
     (folder / "app.py").write_text(
-        "from wakeful import App, env, every, on, http\n"
+        "from wakeful import App, env, on\n"
+        "from wakeful.channels import http\n"
         "app = App('a', channels={'ops': http('https://example.com', secret=env('CHECKED_SECRET'))})\n"
         "app.command('report', on('go'), ['true'], environment=['CHECKED_SECRET'])\n"
     )

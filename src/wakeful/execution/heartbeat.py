@@ -296,7 +296,11 @@ async def _found(
 
         async def ask() -> str:
             return await ask_command(
-                command, folder=heartbeat.path.parent, environment=environment, limit=written.timeout
+                command,
+                folder=heartbeat.path.parent,
+                environment=environment,
+                limit=written.timeout,
+                quiet=run.surroundings.store.encrypts,
             )
 
         return await run.step(step(name=f"probe {check.name}", attempts=1)(ask))

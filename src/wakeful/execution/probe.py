@@ -22,8 +22,12 @@ LONGEST_ANSWER = 64 * 1024
 SHOWN_OF_ERRORS = 500
 
 
-async def ask_command(command: str, *, folder: Path, environment: Mapping[str, str], limit: Microseconds) -> str:
-    """What a command line says, in this environment and no other. It and all that it started is killed when its time is over, or nobody waits for it any more."""
+async def ask_command(
+    command: str, *, folder: Path, environment: Mapping[str, str], limit: Microseconds, quiet: bool = False
+) -> str:
+    """What a command line says, in this environment and no other. It and all that it started is killed when its time is over, or
+    when the run is cancelled. With `quiet` an error repeats neither the command nor what it said: errors go into the log.
+    """
     process = await asyncio.create_subprocess_exec(
         SHELL,
         "-c",
@@ -42,7 +46,7 @@ async def ask_command(command: str, *, folder: Path, environment: Mapping[str, s
             code = await process.wait()
             ended = True
     except TimeoutError:
-        message = f"the command took longer than {readable(limit)}: {command}"
+        message = f"the command took longer than {readable(limit)}" + ("" if quiet else f": {command}")
         raise StepTimeout(message) from None
     finally:
         if not ended:
@@ -52,7 +56,7 @@ async def ask_command(command: str, *, folder: Path, environment: Mapping[str, s
     if code != 0:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
         words = (complained or said).strip()[-SHOWN_OF_ERRORS:]
-        message = f"the command {how}: {command}" + (f": {words}" if words else "")
+        message = f"the command {how}" + ("" if quiet else f": {command}" + (f": {words}" if words else ""))
         raise Persistent(message)
     return said.strip()
 
