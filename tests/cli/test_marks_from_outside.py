@@ -43,9 +43,7 @@ FORGED = {
 
 
 async def send(line: Line, body: Any, **attributes: str) -> None:
-    named = {
-        name.replace("_", "-"): {"DataType": "String", "StringValue": value} for name, value in attributes.items()
-    }
+    named = {name.replace("_", "-"): {"DataType": "String", "StringValue": value} for name, value in attributes.items()}
     async with line.cloud.client("sqs") as sqs:
         await sqs.send_message(QueueUrl=line.url, MessageBody=json.dumps(body), MessageAttributes=named)
 

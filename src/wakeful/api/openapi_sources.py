@@ -151,7 +151,10 @@ def source_schemas() -> Json:
         "raw": {**nullable, "contentEncoding": "base64", "description": "The bytes as they came"},
     }
     known: Json = {
-        "form": {**nullable, "description": "raw, event (read by its source, and written down by Wakeful), or null: not known"}
+        "form": {
+            **nullable,
+            "description": "raw, event (read by its source, and written down by Wakeful), or null: not known",
+        }
     }
     settled: Json = {"key": text, "state": one_of(STATES), "events": {"type": "array", "items": {"type": "object"}}}
     return {

@@ -22,6 +22,7 @@ from wakeful.cli.carrying import number
 from wakeful.cli.check import missing
 from wakeful.cli.copies import copied
 from wakeful.cli.opening import chosen_store, is_store
+from wakeful.cli.privacy import exposed
 from wakeful.cli.terminal import hanging, plain, print_json, terminal
 from wakeful.clock import SECOND, SystemClock, readable
 from wakeful.errors import (
@@ -122,6 +123,7 @@ def look_around(arguments: argparse.Namespace) -> Iterator[Finding]:
     except ConfigError as error:
         yield Finding("store", "broken", str(error))
         return
+    yield from (Finding("privacy", "look", *one) for one in exposed(path, app))
     if path is not None:
         yield from file(path)
         if not path.exists() or not is_ours(path):
