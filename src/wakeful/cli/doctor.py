@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Literal
 
 from rich.text import Text
@@ -231,7 +232,7 @@ async def store(url: str) -> list[Finding]:
             await reader.health()
         except SchemaMismatch as error:
             findings.append(Finding("store", "good", f"{shown_store(url)} answers"))
-            findings.append(Finding("schema", "broken", str(error), f"wakeful migrate --store {shown_store(url)}"))
+            findings.append(Finding("schema", "broken", str(error), f"wakeful migrate --store {named_store(url)}"))
             return findings
         took = time.perf_counter() - started
         findings.append(Finding("store", "good", f"{shown_store(url)} answers in {readable(round(took * SECOND))}"))
@@ -257,6 +258,11 @@ async def store(url: str) -> list[Finding]:
     finally:
         await database.close()
     return findings
+
+
+def named_store(url: str) -> str:
+    """A store as it can be written in a command: by its variable, where its address holds a password."""
+    return quote(url) if shown_store(url) == url else '"$WAKEFUL_STORE"'
 
 
 def schema(found: Standing) -> list[Finding]:
