@@ -65,14 +65,16 @@ def look(name: str, version: str, marker: str | None, read: Metadata = metadata.
 
 def licence_of(about: metadata.PackageMetadata) -> str | None:
     """An SPDX expression if the metadata gives one in any of the ways that were ever usual, else its own words."""
-    stated = about.get("License-Expression") or about.get("License") or ""
+    fields = (about.get_all(name) or [""] for name in ("License-Expression", "License"))
+    stated = next((field[0] for field in fields if field[0]), "")
     if known := _expression(stated):
         return known
     classified = [match[1] for one in about.get_all("Classifier") or () if (match := CLASSIFIER.fullmatch(one))]
     # Several classifiers do not say whether all or any of them hold: each must be allowed.
-    if classified and all(known := [_expression(one) for one in classified]):
-        return " AND ".join(sorted(filter(None, known)))
-    return (stated.splitlines() or [None])[0] or (classified[0] if classified else None)
+    every = [known for one in classified if (known := _expression(one))]
+    if classified and len(every) == len(classified):
+        return " AND ".join(sorted(every))
+    return next(iter([*stated.splitlines(), *classified]), None)
 
 
 def judge(name: str, licence: str | None) -> str | None:
