@@ -22,6 +22,7 @@ from wakeful.execution.command import KEPT, Lines, Tail
 from wakeful.model import Receipt
 from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess, CancelRun, RedoRun
+from wakeful.stores.keyring import new_key
 from wakeful.testing.waiting import until
 
 
@@ -196,6 +197,21 @@ async def test_its_lines_are_logged_as_they_come(app: App, gate: Gate):
         ("first", "stdout"),
         ("last", "stdout"),
     ]
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_what_it_says_is_in_no_log_where_payloads_are_encrypted(new_app: NewApp, encrypted: bool):
+    pytest.importorskip("cryptography")
+    app = new_app(encryption=[new_key()] if encrypted else None)
+    app.command("report", on("go"), "echo said-to-stdout; echo said-to-stderr >&2; exit 3")
+    with structlog.testing.capture_logs() as lines:
+        async with working(app) as runtime:
+            run = await go(runtime)
+    assert run["error"]["message"].startswith("exit code 3")
+    assert run["steps"][0]["error"]["output"]["stderr"] == "said-to-stderr\n"
+    logged = [word for word in ("said-to-stdout", "said-to-stderr") if word in repr(lines)]
+    assert logged == ([] if encrypted else ["said-to-stdout", "said-to-stderr"])
+    assert "exit code 3" in repr(lines)
 
 
 async def test_it_is_told_what_it_runs_for(new_app: NewApp, monkeypatch: pytest.MonkeyPatch):

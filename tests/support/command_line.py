@@ -10,14 +10,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 
 WAKEFUL = Path(sys.executable).with_name("wakeful")
 PATIENCE = 60.0
+
+T = TypeVar("T")
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -112,3 +114,13 @@ def wait_for_answer(url: str, status: int, patience: float = PATIENCE) -> httpx2
                 return last
         threading.Event().wait(0.02)  # between two questions, not instead of one
     raise AssertionError(f"{url} never answered {status}; the last was {last!r}")
+
+
+def wait_until(found: Callable[[], T], patience: float = PATIENCE) -> T:
+    """Ask until there is something, and give that back."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if seen := found():
+            return seen
+        threading.Event().wait(0.02)  # between two questions, not instead of one
+    raise AssertionError(f"there never was what {found!r} looks for")

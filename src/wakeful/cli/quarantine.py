@@ -41,6 +41,7 @@ from wakeful.intake.quarantine import TYPE
 from wakeful.operations.pace import Pace
 from wakeful.operations.quarantine import Settled, Tally, discard, kept_keys, release, settle_all
 from wakeful.operations.redo import MANY
+from wakeful.private_files import write_file
 from wakeful.settings import default_app
 from wakeful.size import in_bytes
 from wakeful.stores.reading import Reader
@@ -276,7 +277,7 @@ def _write_raw(arguments: argparse.Namespace, found: Shown) -> int:
         sys.stdout.buffer.flush()
         return 0
     try:
-        Path(arguments.raw).write_bytes(raw)
+        write_file(Path(arguments.raw), raw)
     except OSError as error:
         message = f"--raw {arguments.raw}: {error.strerror}"
         raise UsageError(message) from None

@@ -264,7 +264,7 @@ class Program:
 
     def _log(self, name: str, lines: Sequence[str]) -> None:
         self._run.progress()
-        for line in lines:
+        for line in () if self._run.surroundings.store.encrypts else lines:
             self._run.log.info(line, stream=name)
 
     async def _wait(self, limit: Microseconds | None) -> Exception | None:
@@ -316,7 +316,11 @@ class Program:
         raise CommandFailed((shown_code(code) if why is None else str(why)) + self._last_lines())
 
     def _last_lines(self) -> str:
-        """Of what it complained about, or else of what it said."""
+        """Of what it complained about, or else of what it said. Errors go into the log and into alarms: where payloads are
+        encrypted, the output is with the run alone.
+        """
+        if self._run.surroundings.store.encrypts:
+            return f". `wakeful trace {self._run.id} --json` shows what it said"
         for name in ("stderr", "stdout"):
             lines = self._streams[name].text().rstrip().splitlines()[-LINES_SHOWN:]
             if lines:

@@ -285,7 +285,9 @@ async def _found(
         command = written.command
 
         async def ask() -> str:
-            return await ask_command(command, folder=folder, limit=written.timeout)
+            return await ask_command(
+                command, folder=folder, limit=written.timeout, quiet=run.surroundings.store.encrypts
+            )
 
         return await run.step(step(name=f"probe {check.name}", attempts=1)(ask))
     function = probes.get(written.probe or "")

@@ -21,8 +21,10 @@ LONGEST_ANSWER = 64 * 1024
 SHOWN_OF_ERRORS = 500
 
 
-async def ask_command(command: str, *, folder: Path, limit: Microseconds) -> str:
-    """What a command line says. It and all that it started is killed when its time is over, or nobody waits for it any more."""
+async def ask_command(command: str, *, folder: Path, limit: Microseconds, quiet: bool = False) -> str:
+    """What a command line says. It and all that it started is killed when its time is over, or nobody waits for it any more.
+    With `quiet` an error repeats neither the command nor what it said: errors go into the log.
+    """
     process = await asyncio.create_subprocess_exec(
         SHELL,
         "-c",
@@ -40,7 +42,7 @@ async def ask_command(command: str, *, folder: Path, limit: Microseconds) -> str
             code = await process.wait()
             ended = True
     except TimeoutError:
-        message = f"the command took longer than {readable(limit)}: {command}"
+        message = f"the command took longer than {readable(limit)}" + ("" if quiet else f": {command}")
         raise StepTimeout(message) from None
     finally:
         if not ended:
@@ -50,7 +52,7 @@ async def ask_command(command: str, *, folder: Path, limit: Microseconds) -> str
     if code != 0:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
         words = (complained or said).strip()[-SHOWN_OF_ERRORS:]
-        message = f"the command {how}: {command}" + (f": {words}" if words else "")
+        message = f"the command {how}" + ("" if quiet else f": {command}" + (f": {words}" if words else ""))
         raise Persistent(message)
     return said.strip()
 

@@ -15,12 +15,13 @@ update wakeful_quarantine_room set held = (
 where app = :app returning held
 
 -- oldest_unverified(app, most) raw --
--- With the blobs that they point to. The newest event stays: SQLite would give its seq to the next one. Whatever another process has
--- in hand is left for the next time.
-select quarantine.event_seq, quarantine.source, coalesce(quarantine.room, quarantine.size * 4 / 3 + 1024), event.accepted_at,
-  case when substr(event.envelope, 1, 6) = '@blob:' then substr(event.envelope, 7) end,
+-- With when they came and the blobs that they point to, each looked up by its key: a join may walk along all events. The newest event
+-- stays: SQLite would give its seq to the next one. Whatever another process has in hand is left for the next time.
+select quarantine.event_seq, quarantine.source, coalesce(quarantine.room, quarantine.size * 4 / 3 + 1024),
+  (select accepted_at from wakeful_event where seq = quarantine.event_seq),
+  (select substr(envelope, 7) from wakeful_event where seq = quarantine.event_seq and substr(envelope, 1, 6) = '@blob:'),
   case when substr(quarantine.headers, 1, 6) = '@blob:' then substr(quarantine.headers, 7) end
-from wakeful_quarantine quarantine join wakeful_event event on event.seq = quarantine.event_seq
+from wakeful_quarantine quarantine
 where quarantine.app = :app and quarantine.kind = 'unverified' and quarantine.state <> 'released'
   and quarantine.event_seq <> (select max(seq) from wakeful_event)
 order by quarantine.event_seq limit :most {skip_locked}

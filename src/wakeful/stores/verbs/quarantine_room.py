@@ -51,9 +51,8 @@ def cut_quarantine(now: int | None, requests: Sequence[CutQuarantine]) -> Transa
         held = (yield "recount_room", [(one.app,)])[0][0]
         oldest = yield "oldest_unverified", [(one.app, CUT_AT_ONCE)]
         late = [row for row in oldest if one.before is not None and row[3] <= one.before]
-        gone = len(late)
-        if late:
-            held = yield from _cut(now, one.app, late, "days")
+        gone = (yield from _cut(now, one.app, late, "days")) if late else 0
+        held = (yield "add_room", [(one.app, 0)])[0][0] if gone else held
         if one.ceiling is not None and held > one.ceiling:
             left = [row for row in oldest if row not in late]
             gone += (yield from _cut_down(now, one.app, held, one.ceiling, left))[0]
@@ -75,19 +74,26 @@ def _cut_down(
         held -= row[2]
     if not gone:
         return 0, False
-    begins = not (yield "cut_lately", [(now, app, QUIET_AFTER)])
-    yield from _cut(now, app, gone, "bytes")
+    lately = yield "cut_lately", [(now, app, QUIET_AFTER)]
+    number = yield from _cut(now, app, gone, "bytes")
+    begins = bool(number) and not lately
     if begins:
         text = (
             f"requests that could not be verified take more than {in_bytes(ceiling)} in the quarantine of app {app}: "
             "the oldest of them are removed"
         )
         yield from open_alarms(now, [Alarm(app, quarantine_alarm(app), text)])
-    return len(gone), begins
+    return number, begins
 
 
 def _cut(now: int | None, app: str, rows: Sequence[Row], why: WhyCut) -> Transaction[int]:
-    """Remove them with all that belongs to them, and count them where they came from; the new sum comes back."""
+    """Remove them with all that belongs to them, and count them where they came from; how many comes back. One whose event another
+    process has in hand, because it came again just now, is left for the next time.
+    """
+    free = {row[0] for row in (yield "lock_event", [(row[0],) for row in rows])}
+    rows = [row for row in rows if row[0] in free]
+    if not rows:
+        return 0
     seqs = [(row[0],) for row in rows]
     yield "cut_event", seqs
     yield "remove_conflicts", seqs
@@ -100,5 +106,5 @@ def _cut(now: int | None, app: str, rows: Sequence[Row], why: WhyCut) -> Transac
         number, size = counted.get(row[1], (0, 0))
         counted[row[1]] = (number + 1, size + row[2])
     yield "count_cut", [(now, app, source, why, *counted[source]) for source in sorted(counted)]
-    held: int = (yield "add_room", [(app, -sum(row[2] for row in rows))])[0][0]
-    return held
+    yield from free_room([(app, row[2]) for row in rows])
+    return len(rows)

@@ -39,6 +39,7 @@ def enter_sources(now: int | None, requests: Sequence[EnterSources]) -> Transact
             to_json(one.agents[name]).decode() if name in one.agents else None,
             one.owners.get(name),
             one.lag_within.get(name),
+            to_json(one.brings[name]).decode() if one.brings.get(name) else None,
         )
         for one in requests
         for name, kind in one.sources
@@ -114,7 +115,7 @@ def take_in(now: int | None, requests: Sequence[TakeIn]) -> Transaction[list[Tak
         receipts: list[Receipt] = answer[: len(answer) - len(one.kept)]
         kept = room = 0
         for held in one.kept:
-            row = (held.arrival.key, one.app, one.source, held.kind, held.size, held.headers, held.room)
+            row = (held.arrival.key, one.app, one.source, held.kind, held.size, held.headers, held.form, held.room)
             new = len((yield "insert_quarantine", [row]))
             kept += new
             room += held.room if new and held.kind == "unverified" else 0
