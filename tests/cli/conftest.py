@@ -129,8 +129,8 @@ def start(folder: Path) -> Iterator[Callable[..., CommandLine]]:
     """A command in a process of its own, gone after the test."""
     started: list[CommandLine] = []
 
-    def call(*words: str, env: dict[str, str] | None = None) -> CommandLine:
-        command = CommandLine(*words, folder=folder, env=env)
+    def call(*words: str, env: dict[str, str] | None = None, descriptors: int | None = None) -> CommandLine:
+        command = CommandLine(*words, folder=folder, env=env, descriptors=descriptors)
         started.append(command)
         return command
 

@@ -29,11 +29,14 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 class CommandLine:
-    """One `wakeful …` that runs. Its output is read by threads, line by line, as it comes."""
+    """One `wakeful …` that runs. Its output is read by threads, line by line, as it comes. `descriptors`: its `ulimit -n`."""
 
-    def __init__(self, *words: str, folder: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *words: str, folder: Path, env: Mapping[str, str] | None = None, descriptors: int | None = None
+    ) -> None:
+        limited = [] if descriptors is None else ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh"]
         self.process = subprocess.Popen(
-            [str(WAKEFUL), *words],
+            [*limited, str(WAKEFUL), *words],
             cwd=folder,
             env=environment(env),
             stdin=subprocess.DEVNULL,
