@@ -38,6 +38,11 @@ async def nap(run: Run) -> str:
 """
 
 
+def limited(descriptors):
+    """A command line that may open so many descriptors at most."""
+    return ("sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh")
+
+
 @pytest.fixture
 def busy(folder):
     (folder / "busy.py").write_text(TICKS)
@@ -46,10 +51,10 @@ def busy(folder):
 
 @pytest.fixture
 def serve(busy, start):
-    def begin(*words, descriptors=None, **env):
+    def begin(*words, descriptors=1024, **env):
         # The tests look at its descriptors, which a process that works shows to root alone.
         env = {"WAKEFUL_DUMPABLE": "1", **env}
-        server = start("serve", "busy.py", "--port", "0", *words, descriptors=descriptors, env=env)
+        server = start("serve", "busy.py", "--port", "0", *words, through=limited(descriptors), env=env)
         return server, int(server.wait_for(r"serving busy on http://127\.0\.0\.1:(\d+)")[1])
 
     return begin
@@ -189,7 +194,7 @@ def test_half_sent_requests_end_and_others_are_answered(busy, start, command, re
         "WAKEFUL_HTTP_BODY_WITHIN": "500ms",
         "WAKEFUL_HTTP_IDLE_FOR": "500ms",
     }
-    server = start(command, "busy.py", "--port", "0", env=limits, descriptors=512)
+    server = start(command, "busy.py", "--port", "0", env=limits, through=limited(512))
     port = int(server.wait_for(r"on http://127\.0\.0\.1:(\d+)")[1])
     if command != "serve":
         server.wait_for(f"{ready} (for )?busy")
@@ -244,6 +249,6 @@ def test_an_answer_that_is_waited_for_is_not_cut(serve):
     ],
 )
 def test_a_limit_that_is_none_is_said_at_once(busy, start, name, value, said):
-    server = start("serve", "busy.py", "--port", "0", env={f"WAKEFUL_HTTP_{name}": value}, descriptors=1000)
+    server = start("serve", "busy.py", "--port", "0", env={f"WAKEFUL_HTTP_{name}": value}, through=limited(1000))
     assert server.end() == 1
     assert said in server.output
