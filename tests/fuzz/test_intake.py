@@ -33,7 +33,7 @@ TARGET = "intake"
 TOKEN = "0123456789abcdef0123456789abcdef"
 HOOKS = {f"/hooks/{sender.name}": sender for sender in (GITHUB, STRIPE, SLACK, STANDARD)}
 EVENTS = "/v1/events"
-REFUSED = {400, 401, 405, 408, 413, 415, 422, 429}
+REFUSED = {400, 401, 403, 405, 408, 413, 415, 422, 429, 431}
 LEGAL_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 # Those that the door itself needs: another one is another test.
 OURS = {"host", "authorization", "content-length", "path", "signed", "transfer-encoding"}
