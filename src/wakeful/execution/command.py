@@ -41,6 +41,7 @@ from wakeful.execution.checkpoint import marked
 from wakeful.execution.options import read_duration
 from wakeful.intake.cloudevents import to_envelope
 from wakeful.model import Step, digest
+from wakeful.redaction import redact
 from wakeful.secrets import Env, reveal
 
 if TYPE_CHECKING:
@@ -345,8 +346,10 @@ class Tail:
             del self._kept[:over]
 
     def text(self) -> str:
-        """In characters that any database can store; the first line says so where something is missing."""
-        kept = storable(self._kept.decode("utf-8", "replace"))
+        """In characters that any database can store, without secrets that are known; the first line says so where something is
+        missing.
+        """
+        kept = redact(storable(self._kept.decode("utf-8", "replace")))
         return kept if not self._cut else f"… {self._cut:,} bytes before this are not kept …\n{kept}"
 
 
