@@ -148,16 +148,10 @@ def forms_of(value: str) -> Iterable[str]:
     from json import dumps
 
     raw = value.encode("utf-8", "surrogateescape")
-    forms = {
-        value,
-        raw.decode("utf-8", "replace"),
-        dumps(value)[1:-1],
-        dumps(value, ensure_ascii=False)[1:-1],
-        repr(value)[1:-1],
-        quote(raw, safe=""),
-        quote(raw),
-        quote_plus(raw),
-    }
+    written = {value, raw.decode("utf-8", "replace"), repr(value)[1:-1]}
+    for _ in range(2):  # JSON may hold text that is JSON itself
+        written |= {dumps(one, ensure_ascii=ascii_only)[1:-1] for one in written for ascii_only in (True, False)}
+    forms = {*written, quote(raw, safe=""), quote(raw), quote_plus(raw)}
     forms.update(line for line in value.splitlines() if len(line) >= LINE)
     for before in range(3):  # the bytes before it decide how its own are grouped
         whole = b64encode(b"\0" * before + raw).decode().rstrip("=")

@@ -116,8 +116,8 @@ async def asks(run: Run) -> None:
     raise Denied(f"not with {SECRET}")
 
 
-app.command("says", on("command"), 'echo "$KEY"; echo "$KEY" >&2', environment={"KEY": env("PLANTED_SECRET")})
-app.command("fails", on("command"), 'echo "$KEY"; echo "$KEY" >&2; exit 3', environment={"KEY": env("PLANTED_SECRET")})
+app.command("says", on("command"), 'printf "%s\\n" "$KEY"; printf "%s\\n" "$KEY" >&2', environment={"KEY": env("PLANTED_SECRET")})
+app.command("fails", on("command"), 'printf "%s\\n" "$KEY"; printf "%s\\n" "$KEY" >&2; exit 3', environment={"KEY": env("PLANTED_SECRET")})
 
 
 @app.agent(webhook("/hooks/in", verify=bearer(env("PLANTED_SECRET")), type="hook"))
@@ -158,7 +158,8 @@ def forms(secret: str) -> set[str]:
     }
 
 
-PLANTED = {form for secret in (SECRET, PASSWORD, TOKEN, SET["OTHER_PASSWORD"]) for form in forms(secret)}
+# The beginning of each of them too: no half of one may be left where a text was cut.
+PLANTED = {"pl4nted"} | {form for secret in (SECRET, PASSWORD, TOKEN, SET["OTHER_PASSWORD"]) for form in forms(secret)}
 
 
 def leaks(text: str | bytes) -> list[str]:
