@@ -118,8 +118,12 @@ class Known:
     def _look(self) -> None:
         """Take in the environment as it is now."""
         self._look_at = self._clock() + LOOK_EVERY
-        surroundings = os.environ if self._environment is None else self._environment
-        for name, value in list(surroundings.items()):
+        try:
+            there = dict(os.environ if self._environment is None else self._environment)
+        except KeyError:  # another thread has just removed one of them
+            self._look_at = 0.0
+            return
+        for name, value in there.items():
             if len(value) < LEAST:
                 continue
             if name in self._declared or name in TOKENS:
