@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from wakeful.errors import ConfigError
 from wakeful.redaction import KNOWN
 
+# Every name that an env(…) of this process was given. Names only, and for all apps alike: a variable that one of them reads as a
+# secret is no plain setting to another.
+_NAMED: set[str] = set()
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 
 
@@ -32,6 +35,7 @@ class Env:
                 'env(…) takes the name of a variable (letters, digits, "_"), like env("GITHUB_SECRET"), not its value'
             )
             raise ConfigError(message)
+        _NAMED.add(self.name)
         KNOWN.declare(self.name)
 
     def reveal(self, needed_by: str | None = None) -> str:
@@ -49,6 +53,11 @@ class Env:
 
 
 Secret = str | Env
+
+
+def named_secrets() -> frozenset[str]:
+    """The variables that this process reads as secrets."""
+    return frozenset(_NAMED)
 
 
 def env(name: str) -> Env:

@@ -323,6 +323,7 @@ class OpenEffect:
     decide: Callable[[], Decision]
     locks: tuple[HeldLock, ...] = ()
     declares: ActionResult | None = None  # at its first use by a process: what its action returns
+    undoes_key: tuple[str, str] | None = None  # what it undoes has a business key: the action and the key
 
     @property
     def process(self) -> str:
@@ -335,6 +336,7 @@ class SaveEffect:
 
     claim: Claim
     effect: Effect
+    woken: Sequence[tuple[str, str]] = ()  # runs that waited for the end of an undo: (app, agent)
 
     @property
     def process(self) -> str:

@@ -454,11 +454,6 @@ class DatabaseStore:
         rows = await self._fetch_at_last("effects_to_undo", claim.root, claim.seq)
         return [effect_of(row) for row in rows]
 
-    async def run_that_counts_on(self, effect: str, claim: Claim) -> str | None:
-        """Another run that has the result of this effect by its key, and relies on it."""
-        rows = await self._fetch_at_last("run_that_counts_on", effect, claim.seq)
-        return rows[0][0] if rows else None
-
     async def failed_with(self, claim: Claim) -> str | None:
         """Why a run ends dead once what it did is undone; None if it is cancelled."""
         rows = await self._fetch_at_last("failed_with", claim.seq)

@@ -17,7 +17,7 @@ order by quarantine.event_seq desc limit :most
 -- By its key, or the beginning of it, whole.
 select event.seq, event.key, quarantine.app, quarantine.source, quarantine.kind, quarantine.state, quarantine.size,
   quarantine.became, quarantine.made, quarantine.operator, quarantine.note, quarantine.settled_at, event.source, event.id,
-  event.reason, event.duplicates, event.accepted_at, quarantine.headers, event.envelope
+  event.reason, event.duplicates, event.accepted_at, quarantine.headers, event.envelope, quarantine.form
 from wakeful_event event join wakeful_quarantine quarantine on quarantine.event_seq = event.seq
 where event.key >= :lower and event.key < :upper order by event.key limit 2
 
@@ -48,7 +48,9 @@ from wakeful_quarantine quarantine where quarantine.became = :became
 update wakeful_quarantine set headers = null where event_seq = :event_seq and headers is not null
 
 -- remove_quarantine(event_seq) --
+-- With the room that it took, if it counts there.
 delete from wakeful_quarantine where event_seq = :event_seq
+returning app, case when kind = 'unverified' and state <> 'released' then coalesce(room, size * 4 / 3 + 1024) else 0 end
 
 -- oldest_event() --
 -- The first one that is left.
