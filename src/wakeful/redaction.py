@@ -22,6 +22,9 @@ from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 LEAST = 8  # characters; a shorter value would be found in words that mean something else
+LEAST_WORD = (
+    16  # of small letters alone: "postgres" and "password" are passwords of many a test, and words of every log
+)
 LINE = 16  # the least length of a line of a secret that has several
 MOST_VALUES = 64  # under one name, for a variable that changes: the latest
 LOOK_EVERY = 1.0
@@ -61,12 +64,12 @@ class Known:
     def learn(self, name: str, *values: str) -> None:
         """These are secrets. `name` is shown in their place."""
         known = self._values.get(name, {})
-        if all(value in known or len(value) < LEAST for value in values):
+        if all(value in known or not is_telling(value) for value in values):
             return
         with self._lock:
             known = self._values.setdefault(name, {})
             for value in values:
-                if len(value) >= LEAST:
+                if is_telling(value):
                     known.pop(value, None)
                     known[value] = None
             for old in list(known)[:-MOST_VALUES]:
@@ -145,6 +148,13 @@ class Known:
         ordered = sorted(found.items(), key=lambda one: -len(one[0]))
         self._forms_in_bytes = tuple((form.encode("utf-8", "replace"), shown.encode()) for form, shown in ordered)
         self._forms = tuple(ordered)
+
+
+def is_telling(value: str) -> bool:
+    """Is it so unlike other text that it can be looked for?"""
+    return len(value) >= LEAST and not (
+        len(value) < LEAST_WORD and value.isascii() and value.isalpha() and value.islower()
+    )
 
 
 def forms_of(value: str) -> Iterable[str]:

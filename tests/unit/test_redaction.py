@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from wakeful import env
 from wakeful.errors import Persistent, describe, words_of
-from wakeful.redaction import KNOWN, LEAST, LOOK_EVERY, Known
+from wakeful.redaction import KNOWN, LEAST, LOOK_EVERY, Known, is_telling
 from wakeful.stores.redacting import shown_places, without_secrets
 
 
@@ -76,7 +76,11 @@ def test_every_way_to_write_it(known, way, secret):
     assert known.redact_bytes(text.encode("utf-8", "replace")) == cleaned.encode("utf-8", "replace")
 
 
-@given(st.text(st.characters(codec="utf-8"), min_size=LEAST, max_size=40), st.binary(max_size=4), st.binary(max_size=4))
+@given(
+    st.text(st.characters(codec="utf-8"), min_size=LEAST, max_size=40).filter(is_telling),
+    st.binary(max_size=4),
+    st.binary(max_size=4),
+)
 def test_in_the_middle_of_base64(secret, before, after):
     known = Known({})
     known.learn("KEY", secret)
@@ -100,6 +104,17 @@ def test_short_values_are_left(known, around):
     known.declare("MODE")
     around["MODE"] = "live"
     assert known.redact("short lives") == "short lives"
+
+
+def test_words_are_left(known, around):
+    around |= {
+        "DB_PASSWORD": "postgres",
+        "DATABASE_URL": "postgresql://postgres:postgres@db/x",
+        "API_KEY": "sesameopensesame",
+    }
+    text = "postgresql://postgres@db is postgres"
+    assert known.redact(text) is text
+    assert known.redact("sesameopensesame") == "[redacted: API_KEY]"
 
 
 def test_a_secret_within_another_one(known):
