@@ -29,7 +29,7 @@ LINE = 16  # the least length of a line of a secret that has several
 MOST_VALUES = 64  # under one name, for a variable that changes: the latest
 LOOK_EVERY = 1.0
 
-TOKENS = ("WAKEFUL_TOKEN", "WAKEFUL_TOKEN_NEXT", "WAKEFUL_PING")
+TOKENS = ("WAKEFUL_TOKEN", "WAKEFUL_PING")
 KEYS = ("WAKEFUL_ENCRYPTION_KEYS",)
 _CREDENTIAL = re.compile(
     r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|KEY|DSN)(?:_NEXT|_OLD|_\d+)?$",
