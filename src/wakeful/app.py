@@ -466,7 +466,7 @@ class App:
 
         event = new_event("wakeful.run", data, source=f"/{self.name}/run", id=id)
         async with self.reached() as runtime:
-            receipts = await runtime.door.accept([event], agent=agent)
+            receipts = await runtime.door.accept([event], agent=agent, by="app")
             return receipts[0]
 
     async def result(self, run: Receipt | str, *, timeout: Duration | None = "30s") -> Any:

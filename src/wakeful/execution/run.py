@@ -339,7 +339,7 @@ class Run:
             step = self.new_step(key, shown, "done", arguments=text[:ARGUMENTS_SHOWN])
             await self.save_facts()
             locks = locks_held(self._claim)
-            receipts = await self._around.door.accept([event], claim=self._claim, step=step, locks=locks)
+            receipts = await self._around.door.accept([event], claim=self._claim, step=step, locks=locks, by="app")
             self._claim.finished += 1
             return receipts[0]
         except ClaimLost:
@@ -741,7 +741,8 @@ class Run:
     async def start_child(self, event: Event, agent: str, step: Step, written: Callable[[Receipt], str]) -> Receipt:
         """An event for one agent, together with the step that waits for the end of its run."""
         door = self._around.door
-        return (await door.accept([event], agent=agent, claim=self._claim, step=step, written=written, adopts=True))[0]
+        options: dict[str, Any] = {"claim": self._claim, "step": step, "written": written, "adopts": True}
+        return (await door.accept([event], agent=agent, by="app", **options))[0]
 
     def name_of_agent(self, agent: Any) -> str | None:
         """The name of an agent of the app, by that name or by its function; None when there is none."""

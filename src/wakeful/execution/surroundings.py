@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from wakeful.clock import Clock
 from wakeful.execution.circuits import Shut
 from wakeful.execution.lock_news import LockNews
+from wakeful.intake.reserved import By
 from wakeful.model import Claim, Decision, Effect, Event, Receipt, Step
 from wakeful.policy.decide import Facts, decide
 from wakeful.stores.base import (
@@ -95,6 +96,7 @@ class RunDoor(Protocol):
         written: Callable[[Receipt], str] | None = None,
         adopts: bool = False,
         locks: tuple[HeldLock, ...] = (),
+        by: By,
     ) -> list[Receipt]: ...
 
 
