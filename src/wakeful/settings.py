@@ -61,6 +61,15 @@ def default_app(environment: Mapping[str, str] | None = None) -> str | None:
     return named or ("app.py" if Path("app.py").is_file() else None)
 
 
+def dumpable(environment: Mapping[str, str] | None = None) -> bool:
+    """May debuggers and other processes of the user look into a process that works? WAKEFUL_DUMPABLE=1 allows it."""
+    given = (os.environ if environment is None else environment).get("WAKEFUL_DUMPABLE") or "0"
+    if given not in {"0", "1"}:
+        message = f"WAKEFUL_DUMPABLE must be 1 or 0, not {given!r}"
+        raise ConfigError(message)
+    return given == "1"
+
+
 def sqlite_path(url: str) -> Path | None:
     """The file of a sqlite:/// address (three slashes: relative, four: absolute); None for another kind of store."""
     try:

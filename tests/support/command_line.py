@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,9 +33,12 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 class CommandLine:
     """One `wakeful …` that runs. Its output is read by threads, line by line, as it comes."""
 
-    def __init__(self, *words: str, folder: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *words: str, folder: Path, env: Mapping[str, str] | None = None, through: Sequence[str] = ()
+    ) -> None:
+        """`through`: a program that starts it, and gets its words as arguments."""
         self.process = subprocess.Popen(
-            [str(WAKEFUL), *words],
+            [*through, str(WAKEFUL), *words],
             cwd=folder,
             env=environment(env),
             stdin=subprocess.DEVNULL,

@@ -21,6 +21,7 @@ from wakeful.cli.carrying import ProgressLine, number, refuse_many, said_stop
 from wakeful.cli.life import Stopping, live
 from wakeful.cli.listings import add_listing, add_quarantine_filter, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read, sending
+from wakeful.cli.person import refuse_children
 from wakeful.cli.terminal import (
     Cell,
     ago,
@@ -93,6 +94,7 @@ def execute(arguments: argparse.Namespace) -> int:
         case "show":
             return _show(arguments, rest[0])
         case "release":
+            refuse_children("release what is in quarantine")
             return _release(arguments, rest)
         case _:
             return _discard(arguments, rest)

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 from wakeful.clock import Microseconds, readable, seconds
@@ -21,15 +22,18 @@ LONGEST_ANSWER = 64 * 1024
 SHOWN_OF_ERRORS = 500
 
 
-async def ask_command(command: str, *, folder: Path, limit: Microseconds, quiet: bool = False) -> str:
-    """What a command line says. It and all that it started is killed when its time is over, or nobody waits for it any more.
-    With `quiet` an error repeats neither the command nor what it said: errors go into the log.
+async def ask_command(
+    command: str, *, folder: Path, environment: Mapping[str, str], limit: Microseconds, quiet: bool = False
+) -> str:
+    """What a command line says, in this environment and no other. It and all that it started is killed when its time is over, or
+    when the run is cancelled. With `quiet` an error repeats neither the command nor what it said: errors go into the log.
     """
     process = await asyncio.create_subprocess_exec(
         SHELL,
         "-c",
         command,
         cwd=folder,
+        env=environment,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
