@@ -47,6 +47,7 @@ from wakeful.intake.route import Router
 from wakeful.model import OWN_AGENTS, Decision, Event, Receipt
 from wakeful.output.channels.base import Channel
 from wakeful.output.channels.base import Surroundings as ChannelSurroundings
+from wakeful.output.channels.event import EventChannel
 from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
 from wakeful.settings import ping_url, shown_store, store_url
@@ -196,6 +197,8 @@ class Runtime:
             agents={agent.name: agent.function for agent in agents.values()},
             matches=fits,
             channels=app.channels,
+            event_channels={name: one.type for name, one in app.channels.items() if isinstance(one, EventChannel)},
+            emits={name: one.options.emits for name, one in agents.items() if one.options.emits is not None},
             sent=self._sent,
             circuits=self.circuits,
             reminders=self.reminders,
