@@ -3,6 +3,7 @@
 WakefulError
 ├── ConfigError            something declared is wrong: what, where, did you mean; refused before anything runs
 ├── InvalidEvent           an event that cannot be accepted; names the field, and the index in a batch
+│   ├── ReservedName       its source or type belongs to another door
 │   └── UnsupportedContentType   (intake/cloudevents.py) a body of a kind that carries no event
 ├── InvalidTime            a time in words that is past, can be read in two ways, or is none; says what was understood
 ├── IdempotencyConflict    an Idempotency-Key that was used before, for another request
@@ -87,6 +88,10 @@ class InvalidEvent(WakefulError):
         super().__init__(message)
         self.field = field
         self.index = index
+
+
+class ReservedName(InvalidEvent):
+    """An event with a source, or a type, that belongs to another door. Nothing of its request was stored."""
 
 
 class InvalidTime(WakefulError):

@@ -10,9 +10,8 @@ import pytest
 from support.apps import NewApp, pass_time, working
 from wakeful import App, Run, on
 from wakeful.clock import VirtualClock
-from wakeful.errors import NotFound
+from wakeful.errors import NotFound, ReservedName
 from wakeful.intake.cloudevents import new_event
-from wakeful.intake.reserved import ReservedName
 from wakeful.model import Decision
 from wakeful.policy.decide import DEFAULT_RULES
 from wakeful.runtime import Runtime

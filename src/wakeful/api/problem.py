@@ -14,9 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from wakeful.errors import IdempotencyConflict, InvalidEvent, NotFound, SchemaMismatch, StoreUnavailable
+from wakeful.errors import IdempotencyConflict, InvalidEvent, NotFound, ReservedName, SchemaMismatch, StoreUnavailable
 from wakeful.intake.cloudevents import UnsupportedContentType
-from wakeful.intake.reserved import ReservedName
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER = "1"  # seconds; the database is usually back within a few, and intake costs it little to say no again

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from wakeful.errors import InvalidEvent, StoreUnavailable
+from wakeful.errors import ReservedName, StoreUnavailable
 from wakeful.intake.untrusted import shown
 from wakeful.model import Event
 
@@ -26,10 +26,6 @@ By = Literal["outside", "app", "source"]
 OWN_TYPES = "wakeful."
 LEARN_EVERY = 60.0  # seconds
 AGENT = "agent"
-
-
-class ReservedName(InvalidEvent):
-    """An event under a name that another door has. Nothing of its request was stored."""
 
 
 class ReservedNames:
