@@ -157,6 +157,12 @@ def test_a_debugger_may_be_let_in(place, start):
     assert not set(found["environment"]) & (set(SECRETS) - TOLD)
 
 
+def test_a_word_that_says_neither_is_refused(place, start):
+    server = start("serve", "app.py", env={"WAKEFUL_DUMPABLE": "yes"})
+    server.wait_for("wakeful: WAKEFUL_DUMPABLE must be 1 or 0, not 'yes'")
+    assert server.end() == 1
+
+
 ANSWERING = """
 import os, subprocess, sys
 from urllib import request, error
