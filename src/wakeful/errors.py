@@ -34,7 +34,7 @@ WakefulError
     │   └── Stuck          the run made no progress for too long, and was interrupted
     ├── Persistent         will not work again: dead at once
     │   ├── InvalidData         the event's data does not fit the handler's model
-    │   ├── InvalidKey          key= or priority= cannot be told for the event
+    │   ├── InvalidKey          key=, priority= or once= cannot be told for the event
     │   ├── NotSerialisable     an argument or result that is not JSON, or is too large
     │   ├── UnfinishedCalls     the handler returned while a run.* call was in flight
     │   ├── DeadlineExceeded    the run's deadline passed
@@ -251,9 +251,10 @@ class InvalidData(Persistent):
 
 
 class InvalidKey(Persistent):
-    """What `key=` or `priority=` says of an event is no key or priority; the handler did not start."""
+    """What `key=`, `priority=` or `once=` says of an event is no key or priority, or is not known; the handler did not start."""
 
     problem: str = ""  # what is wrong, without the event
+    exhausted: bool = False  # the expression ran out of its budget
 
 
 class NotSerialisable(Persistent):

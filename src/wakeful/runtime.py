@@ -166,6 +166,7 @@ class Runtime:
             on_conflict=self._note_conflict,
             on_broken_rule=self._note_broken_rule,
             reserved=self.reserved,
+            on_exhausted=self._note_exhausted,
         )
         self.membership = Membership(
             self.store,
@@ -643,6 +644,13 @@ class Runtime:
     def _note_broken_rule(self, decision: Decision) -> None:
         self.alarm(
             f"rule/{self.app.name}/{decision.rule}", f"rule {decision.rule} denies everything: {decision.reason}"
+        )
+
+    def _note_exhausted(self, agent: str, event: Event, reason: str) -> None:
+        self.alarm(
+            f"condition/{self.app.name}/{agent}",
+            f"event {event.id} of {event.source} started no run of agent {agent}, because {reason}: see `wakeful why {event.id}`",
+            agent=agent,
         )
 
     async def _note_agents_not_loaded(self) -> None:

@@ -28,6 +28,7 @@ SHOWN_MESSAGE = 300
 SHOWN_MESSAGES = 3
 SHOWN_VALUE = 60
 SHOWN_OUTPUT = 300
+OUT_OF_BUDGET = "ran out of its budget"  # as cel.py says it
 DID = {
     "replay": "replayed it",
     "again": "had it done again",
@@ -424,6 +425,12 @@ def tell_admission(admission: Shown) -> list[str]:
             return [f"Agent {agent} did nothing, because its condition was not met: {reason}."]
         case "expired":
             return [f"Agent {agent} did nothing, because the event {reason}."]
+        case "denied" if OUT_OF_BUDGET in reason:
+            hand_over = f"`wakeful replay --events TYPE --from TIME --agent {agent} --denied`"
+            return [
+                f"Agent {agent} did nothing, because it could not be told whether the event is for it: {reason}.",
+                f"Ask for less in its where=, then hand the event over: {hand_over}.",
+            ]
         case "denied":
             return [f"Agent {agent} did nothing, because policy denied it: {reason}."]
         case "superseded":
