@@ -154,12 +154,15 @@ def statements(dialect: Dialect) -> dict[str, str]:
 
 def codec(dialect: Dialect, ring: KeyRing | None = None) -> Codec:
     """What a database's payloads look like in its rows."""
-    return RedactingCodec(
+    made = RedactingCodec(
         Shaped(lambda name: query_named(dialect, name).given),
         Shaped(lambda name: query_named(dialect, name).returned),
         ring,
-        Shaped(lambda name: shown_places(query_named(dialect, name).sql, query_named(dialect, name).parameters)),
     )
+    made.shown = Shaped(
+        lambda name: shown_places(query_named(dialect, name).sql, query_named(dialect, name).parameters)
+    )
+    return made
 
 
 def parse(text: str, dialect: Dialect) -> list[Query]:

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from wakeful.redaction import redact
 from wakeful.stores.base import Row
-from wakeful.stores.keyring import KeyRing
-from wakeful.stores.payloads import TEXTS, Codec, Places
+from wakeful.stores.payloads import TEXTS, Codec
 
 SHOWN_ONLY = TEXTS | {"error", "headers"}
 SAVES_A_STEP = "insert into wakeful_step"
@@ -40,16 +39,8 @@ def without_secrets(rows: Sequence[Row], places: tuple[int, ...]) -> Sequence[Ro
 class RedactingCodec(Codec):
     """Takes secrets out of what is only shown, and stores the rest as any codec does."""
 
-    def __init__(
-        self,
-        given: Mapping[str, Places],
-        returned: Mapping[str, tuple[int, ...]],
-        ring: KeyRing | None,
-        shown: Mapping[str, tuple[int, ...]],
-    ) -> None:
-        super().__init__(given, returned, ring)
-        self._shown = shown
+    shown: Mapping[str, tuple[int, ...]]  # which parameters of each query are only shown
 
     def encode(self, name: str, rows: Sequence[Row]) -> tuple[Sequence[Row], list[tuple[str, str]]]:
-        places = self._shown[name]
+        places = self.shown[name]
         return super().encode(name, without_secrets(rows, places) if places else rows)
