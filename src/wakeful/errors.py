@@ -3,6 +3,7 @@
 WakefulError
 ├── ConfigError            something declared is wrong: what, where, did you mean; refused before anything runs
 ├── InvalidEvent           an event that cannot be accepted; names the field, and the index in a batch
+│   ├── ReservedName       its source or type belongs to another door
 │   └── UnsupportedContentType   (intake/cloudevents.py) a body of a kind that carries no event
 ├── InvalidTime            a time in words that is past, can be read in two ways, or is none; says what was understood
 ├── IdempotencyConflict    an Idempotency-Key that was used before, for another request
@@ -66,6 +67,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
 from wakeful.clock import SECOND, Duration, Microseconds, duration
+from wakeful.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -88,6 +90,10 @@ class InvalidEvent(WakefulError):
         super().__init__(message)
         self.field = field
         self.index = index
+
+
+class ReservedName(InvalidEvent):
+    """An event with a source, or a type, that belongs to another door. Nothing of its request was stored."""
 
 
 class InvalidTime(WakefulError):
@@ -488,14 +494,14 @@ def describe(error: BaseException) -> dict[str, Any]:
         "message": words_of(error)[:MESSAGE_LIMIT],
         "failure": verdict.failure,
         **({} if verdict.lasting else {"lasting": False}),
-        "traceback": storable(lines[-TRACEBACK_LIMIT:]),
+        "traceback": storable(redact(lines)[-TRACEBACK_LIMIT:]),  # before it is cut: half a secret is not found
     }
 
 
 def words_of(error: BaseException) -> str:
-    """What an exception says, in characters that any database can store."""
+    """What an exception says, without secrets that are known, in characters that any database can store."""
     try:
-        words = str(error)
+        words = redact(str(error))
     except Exception:
         words = ""
     return storable(words) or type(error).__name__

@@ -865,9 +865,12 @@ def tell_wait(step: Shown, children: list[Shown], present: Microseconds) -> str:
         about = f" about {event['subject']}" if event["subject"] else ""
         where = under(event)
         option = f" --subject {event['subject']}" if event["subject"] else ""
+        bring = f"`wakeful emit APP {event['type']}{option}` brings one."
+        if source := event.get("source"):
+            about, bring = f"{about} from {source}", f"Events of type {event['type']} from other sources do not count."
         return (
             f"{since} waits for an event {event['type']}{about}{where}, until {at(step['due_at'])} at the latest, {left}; "
-            f"then the wait ends with TimedOut. `wakeful emit APP {event['type']}{option}` brings one."
+            f"then the wait ends with TimedOut. {bring}"
         )
     if "child" in awaited:
         state = next((f" and which is {one['state']}" for one in children if one["id"] == awaited["child"]), "")

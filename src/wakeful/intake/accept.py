@@ -15,6 +15,7 @@ from wakeful.errors import ConfigError, did_you_mean
 from wakeful.intake.cloudevents import content_digest, to_envelope
 from wakeful.intake.flow import FlowPlan
 from wakeful.intake.matching import fits
+from wakeful.intake.reserved import By, ReservedNames
 from wakeful.intake.route import Router
 from wakeful.model import (
     Admission,
@@ -63,6 +64,7 @@ class Door:
         chains: ChainLimits | None = None,
         on_conflict: Callable[[Event], None] = lambda _: None,
         on_broken_rule: Callable[[Decision], None] = lambda _: None,
+        reserved: ReservedNames | None = None,
         on_exhausted: Callable[[str, Event, str], None] = lambda *_: None,
     ) -> None:
         self._app = app
@@ -75,12 +77,14 @@ class Door:
         self._chains = chains or ChainLimits()
         self._on_conflict = on_conflict
         self._on_broken_rule = on_broken_rule
+        self._reserved = reserved or ReservedNames(app)
         self._on_exhausted = on_exhausted
 
     async def accept(
         self,
         events: list[Event],
         *,
+        by: By = "outside",
         idempotency: tuple[str, str] | None = None,
         agent: str | None = None,
         within: Any = None,
@@ -91,13 +95,17 @@ class Door:
         adopts: bool = False,
         aliases: tuple[str, ...] = (),
     ) -> list[Receipt]:
-        """Store events and what becomes of them; answers after the commit.
+        """Store events and what becomes of them; answers after the commit. ReservedName, before anything is stored, if one of
+        them has a name that is not for those `by` whom it comes.
 
         `agent` addresses one agent instead of routing. `within` is a caller's own transaction (PostgreSQL). `claim`
         and `step` are a run's checkpoint that is stored together with the events it emits; `written` says what that
         checkpoint holds, `adopts` that it waits for the end of the run that is made. It is made inside the `locks`.
         `aliases` are further names of a single event: one that came before makes it a duplicate.
         """
+        if by != "source":
+            await self._reserved.learn_now_and_then()
+            self._reserved.refuse(events, by)
         arrivals = [self.arrive(event, agent, aliases=aliases) for event in events]
         request = AcceptEvents(self._app, arrivals, idempotency, claim, step, written, adopts, fits, locks=locks)
         if within is not None:
