@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from wakeful.api.health import READY_WITHIN
+from wakeful.api.readiness import READY_WITHIN
 from wakeful.stores.lock_holder import Holder, holder_of, locked_by
 from wakeful.stores.sqlite import BUSY_TIMEOUT_MILLISECONDS, LOOK_FOR_A_LOCK_MILLISECONDS
 from wakeful.testing.children import state_of

@@ -315,7 +315,7 @@ async def test_bad_input_gets_the_documented_answers(tmp_path):
     rows = page("docs/intake.md").table("Bad input")
     assert len(rows) > 10
     async with app.running(worker=False) as runtime:
-        transport = httpx2.ASGITransport(app.asgi())
+        transport = httpx2.ASGITransport(app.asgi(open_to="loopback"))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
             for sent, status, field, detail in rows:
                 answer = await http.post(

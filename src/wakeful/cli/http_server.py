@@ -15,7 +15,6 @@ from wakeful.api.health import health_routes
 from wakeful.api.security import ApiSettings, Guard
 from wakeful.cli.life import Stopping
 from wakeful.cli.working import first_of
-from wakeful.settings import token
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -34,6 +33,8 @@ class HttpServer(uvicorn.Server):
                 log_config=None,
                 log_level="info" if access_log else None,
                 lifespan="off",
+                # The address of a caller is that of its connection: what a header says of it, everybody can say.
+                proxy_headers=False,
                 server_header=False,
                 timeout_graceful_shutdown=max(1, math.ceil(grace)),
             )
@@ -61,6 +62,6 @@ def only_health(runtime: Runtime, host: str) -> Starlette:
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
 
-    guard = Middleware(Guard, settings=ApiSettings(host=host, token=token()))
+    guard = Middleware(Guard, settings=ApiSettings.of_environment(host))
     routes = health_routes(runtime.reader, silent=runtime.silent_parts, sources=runtime.states_of_sources)
     return Starlette(routes=routes, middleware=[guard])

@@ -58,7 +58,7 @@ MINDER_TAKES = 5.0
 OUTPUT_ENDS_WITHIN = 1.0
 LONGEST_WAIT = 3600.0
 # Ours, and of no use to anybody else's program.
-WITHHELD = frozenset({"WAKEFUL_TOKEN", "WAKEFUL_ENCRYPTION_KEYS"})
+WITHHELD = frozenset({"WAKEFUL_TOKEN", "WAKEFUL_TOKEN_NEXT", "WAKEFUL_ENCRYPTION_KEYS"})
 SHELL = ("/bin/sh", "-c")
 
 
