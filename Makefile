@@ -1,12 +1,18 @@
 # `make help` lists the verbs. A machine needs make and Python 3.11 or newer; everything else goes into .venv.
 #
-# uv is installed at one version into .venv/tool and lays .venv exactly as uv.lock says.
+# uv is installed at one version into .venv/tool, checked by the hashes of tools/uv.txt, and lays .venv exactly as uv.lock says.
+# For another uv: make pin UV_VERSION=0.0.0
 # After a change of dependencies in pyproject.toml: .venv/tool/bin/uv lock
 
 PYTHON ?= python3
 # Test processes at most; there are never more of them than cores.
 WORKERS ?= 8
-UV_VERSION := 0.13.7
+FUZZ_INPUTS ?= 10000
+UV_PINNED := tools/uv.txt
+UV_VERSION := $(shell sed -n 's/^uv==\([0-9.]*\).*/\1/p' $(UV_PINNED))
+
+# A file with another hash is refused, wherever it comes from.
+PINNED := --quiet --disable-pip-version-check --require-hashes --no-deps --requirement $(UV_PINNED)
 
 UV := .venv/tool/bin/uv
 UV_STAMP := .venv/tool/.uv-$(UV_VERSION)
@@ -30,7 +36,7 @@ NO_CACHE = $(shell [ -z "$$HOME" ] || [ -w "$$HOME" ] || [ -n "$$UV_CACHE_DIR$$X
 SYNC = $(UV) sync --locked --all-extras --quiet --compile-bytecode $(NO_CACHE)
 
 .DEFAULT_GOAL := help
-.PHONY: setup demo test lint bench docs help clean
+.PHONY: setup demo test test-all lint audit bench docs pin help clean
 
 setup: $(STAMP)  ## lay .venv: the package, its extras, the tools to test and lint
 
@@ -42,11 +48,17 @@ test: $(STAMP)  ## run all tests; PYTEST_ADDOPTS="-k name" chooses some
 # Whoever has nothing left takes half of what another one has: some tests last a thousand times as long as others.
 	.venv/bin/pytest -n auto --maxprocesses $(WORKERS) --dist worksteal
 
+test-all: $(STAMP)  ## run all tests, and 10,000 inputs for each target of the fuzz; FUZZ_INPUTS=N for another number
+	FUZZ_INPUTS=$(FUZZ_INPUTS) .venv/bin/pytest -n auto --maxprocesses $(WORKERS) --dist worksteal
+
 lint: $(STAMP)  ## check style, formatting, types and the arrows between modules
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
+
+audit: $(STAMP)  ## look for known vulnerabilities and licences that are not allowed; write the bill of materials to build/
+	.venv/bin/python -m tools.audit --uv $(UV)
 
 bench: $(BENCH_STAMP)  ## measure speed and cost, beside what else could be used
 	.venv/bin/wakeful bench
@@ -54,8 +66,13 @@ bench: $(BENCH_STAMP)  ## measure speed and cost, beside what else could be used
 docs: $(STAMP)  ## run what the documentation says
 	.venv/bin/pytest tests/docs
 
+pin:  ## pin uv by hash: make pin UV_VERSION=0.0.0
+	@sed -n '/^#/p' $(UV_PINNED) > $(UV_PINNED).new
+	echo uv==$(UV_VERSION) | $(UV) pip compile --quiet --generate-hashes --no-header --no-annotate --universal --only-binary :all: --emit-build-options - >> $(UV_PINNED).new
+	@mv $(UV_PINNED).new $(UV_PINNED)
+
 help:  ## list the verbs
-	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/make \1\t\2/p' Makefile | expand -t 15
 
 clean:  ## remove .venv and every cache
 	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -72,13 +89,13 @@ $(BENCH_STAMP): $(STAMP)
 
 # Debian's python3 may come without ensurepip, and then makes no virtual environment with pip in it; a pip of the
 # system's own does as well.
-$(UV_STAMP):
+$(UV_STAMP): $(UV_PINNED)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; name another one: make setup PYTHON=/path/to/python3")'
 	$(PYTHON) -m venv --without-pip .venv
 	@rm -rf .venv/tool
 	@if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then \
-		$(PYTHON) -m venv .venv/tool && .venv/tool/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); \
+		$(PYTHON) -m venv .venv/tool && .venv/tool/bin/python -m pip install $(PINNED); \
 	else \
-		$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .venv/tool uv==$(UV_VERSION); \
+		$(PYTHON) -m pip install --target .venv/tool $(PINNED); \
 	fi
 	@touch $@

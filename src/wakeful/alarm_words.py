@@ -133,35 +133,33 @@ TABLE: dict[str | tuple[str, str], Words] = {
     ),
     "missed": Words(
         "Schedule {rest} missed an instant",
-        '`wakeful why "{rest}"` tells which and why; `wakeful backfill` does them later',
+        "`wakeful why {rest}` tells which and why; `wakeful backfill` does them later",
         "Schedule {rest} missed {count} times",
     ),
     "schedule": Words(
         "Schedule {rest} cannot be fired",
-        '`wakeful schedules show "{rest}"` shows its definition; `wakeful schedules edit` corrects it',
+        "`wakeful schedules show {rest}` shows its definition; `wakeful schedules edit` corrects it",
     ),
     "heartbeat": Words(
         "Heartbeat {rest} does not work",
-        '`wakeful why "{rest}"` tells what became of its last beats; `wakeful heartbeat run {rest}` tries it now',
+        "`wakeful why {rest}` tells what became of its last beats; `wakeful heartbeat run {rest}` tries it now",
     ),
-    "source": Words("Source {rest} cannot be read", '`wakeful why "{rest}"` tells why and since when'),
+    "source": Words("Source {rest} cannot be read", "`wakeful why {rest}` tells why and since when"),
     ("source", "concern"): Words(
-        "Source {head} is read, but all is not well with it", '`wakeful why "{head}"` tells more'
+        "Source {head} is read, but all is not well with it", "`wakeful why {head}` tells more"
     ),
-    "lag": Words(
-        "Source {rest} is behind", '`wakeful why "{rest}"` tells how far; `wakeful sources` lists all of them'
-    ),
+    "lag": Words("Source {rest} is behind", "`wakeful why {rest}` tells how far; `wakeful sources` lists all of them"),
     "expect": Words(
-        "{head} did not happen as expected", '`wakeful why "{head}"` tells what was expected, and when it was last met'
+        "{head} did not happen as expected", "`wakeful why {head}` tells what was expected, and when it was last met"
     ),
-    ("expect", "not-fired"): Words("{head} did not begin", '`wakeful why "{head}"` tells what was expected by when'),
-    ("expect", "skipped"): Words("{head} was denied by policy", '`wakeful why "{head}"` tells by which rule'),
-    ("expect", "parked"): Words("{head} waits", '`wakeful why "{head}"` tells for what'),
-    ("expect", "failed"): Words("{head} failed", '`wakeful why "{head}"` tells the error'),
-    ("expect", "too-long"): Words("{head} takes too long", '`wakeful why "{head}"` tells where it is'),
-    ("expect", "no-output"): Words("{head} brought no output", '`wakeful why "{head}"` tells more'),
+    ("expect", "not-fired"): Words("{head} did not begin", "`wakeful why {head}` tells what was expected by when"),
+    ("expect", "skipped"): Words("{head} was denied by policy", "`wakeful why {head}` tells by which rule"),
+    ("expect", "parked"): Words("{head} waits", "`wakeful why {head}` tells for what"),
+    ("expect", "failed"): Words("{head} failed", "`wakeful why {head}` tells the error"),
+    ("expect", "too-long"): Words("{head} takes too long", "`wakeful why {head}` tells where it is"),
+    ("expect", "no-output"): Words("{head} brought no output", "`wakeful why {head}` tells more"),
     ("expect", "not-read"): Words(
-        "Nothing comes in from {head}", '`wakeful why "{head}"` tells since when; start a process that has it'
+        "Nothing comes in from {head}", "`wakeful why {head}` tells since when; start a process that has it"
     ),
     "down": Words(
         "App {app} is down: none of its processes is alive",
@@ -236,7 +234,8 @@ def _question(text: str) -> str:
 def todo_of(key: str, *, agent: str | None = None) -> str | None:
     """What a person can do about it, without a full stop."""
     words = _words(key)
-    return None if words is None else words.do.format(**_names(key, agent, 1)).replace("KEY", quoted(key))
+    names = {name: quoted(one) for name, one in _names(key, agent, 1).items()}
+    return None if words is None else words.do.format(**names).replace("KEY", quoted(key))
 
 
 def sentence(text: str) -> str:

@@ -357,15 +357,17 @@ class App:
         deliver: str = "log",
         owner: str | None = None,
         timeout: Duration = "10m",
-        commands: bool = True,
+        commands: bool = False,
+        environment: Mapping[str, Secret] | Sequence[str] | None = None,
         name: str = "heartbeat",
     ) -> None:
         """Look after what stands in a Markdown file: each `##` section is a check with its own schedule and memory.
 
         `path` is relative to the file that calls this, wherever the app is started from.
         `checklist(run, check)` does a check and returns what is to be told, or None; probes say first whether there is anything
-        to do. `every`, `active`, `days` and `timeout` hold for sections that say nothing else; with commands=False a section
-        cannot name a command as its probe.
+        to do. `every`, `active`, `days` and `timeout` hold for sections that say nothing else. With
+        commands=True a section may name a command as its probe (`probe: $ …`): the file is a shell then, for everybody who can
+        write it. Such a command gets PATH, HOME, LANG, TZ and what `environment` gives or names.
         """
         from wakeful.execution.heartbeat import Memories, agent_of, folder_of, read_declaration
 
@@ -383,6 +385,8 @@ class App:
             owner=owner,
             timeout=timeout,
             commands=commands,
+            environment=environment,
+            withheld=self._key_names(),
             where=f"app {self.name}: heartbeat {name!r}",
         )
         options = {"state": Memories, "key": "data.session", "on_dead": "skip", "owner": owner}
@@ -413,14 +417,15 @@ class App:
         *,
         timeout: Duration | None = None,
         cwd: str | Path | None = None,
-        environment: Mapping[str, Secret] | None = None,
+        environment: Mapping[str, Secret] | Sequence[str] | None = None,
         repeatable: bool = False,
         **options: Any,
     ) -> None:
         """Declare a program as an agent: `app.command("report", cron("0 6 * * *"), ["python", "run_agent.py"])`.
 
         A list is started as it is, a text by the shell, as in a crontab. Its output is the exit code, stdout and stderr;
-        another exit code than 0 is a failure. `repeatable`: it may be run again by itself after a crash in the middle.
+        another exit code than 0 is a failure. It gets PATH, HOME, LANG, TZ and what `environment` gives ({"KEY": env("REPORT_KEY")})
+        or names (["AWS_PROFILE"]), and facts of its run. `repeatable`: it may be run again by itself after a crash in the middle.
         Further options are those of an agent; `attempts` is 1 unless told otherwise.
         """
         caller = sys._getframe(1)  # noqa: SLF001 a command has no function that would tell where it is written
@@ -432,10 +437,14 @@ class App:
             cwd=cwd,
             environment=environment,
             repeatable=repeatable,
-            withheld=[key.name for key in self.encryption or () if isinstance(key, Env)],
+            withheld=self._key_names(),
         )
         triggers = tuple(trigger) if isinstance(trigger, list | tuple) else (cast("Trigger", trigger),)
         self.agent(*triggers, name=name, **agent_options(handler, options))(handler)
+
+    def _key_names(self) -> list[str]:
+        """The variables that hold keys of the store."""
+        return [key.name for key in self.encryption or () if isinstance(key, Env)]
 
     async def emit(
         self,

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from wakeful.clock import Microseconds, to_datetime
+from wakeful.private_files import FILE, make_folder
 
 
 def line_of(run: dict[str, Any]) -> bytes:
@@ -23,9 +24,9 @@ def append_to_day(folder: Path, runs: Sequence[dict[str, Any]], now: Microsecond
     """Put runs into the file of this day, on disk when this returns. A line that a crash cut short stays a line of its own:
     what it was about is still in the store, and comes again whole.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / f"{to_datetime(now).date().isoformat()}.jsonl"
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE)
     try:
         size = os.fstat(handle).st_size
         torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"

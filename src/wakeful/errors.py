@@ -149,6 +149,14 @@ class KeyTaken(StoreError):
     """An effect was about to be called, and another run has its business key by now."""
 
 
+class CountedOn(StoreError):
+    """An effect was about to be undone, and another run has its result by its business key."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"run {run} has the same key and counts on it")
+        self.run = run
+
+
 class CancelAsked(StoreError):
     """Somebody wants this run to stop, and was first: what it would have committed was not written."""
 

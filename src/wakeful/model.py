@@ -168,6 +168,11 @@ def digest(*parts: str, size: int = 13) -> str:
     return blake2b("\0".join(parts).encode(), digest_size=size).hexdigest()
 
 
+def undo_of(effect: str) -> str:
+    """The id of the effect that undoes another one. It is always the same, so an undo is found again after a crash."""
+    return digest(effect, "undo")
+
+
 _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -368,6 +373,11 @@ class Effect:
     once: str | None = None  # the business key, where its action has one
     operation: str | None = None  # the operation id that is handed on, where it is not the effect's own id
     follows: str | None = None  # the effect of the same key whose result it has, or waits for
+
+    @property
+    def business_key(self) -> tuple[str, str] | None:
+        """The action and the key by which other runs know it too, if its action has one."""
+        return None if self.once is None else (self.action, self.once)
 
 
 @dataclass(slots=True)

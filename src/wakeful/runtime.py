@@ -272,7 +272,9 @@ class Runtime:
             lags=app.lag_within,
             hold_again_after=ASK_FOR_SOURCES_EVERY[self.database.dialect],
         )
-        self.releasing = Releasing(app.name, self.door.arrive, self.sources.reader, lambda: self.webhooks)
+        self.releasing = Releasing(
+            app.name, self.door.arrive, self.sources.reader, lambda: self.webhooks, self.sources.brought_by
+        )
         self.teller = Teller(
             app.name,
             self.store,

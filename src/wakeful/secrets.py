@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 from wakeful.errors import ConfigError
 
+# Every name that an env(…) of this process was given. Names only, and for all apps alike: a variable that one of them reads as a
+# secret is no plain setting to another.
+_NAMED: set[str] = set()
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 
 
@@ -29,6 +32,7 @@ class Env:
                 'env(…) takes the name of a variable (letters, digits, "_"), like env("GITHUB_SECRET"), not its value'
             )
             raise ConfigError(message)
+        _NAMED.add(self.name)
 
     def reveal(self, needed_by: str | None = None) -> str:
         """What is in the variable now; `needed_by` says in the error who asked. An empty variable counts as not set."""
@@ -44,6 +48,11 @@ class Env:
 
 
 Secret = str | Env
+
+
+def named_secrets() -> frozenset[str]:
+    """The variables that this process reads as secrets."""
+    return frozenset(_NAMED)
 
 
 def env(name: str) -> Env:

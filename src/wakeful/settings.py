@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from wakeful.errors import ConfigError
+from wakeful.shown_address import shown_address
 
 DEFAULT_STORE = "sqlite:///wakeful.db"
 
@@ -65,16 +66,31 @@ def default_app(environment: Mapping[str, str] | None = None) -> str | None:
     return named or ("app.py" if Path("app.py").is_file() else None)
 
 
+def dumpable(environment: Mapping[str, str] | None = None) -> bool:
+    """May debuggers and other processes of the user look into a process that works? WAKEFUL_DUMPABLE=1 allows it."""
+    given = (os.environ if environment is None else environment).get("WAKEFUL_DUMPABLE") or "0"
+    if given not in {"0", "1"}:
+        message = f"WAKEFUL_DUMPABLE must be 1 or 0, not {given!r}"
+        raise ConfigError(message)
+    return given == "1"
+
+
 def sqlite_path(url: str) -> Path | None:
     """The file of a sqlite:/// address (three slashes: relative, four: absolute); None for another kind of store."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:  # a bracket that is not closed
+        message = f"store {shown_store(url)!r} is no address ({error}): write sqlite:///file.db or postgresql://user@host/database"
+        raise ConfigError(message) from None
     if parts.scheme != "sqlite":
         if parts.scheme not in {"postgresql", "postgres"}:
-            message = f"store {url!r}: write sqlite:///file.db or postgresql://user@host/database"
+            message = f"store {shown_store(url)!r}: write sqlite:///file.db or postgresql://user@host/database"
             raise ConfigError(message)
         return None
     if parts.netloc or len(parts.path) < 2:
-        message = f"store {url!r}: write sqlite:///file.db (relative) or sqlite:////folder/file.db (absolute)"
+        message = (
+            f"store {shown_store(url)!r}: write sqlite:///file.db (relative) or sqlite:////folder/file.db (absolute)"
+        )
         raise ConfigError(message)
     if ":memory:" in parts.path:
         message = "a store in memory would lose everything with its process: give it a file, sqlite:///file.db"
@@ -84,8 +100,4 @@ def sqlite_path(url: str) -> Path | None:
 
 def shown_store(url: str) -> str:
     """A store's address without its password, for people."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=f"{parts.username}:…@{host}").geturl()
+    return shown_address(url)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,8 +129,8 @@ def start(folder: Path) -> Iterator[Callable[..., CommandLine]]:
     """A command in a process of its own, gone after the test."""
     started: list[CommandLine] = []
 
-    def call(*words: str, env: dict[str, str] | None = None) -> CommandLine:
-        command = CommandLine(*words, folder=folder, env=env)
+    def call(*words: str, env: dict[str, str] | None = None, through: Sequence[str] = ()) -> CommandLine:
+        command = CommandLine(*words, folder=folder, env=env, through=through)
         started.append(command)
         return command
 

@@ -66,9 +66,28 @@ def test_notes(wakeful, folder):
 def test_an_app_of_heartbeats_alone(wakeful, folder):
     (folder / "HEARTBEAT.md").write_text("## Disk\nprobe: $ true\n")
     (folder / "app.py").write_text(
-        "from wakeful import App\napp = App('a')\napp.heartbeat('HEARTBEAT.md', every='30m')\n"
+        "from wakeful import App\napp = App('a')\napp.heartbeat('HEARTBEAT.md', every='30m', commands=True)\n"
     )
     assert "no agents" not in wakeful("check", "app.py").out
+
+
+def test_a_heartbeat_with_commands_that_are_not_allowed(wakeful, folder):
+    (folder / "HEARTBEAT.md").write_text("## Disk\nprobe: $ true\n")
+    (folder / "app.py").write_text("from wakeful import App\napp = App('a')\napp.heartbeat('HEARTBEAT.md')\n")
+    said = wakeful("check", "app.py", code=1).err
+    assert "heartbeat heartbeat: HEARTBEAT.md:2: this heartbeat runs no commands (commands=False, the default)" in said
+    assert "allow commands with app.heartbeat(…, commands=True)" in said
+
+
+def test_a_secret_that_a_child_would_get_as_a_setting(wakeful, folder):
+    (folder / "app.py").write_text(
+        "from wakeful import App, env, on\n"
+        "from wakeful.channels import http\n"
+        "app = App('a', channels={'ops': http('https://example.com', secret=env('CHECKED_SECRET'))})\n"
+        "app.command('report', on('go'), ['true'], environment=['CHECKED_SECRET'])\n"
+    )
+    said = wakeful("check", "app.py", code=1).err
+    assert "command report: environment names CHECKED_SECRET, which the app reads as a secret" in said
 
 
 def test_encryption_keys(wakeful, folder, monkeypatch):

@@ -16,7 +16,7 @@ async def checklist(run: Run, check: Check) -> str | None:
     return f"about {check.title}"
 
 
-app.heartbeat("HEARTBEAT.md", every="1h", checklist=checklist)
+app.heartbeat("HEARTBEAT.md", every="1h", checklist=checklist, commands=True)
 """
 FILE = """
 # Desk

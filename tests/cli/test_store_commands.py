@@ -63,6 +63,7 @@ def verdicts(result):
 
 
 def test_doctor_finds_nothing_wrong(wakeful, tickets, start):
+    tickets.chmod(0o700)
     wakeful("migrate")
     start("worker", "app.py").wait_for("working for")
     found = verdicts(wakeful("doctor", "app.py", "--json"))

@@ -32,7 +32,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "find_alias": ("{alias-13}",),
     "move_alias": ("alias-14", "key-15"),
     "forget_aliases": ("app", 20, 10),
-    "insert_quarantine": ("key-16", "app", "source-16", "unreadable", 1, None),
+    "insert_quarantine": ("key-16", "app", "source-16", "unreadable", 1, None, "raw"),
     "find_quarantined": ("key-17", "key-17\x01"),
     "settle_quarantine": (None, "app", "key-18", "discarded", None, None, "ada", None),
     "kept_of_source": ("app", "source-19", None, 0, 10),

@@ -22,6 +22,7 @@ from wakeful.execution.command import KEPT, Lines, Tail
 from wakeful.model import Receipt
 from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess, CancelRun, RedoRun
+from wakeful.stores.keyring import new_key
 from wakeful.testing.waiting import until
 
 
@@ -198,6 +199,21 @@ async def test_its_lines_are_logged_as_they_come(app: App, gate: Gate):
     ]
 
 
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_what_it_says_is_in_no_log_where_payloads_are_encrypted(new_app: NewApp, encrypted: bool):
+    pytest.importorskip("cryptography")
+    app = new_app(encryption=[new_key()] if encrypted else None)
+    app.command("report", on("go"), "echo said-to-stdout; echo said-to-stderr >&2; exit 3")
+    with structlog.testing.capture_logs() as lines:
+        async with working(app) as runtime:
+            run = await go(runtime)
+    assert run["error"]["message"].startswith("exit code 3")
+    assert run["steps"][0]["error"]["output"]["stderr"] == "said-to-stderr\n"
+    logged = [word for word in ("said-to-stdout", "said-to-stderr") if word in repr(lines)]
+    assert logged == ([] if encrypted else ["said-to-stdout", "said-to-stderr"])
+    assert "exit code 3" in repr(lines)
+
+
 async def test_it_is_told_what_it_runs_for(new_app: NewApp, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WAKEFUL_TOKEN", "secret-token")
     monkeypatch.setenv("WAKEFUL_ENCRYPTION_KEYS", "")
@@ -216,6 +232,40 @@ async def test_it_is_told_what_it_runs_for(new_app: NewApp, monkeypatch: pytest.
     assert not {"WAKEFUL_TOKEN", "WAKEFUL_ENCRYPTION_KEYS", "WAKEFUL_SCHEDULED_FOR"} & set(told)
     assert (event["type"], event["data"]) == ("go", {"number": 7})
     assert not os.path.exists(told["WAKEFUL_EVENT"])  # noqa: ASYNC240, PTH110
+
+
+async def test_of_the_workers_environment_it_gets_what_is_allowed(new_app: NewApp, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PLAIN", "passed on")
+    monkeypatch.setenv("OTHER", "stays")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    monkeypatch.setenv("TZ", "UTC")
+    app = new_app()
+    app.command("report", on("go"), ["/usr/bin/env"], environment=["PLAIN", "NOT_SET"])
+    async with working(app) as runtime:
+        run = await go(runtime)
+    told = {line.partition("=")[0] for line in run["output"]["stdout"].splitlines()}
+    facts = {"WAKEFUL_RUN_ID", "WAKEFUL_AGENT", "WAKEFUL_EVENT"}
+    assert told - {"LC_CTYPE"} == {"PATH", "HOME", "LANG", "TZ", "PLAIN", *facts}
+
+
+async def test_a_secret_of_the_app_is_not_passed_on_by_its_name_alone(
+    new_app: NewApp, gate: Gate, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SHARED_SECRET", "s3cret")
+    app = new_app()
+    app.command("report", on("go"), gate.line, environment=["SHARED_SECRET"])
+    assert env("SHARED_SECRET")  # read as a secret, elsewhere in the app
+    async with working(app) as runtime:
+        run = await go(runtime)
+    assert run["state"] == "dead"
+    assert "environment names SHARED_SECRET, which the app reads as a secret" in run["error"]["message"]
+    assert gate.began() == []
+
+
+def test_a_key_of_the_store_is_for_no_child(new_app: NewApp):
+    app = new_app(encryption=[env("DESK_KEY")])
+    with pytest.raises(ConfigError, match="DESK_KEY holds a key that the store is encrypted with"):
+        app.command("report", on("go"), ["true"], environment={"KEY": env("DESK_KEY")})
 
 
 async def test_a_secret_that_is_not_set_is_missed_before_it_starts(app: App, gate: Gate):
@@ -412,7 +462,11 @@ async def test_it_ends_before_the_lease_can(app: App, gate: Gate):
         ({"timeout": "soon"}, "timeout"),
         ({"cwd": 3}, "cwd must be a folder"),
         ({"environment": {"A": 3}}, "environment must be names and texts"),
-        ({"environment": ["A"]}, "environment must be names and texts"),
+        ({"environment": ["A="]}, "environment must be names and texts"),
+        ({"environment": "PATH"}, "environment must be names and texts"),
+        ({"environment": ["WAKEFUL_TOKEN"]}, "environment: WAKEFUL_TOKEN stays with the worker"),
+        ({"environment": {"WAKEFUL_STORE": "x"}}, "environment: WAKEFUL_STORE stays with the worker"),
+        ({"environment": {"T": env("WAKEFUL_TOKEN")}}, "environment: WAKEFUL_TOKEN stays with the worker"),
         ({"repeatable": "yes"}, "repeatable must be True or False"),
         ({"state": dict}, "state= is not for commands"),
         ({"batch": (5, "1s")}, "batch= is not for commands"),

@@ -176,7 +176,7 @@ async def test_a_checklist_keeps_what_it_puts_there(app: App, file: Path):
 
 async def test_a_command_is_a_probe(app: App, file: Path):
     put(file, "## Jobs\nprobe: $ cat jobs; test ! -e broken || { echo no disk >&2; exit 3; }\n")
-    app.heartbeat(file)
+    app.heartbeat(file, commands=True)
     async with working(app) as runtime:
         (file.parent / "jobs").write_text("")
         await pass_time(runtime, "30m")
@@ -191,9 +191,43 @@ async def test_a_command_is_a_probe(app: App, file: Path):
         assert error.endswith("no disk")
 
 
+async def test_a_file_is_no_shell_unless_the_code_says_so(app: App, file: Path):
+    put(file, "## Jobs\nprobe: $ touch ran\n")
+    app.heartbeat(file)
+    async with working(app) as runtime:
+        await looked(runtime)
+        await pass_time(runtime, "30m")
+        assert await beats(runtime) == []
+        (alarm,) = (await runtime.reader.alarms(state="open"))["alarms"]
+        assert "HEARTBEAT.md:2: this heartbeat runs no commands" in alarm["text"]
+        told = await why(runtime.reader, alarm["key"])
+        assert told is not None
+        assert "commands=True" in " ".join(told["story"])
+    assert not (file.parent / "ran").exists()
+
+
+async def test_commands_that_were_read_while_they_were_allowed_stop(new_app: NewApp, file: Path):
+    put(file, "## Jobs\nprobe: $ echo ran >>ran\n")
+    before = new_app()
+    before.heartbeat(file, commands=True)
+    async with working(before) as runtime:
+        await pass_time(runtime, "30m")
+        assert await beats(runtime) == [("jobs", "quiet")]
+    after = new_app()
+    after.heartbeat(file)
+    async with working(after) as runtime:
+        await pass_time(runtime, "30m")
+        assert await beats(runtime) == [("jobs", "quiet"), ("jobs", "failed")]
+        assert "this heartbeat runs no commands" in (await memory(runtime, "jobs"))["error"]
+        told = await why(runtime.reader, "heartbeat/jobs")
+        assert told is not None
+        assert "this heartbeat runs no commands" in " ".join(told["story"])
+    assert (file.parent / "ran").read_text() == "ran\n"
+
+
 async def test_a_command_that_takes_too_long_is_killed_with_all_it_started(app: App, file: Path):
     put(file, "## Jobs\ntimeout: 1s\nprobe: $ sleep 600 & echo $! >child; wait\n")
-    app.heartbeat(file)
+    app.heartbeat(file, commands=True)
     noted = file.parent / "child"
     async with working(app) as runtime:
         while not noted.exists() or not noted.read_text():  # a slow machine may end it before it started anything

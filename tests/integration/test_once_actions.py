@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.apps import NewApp, pass_time, the_run, working
-from wakeful import App, ConfigError, NotSent, Operation, Persistent, Run, action, on
+from wakeful import App, ConfigError, NotSent, Operation, Persistent, Run, RunFailed, action, on
 from wakeful.errors import EffectAbandoned
 from wakeful.execution.housekeeping import Housekeeper, Retention
 from wakeful.model import digest
@@ -414,6 +414,78 @@ async def test_what_another_run_counts_on_is_not_undone(app: App, how: str):
         assert ended["state"] == ("dead" if how == "fails" else "cancelled")
         assert f"not undone: pay (run {second['id']} has the same key and counts on it)" in ended["reason"]
         assert "; undone: pay" in (await again(runtime, lonely))["reason"]
+
+
+def refunding(app: App, bank: Bank, refund: Any) -> App:
+    @action(once="arguments.invoice", safety="idempotent", undo=refund)
+    async def pay(op: Operation, invoice: str) -> str:
+        return await bank.pay(op, invoice, 1)
+
+    @app.agent(on("bill"), name="payer")
+    async def payer(run: Run) -> str:
+        receipt = await run.act(pay, run.event.data["invoice"])
+        if run.event.data.get("wait"):
+            await run.sleep("30d")
+        return receipt
+
+    return app
+
+
+async def waits(runtime: Any, receipt: Any) -> dict[str, Any]:
+    while (found := await the_run(runtime, receipt))["state"] != "waiting":
+        await asyncio.sleep(0.01)
+    return found
+
+
+async def test_a_run_that_asks_during_the_undo_waits_and_does_it_anew(new_app: NewApp, monkeypatch: pytest.MonkeyPatch):
+    """Its own look would come much later: the end of the undo wakes it."""
+    monkeypatch.setattr("wakeful.execution.once.WAITS_IN_PLACE", 0)
+    monkeypatch.setattr("wakeful.execution.once.FIRST_LOOK", 3600 * 1_000_000)
+    monkeypatch.setattr("wakeful.execution.once.LAST_LOOK", 3600 * 1_000_000)
+    bank, taking_back, going = Bank(), asyncio.Event(), asyncio.Event()
+
+    async def refund(op: Operation, invoice: str) -> None:
+        taking_back.set()
+        await going.wait()
+        bank.paid.pop()
+
+    one, two = (refunding(new_app(clock=None), bank, refund) for _ in range(2))
+    async with working(one) as doing:
+        first = await one.emit("bill", {"invoice": "I-7", "wait": True}, id="one")
+        await waits(doing, first)
+        await doing.store.cancel(CancelRun(first.runs[0], "ada"))
+        await taking_back.wait()
+        async with working(two) as runtime:
+            second = await two.emit("bill", {"invoice": "I-7"}, id="two")
+            waiting = await waits(runtime, second)
+            assert waiting["reason"] == f'waits for run {first.runs[0]}, which is undoing it for key "I-7"'
+            assert f"waits for run {first.runs[0]}" in await story_of(runtime, second.runs[0])
+            going.set()
+            assert await two.result(second, timeout="60s") == "receipt 1"
+            with pytest.raises(RunFailed, match="; undone: pay"):
+                await two.result(first, timeout="60s")
+    assert (len(bank.paid), len(set(bank.operations))) == (1, 2)
+
+
+@pytest.mark.parametrize(("answer", "paid"), [("abandoned", 1), ("confirmed", 2)])
+async def test_a_run_waits_for_a_person_who_has_to_say_what_became_of_the_undo(app: App, answer: Any, paid: int):
+    bank = Bank()
+
+    async def refund(op: Operation, invoice: str) -> None:
+        raise Persistent("the account is closed")
+
+    async with working(refunding(app, bank, refund)) as runtime:
+        first = await bill(runtime, wait=True)
+        await runtime.store.cancel(CancelRun(first["id"], "ada"))
+        await runtime.drain()
+        second = await bill(runtime)
+        assert (second["state"], len(bank.paid)) == ("waiting", 1)
+        (held,) = [one for one in (await again(runtime, first))["effects"] if one["state"] == "held"]
+        await runtime.store.settle_effect(SettleEffect(held["id"], answer, "ada"))
+        await runtime.drain()
+        assert (await again(runtime, second))["state"] == "done"
+        assert ("not undone: pay" in (await again(runtime, first))["reason"]) == (answer == "abandoned")
+    assert len(bank.paid) == paid
 
 
 async def test_a_run_that_waits_can_be_cancelled(app: App):

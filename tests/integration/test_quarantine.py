@@ -18,10 +18,13 @@ from support.tape import AT_ONCE, Outside
 from wakeful import App, Run, env, webhook
 from wakeful.clock import VirtualClock
 from wakeful.errors import InvalidEvent
+from wakeful.intake.cloudevents import to_envelope
+from wakeful.intake.quarantine import keep
 from wakeful.model import Event
 from wakeful.operations.quarantine import discard, kept_keys, release, settle_all
 from wakeful.runtime import Runtime
 from wakeful.stores.sources import Item, TakeIn
+from wakeful.triggers.reading import misfit
 from wakeful.verify import none, shopify
 
 NAME = "tape.txt"
@@ -172,8 +175,9 @@ class TestReleasing:
             assert (tally.done, tally.passed) == (0, many)
 
 
+@pytest.mark.parametrize("by_earlier_version", [False, True])
 async def test_an_event_that_nobody_could_take_is_kept_and_does_not_hold_up_the_others(
-    new_app: NewApp, tape: Outside, monkeypatch: pytest.MonkeyPatch
+    new_app: NewApp, tape: Outside, monkeypatch: pytest.MonkeyPatch, *, by_earlier_version: bool
 ):
     seen: list[str] = []
     tape.write("a", "b", "c")
@@ -192,10 +196,43 @@ async def test_an_event_that_nobody_could_take_is_kept_and_does_not_hold_up_the_
         assert sorted(seen) == ["a", "c"]
         found = await the_one(runtime)
         assert "event 1 could not be taken in: KeyError" in found["reason"]
+        assert (found["form"], found["headers"]) == ("event", {})
+        if by_earlier_version:
+            url = runtime.app.store or ""
+            await query(url, """update wakeful_quarantine set form = null, headers = '{"wakeful-event":"yes"}'""")
+            found = await the_one(runtime)
+            assert found["form"] is None
         settled = await release(runtime.store, runtime.releasing, found, operator="ada")  # mended
         assert [one.status for one in settled.receipts] == ["accepted"]
         await runtime.drain()
         assert sorted(seen) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("form", ["raw", None])
+@pytest.mark.parametrize("reason", ["it is not for me", "event 1 could not be taken in: KeyError"])
+async def test_what_a_sender_marks_as_an_event_is_read_by_its_source(
+    new_app: NewApp, tape: Outside, form: str | None, reason: str
+):
+    forged = b'{"source": "/hooks/github", "id": "1", "type": "github.push", "data": {"line": "forged"}}'
+    seen: list[str] = []
+    async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
+        one = keep("app", f"/{NAME}", forged, reason, kind="unreadable", headers={"wakeful-event": "yes"})
+        await runtime.store.take_in(TakeIn("app", NAME, kept=[one]))
+        if form is None:  # an earlier version kept it
+            await query(runtime.app.store or "", "update wakeful_quarantine set form = null")
+        found = await the_one(runtime)
+        assert found["form"] == form
+        settled = await release(runtime.store, runtime.releasing, found, operator="ada", trust=True)
+        assert settled.wrong == "tape tape.txt: it still begins with a question mark"
+        assert await the_one(runtime) == found
+
+
+def test_what_a_sender_sends_is_never_taken_for_an_event_that_was_written_down():
+    event = Event("/tape.txt", "1", "tape.line", {"line": "b"})
+    ours = misfit("app", "/tape.txt", event, KeyError("colour"))
+    sent = keep("app", "/tape.txt", to_envelope(event).encode(), "no", kind="unreadable", headers={})
+    assert (ours.form, sent.form) == ("event", "raw")
+    assert ours.arrival.key != sent.arrival.key
 
 
 async def test_a_webhook_is_verified_again_unless_a_person_vouches(new_app: NewApp, monkeypatch: pytest.MonkeyPatch):

@@ -196,18 +196,26 @@ async def test_nor_in_an_old_process_that_came_later(program: Program, clock: Vi
                 assert (await the_run(third, receipt))["state"] == "waiting"
 
 
-async def test_it_goes_on_in_old_code_where_every_version_goes_on(program: Program, clock: VirtualClock):
+async def test_nor_where_every_version_continues_what_another_recorded(program: Program, clock: VirtualClock):
     async with working(program.version("1", "continue")) as first:
         await program.begin(first)
         await program.keep_busy(first)
         async with working(program.version("2", "continue")) as second:
             receipt = await side_by_side(program, first, second)
-        program.fails = False
+        program.ran.clear()
         due_again(clock)
-        run = await ended(first, receipt)
-    assert (run["state"], run["output"]) == ("done", "1, with what 2 fetched")
-    assert run["version"] == "2"
-    assert [(one["was"], one["now"]) for one in run["change"]["changes"]] == [("2", "1")]
+        await first.drain()
+        assert (await the_run(first, receipt))["state"] == "waiting"
+        clock.move("10m")
+        await first.drain()
+        run = await the_run(first, receipt)
+        assert (run["state"], program.ran) == ("held", ["1"]), "only its own"
+        assert "`wakeful replay RUN`" in run["reason"]
+        async with working(program.version("2", "continue")) as third:
+            program.fails = False
+            await third.store.redo(RedoRun(run["id"], "ada"))
+            run = await ended(third, receipt)
+    assert (run["state"], run["output"]) == ("done", "2, with what 2 fetched")
 
 
 async def test_a_rollback_is_a_deployment_as_any_other(program: Program, clock: VirtualClock):

@@ -10,14 +10,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 
 WAKEFUL = Path(sys.executable).with_name("wakeful")
 PATIENCE = 60.0
+
+T = TypeVar("T")
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -31,9 +33,12 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 class CommandLine:
     """One `wakeful …` that runs. Its output is read by threads, line by line, as it comes."""
 
-    def __init__(self, *words: str, folder: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *words: str, folder: Path, env: Mapping[str, str] | None = None, through: Sequence[str] = ()
+    ) -> None:
+        """`through`: a program that starts it, and gets its words as arguments."""
         self.process = subprocess.Popen(
-            [str(WAKEFUL), *words],
+            [*through, str(WAKEFUL), *words],
             cwd=folder,
             env=environment(env),
             stdin=subprocess.DEVNULL,
@@ -112,3 +117,13 @@ def wait_for_answer(url: str, status: int, patience: float = PATIENCE) -> httpx2
                 return last
         threading.Event().wait(0.02)  # between two questions, not instead of one
     raise AssertionError(f"{url} never answered {status}; the last was {last!r}")
+
+
+def wait_until(found: Callable[[], T], patience: float = PATIENCE) -> T:
+    """Ask until there is something, and give that back."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if seen := found():
+            return seen
+        threading.Event().wait(0.02)  # between two questions, not instead of one
+    raise AssertionError(f"there never was what {found!r} looks for")

@@ -8,12 +8,16 @@ import hmac
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC
 from typing import Any
 from urllib.parse import urlencode
 
 from wakeful import verify
 from wakeful.clock import SECOND
-from wakeful.verify import Verifier, WebhookRequest
+from wakeful.errors import InvalidEvent
+from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, to_envelope
+from wakeful.model import Event
+from wakeful.verify import Answer, Challenge, Verifier, WebhookRequest
 
 NOW = 1_790_000_000
 SECRET = "a secret with some bytes: äöü"
@@ -550,3 +554,23 @@ SENDERS = (
     HMAC,
     HMAC_TIMED,
 )
+
+
+def examine_genuine(sender: Sender, request: WebhookRequest) -> None:
+    """Read a request that counts as genuine, and look at what it says."""
+    verifier = sender.verifier()
+    answer = verifier.challenge(request)
+    assert answer is None or isinstance(answer, Challenge)
+    try:
+        told = verifier.read(request)
+    except InvalidEvent:
+        return
+    for text in (told.type, told.id, told.subject):
+        assert text is None or (0 < len(text) <= TEXT_LIMIT and "\x00" not in text and text.encode())
+    assert told.time is None or told.time.tzinfo is UTC
+    assert told.answer is None or isinstance(told.answer, Answer)
+    assert all(len(alias) == 32 for alias in told.aliases)
+    event = Event(
+        "/hooks", told.id or "1", told.type or "x", told.data, told.subject, told.time, extensions=told.extensions
+    )
+    assert from_envelope(to_envelope(event)).data == told.data

@@ -72,6 +72,7 @@ def test_a_section_says_what_is_different_from_usual():
         """,
         every="1h",
         session="heartbeat",
+        commands=True,
     )
     assert (check.spacing, check.timeout, check.session) == (duration("10m"), duration("5s"), "machines")
     assert check.command == "df -h | grep '9.%' || true"
@@ -87,8 +88,8 @@ def test_options_may_stand_below_an_empty_line_and_text_may_look_like_one():
 
 
 def test_a_command_in_backticks_is_that_command():
-    assert only("## A\nprobe: `$ echo hi`\n").command == "echo hi"
-    assert only("## A\nprobe: $ echo `date`\n").command == "echo `date`"
+    assert only("## A\nprobe: `$ echo hi`\n", commands=True).command == "echo hi"
+    assert only("## A\nprobe: $ echo `date`\n", commands=True).command == "echo `date`"
 
 
 def test_headings_in_code_and_in_comments_are_no_sections():
@@ -171,9 +172,12 @@ def test_a_section_that_nobody_could_do_is_refused():
     assert only("## A\nprobe: unread_mail\n", checklist=False).probe == "unread_mail"
 
 
-def test_commands_can_be_forbidden():
-    words = refusal("## A\nprobe: $ true\n", commands=False)
-    assert words.startswith("HEARTBEAT.md:2: this heartbeat runs no commands")
+def test_commands_are_forbidden_unless_allowed():
+    words = "HEARTBEAT.md:2: this heartbeat runs no commands"
+    assert refusal("## A\nprobe: $ true\n").startswith(words)
+    assert refusal("## A\nprobe: $ true\n", commands=False).startswith(words)
+    assert "write a command" not in refusal("## A\nprobe: unread_mial\n")
+    assert "write a command" in refusal("## A\nprobe: unread_mial\n", commands=True)
 
 
 LINES = ["## A", "## B", "# C", "every: 2h", "probe: unread_mail", "", "text", "```", "<!--", "-->", "---", "x: y"]

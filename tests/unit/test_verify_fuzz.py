@@ -5,23 +5,21 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import replace
-from datetime import UTC
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
-from support.senders import FORM, NOW, SENDERS, Sender
+from support.fuzzing import inputs
+from support.senders import FORM, NOW, SENDERS, Sender, examine_genuine
 from wakeful import verify
 from wakeful.clock import SECOND
 from wakeful.errors import InvalidEvent
-from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, to_envelope
-from wakeful.model import Event
-from wakeful.verify import Answer, Challenge, Refused, WebhookRequest
+from wakeful.verify import Refused, WebhookRequest
 
 JSON_SENDERS = [one for one in SENDERS if not isinstance(one.body, bytes)]
-thoroughly = settings(max_examples=400, deadline=None)
+thoroughly = inputs(400)
 
 TEXTS = some.one_of(
     some.text(max_size=40),
@@ -64,26 +62,6 @@ def changed(value: Any, path: tuple[str | int, ...], into: Any) -> Any:
     return copy
 
 
-def examine(sender: Sender, request: WebhookRequest) -> None:
-    """Read a request that counts as genuine, and look at what it says."""
-    verifier = sender.verifier()
-    answer = verifier.challenge(request)
-    assert answer is None or isinstance(answer, Challenge)
-    try:
-        told = verifier.read(request)
-    except InvalidEvent:
-        return
-    for text in (told.type, told.id, told.subject):
-        assert text is None or (0 < len(text) <= TEXT_LIMIT and "\x00" not in text and text.encode())
-    assert told.time is None or told.time.tzinfo is UTC
-    assert told.answer is None or isinstance(told.answer, Answer)
-    assert all(len(alias) == 32 for alias in told.aliases)
-    event = Event(
-        "/hooks", told.id or "1", told.type or "x", told.data, told.subject, told.time, extensions=told.extensions
-    )
-    assert from_envelope(to_envelope(event)).data == told.data
-
-
 @thoroughly
 @given(sender=some.sampled_from(SENDERS), names=some.lists(TEXTS, max_size=6), values=some.data(), body=BODIES)
 def test_headers_of_any_kind(sender: Sender, names: list[str], values: some.DataObject, body: bytes):
@@ -94,7 +72,7 @@ def test_headers_of_any_kind(sender: Sender, names: list[str], values: some.Data
     request = replace(sender.request(), headers=headers, body=body)
     with pytest.raises(Refused):
         sender.verifier().verify(request)
-    examine(sender, request)
+    examine_genuine(sender, request)
 
 
 @thoroughly
@@ -102,7 +80,7 @@ def test_headers_of_any_kind(sender: Sender, names: list[str], values: some.Data
 def test_bodies_of_any_kind_that_are_genuine(sender: Sender, body: bytes, content_type: str):
     genuine = sender.sending(body, content_type=content_type)
     genuine.verifier().verify(genuine.request())
-    examine(genuine, genuine.request())
+    examine_genuine(genuine, genuine.request())
 
 
 @thoroughly
@@ -111,7 +89,7 @@ def test_one_part_of_a_real_body_is_something_else(sender: Sender, data: some.Da
     path = data.draw(some.sampled_from(paths_of(sender.body)))
     genuine = sender.sending(changed(sender.body, path, into))
     genuine.verifier().verify(genuine.request())
-    examine(genuine, genuine.request())
+    examine_genuine(genuine, genuine.request())
 
 
 @given(body=BODIES, content_type=CONTENT_TYPES, path=some.text(max_size=20), method=some.text(max_size=8))

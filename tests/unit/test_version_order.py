@@ -38,8 +38,8 @@ class TestTheOrder:
         assert put_to_work(known, "b", []) == known
 
 
-def left_alone(own: str, known: Known, living: str, *, goes_back: bool = False) -> tuple[str, str] | None:
-    apart = apart_of(known, set(living), own, 600, goes_back=goes_back)
+def left_alone(own: str, known: Known, living: str) -> tuple[str, str] | None:
+    apart = apart_of(known, set(living), own, 600)
     return None if apart is None else ("".join(apart.never), "".join(apart.later))
 
 
@@ -50,7 +50,7 @@ class TestWhatIsLeftAlone:
         assert left_alone("c", self.known, "c") is None
 
     def test_what_others_serve(self):
-        assert left_alone("a", self.known, "ac", goes_back=True) == ("c", "")
+        assert left_alone("a", self.known, "ac") == ("bc", "")
         assert left_alone("c", self.known, "ac") == ("", "a")
 
     def test_what_nobody_serves_of_older_code_is_taken(self):
@@ -58,7 +58,6 @@ class TestWhatIsLeftAlone:
 
     def test_what_nobody_serves_of_newer_code_waits(self):
         assert left_alone("b", self.known, "b") == ("", "c")
-        assert left_alone("b", self.known, "b", goes_back=True) == ("", "")
 
     def test_what_was_forgotten_is_older(self):
-        assert left_alone("z", self.known, "bz", goes_back=True) == ("b", "")
+        assert left_alone("z", self.known, "bz") == ("ab", "c")

@@ -150,11 +150,17 @@ def source_schemas() -> Json:
         "headers": {"type": ["object", "null"], "description": "What came along, without credentials"},
         "raw": {**nullable, "contentEncoding": "base64", "description": "The bytes as they came"},
     }
+    known: Json = {
+        "form": {
+            **nullable,
+            "description": "raw, event (read by its source, and written down by Wakeful), or null: not known",
+        }
+    }
     settled: Json = {"key": text, "state": one_of(STATES), "events": {"type": "array", "items": {"type": "object"}}}
     return {
         "Source": object_of(source | added, *source),
         "SourceDetail": object_of(source | added | detail, *source, *detail),
         "Quarantined": object_of(kept, *kept),
-        "QuarantinedDetail": object_of(kept | whole, *kept, *whole),
+        "QuarantinedDetail": object_of(kept | whole | known, *kept, *whole),
         "SettledInput": object_of(settled, *settled),
     }

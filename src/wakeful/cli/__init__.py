@@ -64,6 +64,8 @@ HEADINGS = {
     "approvals": "what people decide",
     "archive": "the store",
 }
+# Processes that stay, with the secrets of an app in their environment or in memory.
+HIDDEN = frozenset({"dev", "serve", "worker", "once", "run", "watch", "archive", "keys"})
 USUAL_PACE = gc.get_threshold()  # of Python's garbage collector: it differs from version to version
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -76,6 +78,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         collect_seldom()
     forgive_encodings()
     try:
+        if argv is None and HIDDEN.intersection(words[:1]):
+            from wakeful.cli.hiding import hide_from_neighbours
+
+            hide_from_neighbours()
         code = dispatch(words)
         sys.stdout.flush()
     except KeyboardInterrupt:

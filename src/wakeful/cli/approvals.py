@@ -14,6 +14,7 @@ from rich.text import Text
 from wakeful.cli.arguments import Command, Parser, UsageError, one_of, operator_of, read_data
 from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read
+from wakeful.cli.person import refuse_children
 from wakeful.cli.terminal import (
     Cell,
     ago,
@@ -67,6 +68,8 @@ def execute(arguments: argparse.Namespace) -> int:
     arguments.url = chosen_store(arguments)
     if verb == "list":
         return _list(arguments)
+    if verb == "answer":
+        refuse_children("answer a question")
     question = find_question(arguments.url, rest[0])
     if verb == "answer":
         return _answer(arguments, question, rest[1])

@@ -46,6 +46,7 @@ def execute(arguments: argparse.Namespace) -> int:
             *app.unknown_channels(),
             *app.unknown_agents(),
             *handler_problems(app),
+            *environment_problems(app),
             *schedule_problems(app),
             *webhook_problems(app),
         ]
@@ -160,6 +161,21 @@ def handler_problems(app: App) -> list[str]:
 
     found = foresee({name: agent.function for name, agent in app.agents.items()}, app.channels)
     return [shorter_paths(problem) for problem in found]
+
+
+def environment_problems(app: App) -> list[str]:
+    """Children that would be given a secret as if it were a setting. Known only now that everything is declared."""
+    from wakeful.execution.command import Command as Program
+
+    given = {
+        **{
+            f"command {name}": one.function.environment
+            for name, one in app.agents.items()
+            if isinstance(one.function, Program)
+        },
+        **{f"heartbeat {name}": one.environment for name, one in app.heartbeats.items()},
+    }
+    return [f"{where}: {words}" for where, one in given.items() if one is not None and (words := one.problem())]
 
 
 def store_problem(arguments: argparse.Namespace, app: App | None) -> str | None:

@@ -9,16 +9,15 @@ from urllib.parse import quote
 
 from wakeful.cli.arguments import Command, Parser, UsageError, add_data, add_json, add_store, operator_of, read_data
 from wakeful.cli.opening import changing, chosen_store
+from wakeful.cli.posting import add_url, post, refusal
 from wakeful.cli.terminal import plain, print_json
 from wakeful.clock import SystemClock
-from wakeful.errors import StoreUnavailable, WakefulError
+from wakeful.errors import WakefulError
 from wakeful.intake.accept import Door
 from wakeful.intake.route import Router
 from wakeful.operations.checking_in import app_expecting, check_in
 from wakeful.stores.base import RecordOperation
 from wakeful.stores.reading import Reader
-
-TIMEOUT = 30.0
 
 
 def declare(parser: Parser) -> None:
@@ -26,7 +25,7 @@ def declare(parser: Parser) -> None:
     parser.add_argument("--of", metavar="NAME", help="the app's name, where several apps expect one of that name")
     add_data(parser)
     parser.add_argument("--id", metavar="ID", help="its id (default: a new one); the same id again is a duplicate")
-    parser.add_argument("--url", metavar="URL", help="tell this server instead, like http://127.0.0.1:8765")
+    add_url(parser, "tell this server instead")
     add_store(parser)
     add_json(parser)
 
@@ -62,31 +61,19 @@ def _post(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.store or arguments.operator or arguments.of:
         message = "checkin --url takes no --store, --of and --as: the server has its own"
         raise UsageError(message)
-    import httpx2
     from pydantic_core import to_json
 
-    from wakeful.cli.emit import refusal
-    from wakeful.settings import token
-
-    headers = {"Content-Type": "application/json"}
-    if (secret := token()) is not None:
-        headers["Authorization"] = f"Bearer {secret}"
     data = read_data(arguments.data)
-    address = f"{arguments.url.rstrip('/')}/v1/checkins/{quote(arguments.name)}"
-    try:
-        response = httpx2.post(
-            address,
-            params={} if arguments.id is None else {"id": arguments.id},
-            content=b"" if data is None else to_json(data),
-            headers=headers,
-            timeout=TIMEOUT,
-        )
-    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
-        raise UsageError(f"--url {arguments.url}: write it like http://127.0.0.1:8765") from None
-    except httpx2.HTTPError as error:
-        message = f"cannot reach {address} ({error}): does `wakeful serve` run there?"
-        raise StoreUnavailable(message) from None
+    path = f"/v1/checkins/{quote(arguments.name)}"
+    response = post(
+        arguments.url,
+        path,
+        b"" if data is None else to_json(data),
+        kind="application/json",
+        insecure=arguments.insecure,
+        params={} if arguments.id is None else {"id": arguments.id},
+    )
     if response.status_code != 202:
-        raise WakefulError(refusal(address, response.status_code, response.text))
+        raise WakefulError(refusal(arguments.url, path, response))
     answer: dict[str, Any] = response.json()["events"][0]
     return answer

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Literal
 
 from rich.text import Text
@@ -22,6 +23,7 @@ from wakeful.cli.carrying import number
 from wakeful.cli.check import missing
 from wakeful.cli.copies import copied
 from wakeful.cli.opening import chosen_store, is_store
+from wakeful.cli.privacy import exposed
 from wakeful.cli.terminal import hanging, plain, print_json, terminal
 from wakeful.clock import SECOND, SystemClock, readable
 from wakeful.errors import (
@@ -122,6 +124,7 @@ def look_around(arguments: argparse.Namespace) -> Iterator[Finding]:
     except ConfigError as error:
         yield Finding("store", "broken", str(error))
         return
+    yield from (Finding("privacy", "look", *one) for one in exposed(path, app))
     if path is not None:
         yield from file(path)
         if not path.exists() or not is_ours(path):
@@ -229,7 +232,7 @@ async def store(url: str) -> list[Finding]:
             await reader.health()
         except SchemaMismatch as error:
             findings.append(Finding("store", "good", f"{shown_store(url)} answers"))
-            findings.append(Finding("schema", "broken", str(error), f"wakeful migrate --store {shown_store(url)}"))
+            findings.append(Finding("schema", "broken", str(error), f"wakeful migrate --store {named_store(url)}"))
             return findings
         took = time.perf_counter() - started
         findings.append(Finding("store", "good", f"{shown_store(url)} answers in {readable(round(took * SECOND))}"))
@@ -255,6 +258,11 @@ async def store(url: str) -> list[Finding]:
     finally:
         await database.close()
     return findings
+
+
+def named_store(url: str) -> str:
+    """A store as it can be written in a command: by its variable, where its address holds a password."""
+    return quote(url) if shown_store(url) == url else '"$WAKEFUL_STORE"'
 
 
 def schema(found: Standing) -> list[Finding]:

@@ -18,6 +18,7 @@ from wakeful.cli.arguments import (
     read_data,
 )
 from wakeful.cli.opening import sending
+from wakeful.cli.posting import add_url, post, refusal
 from wakeful.cli.terminal import SHOWN_OF_AN_ID, plain, print_json, say
 from wakeful.errors import StoreUnavailable, WakefulError, did_you_mean
 from wakeful.intake.cloudevents import new_event, to_envelope
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from wakeful.app import App
 
 SOURCE = "/cli"
-TIMEOUT = 30.0
+PATH = "/v1/events"
 
 
 def declare(parser: Parser) -> None:
@@ -51,7 +52,7 @@ def declare(parser: Parser) -> None:
         default=[],
         help="a further attribute, like expirytime=2030-01-01T00:00:00Z",
     )
-    parser.add_argument("--url", metavar="URL", help="send it to this server instead, like http://127.0.0.1:8765")
+    add_url(parser, "send it to this server instead")
     add_store(parser)
     add_json(parser)
 
@@ -138,34 +139,14 @@ def _post(arguments: argparse.Namespace) -> int:
         raise UsageError("emit --url takes only the TYPE: the server has the app")
     if arguments.store or arguments.operator:
         raise UsageError("emit --url takes no --store and no --as: the server has its own store")
-    import httpx2
-
-    from wakeful.settings import token
-
     event = _event(arguments, arguments.words[0])
-    headers = {"Content-Type": "application/cloudevents+json"}
-    if (secret := token()) is not None:
-        headers["Authorization"] = f"Bearer {secret}"
-    address = arguments.url.rstrip("/") + "/v1/events"
+    kind = "application/cloudevents+json"
     try:
-        response = httpx2.post(address, content=to_envelope(event), headers=headers, timeout=TIMEOUT)
-    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
-        raise UsageError(f"--url {arguments.url}: write it like http://127.0.0.1:8765") from None
-    except httpx2.HTTPError as error:
-        message = f"cannot reach {address} ({error}): does `wakeful serve` run there? Sending it again with --id {event.id} is safe"
+        response = post(arguments.url, PATH, to_envelope(event), kind=kind, insecure=arguments.insecure)
+    except StoreUnavailable as error:
+        message = f"{error} Sending it again with --id {event.id} is safe"
         raise StoreUnavailable(message) from None
     if response.status_code != 202:
-        raise WakefulError(refusal(address, response.status_code, response.text))
+        raise WakefulError(refusal(arguments.url, PATH, response))
     _show(arguments, response.json()["events"][0])
     return 0
-
-
-def refusal(address: str, status: int, body: str) -> str:
-    from pydantic_core import from_json
-
-    try:
-        detail = from_json(body).get("detail") or body
-    except (ValueError, AttributeError):
-        detail = body
-    remedy = ". Set WAKEFUL_TOKEN to the server's token" if status == 401 else ""
-    return f"{address} answered {status}: {plain(str(detail)[:300])}{remedy}"

@@ -21,6 +21,7 @@ from wakeful.cli.carrying import ProgressLine, number, refuse_many, said_stop
 from wakeful.cli.life import Stopping, live
 from wakeful.cli.listings import add_listing, add_quarantine_filter, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read, sending
+from wakeful.cli.person import refuse_children
 from wakeful.cli.terminal import (
     Cell,
     ago,
@@ -41,6 +42,7 @@ from wakeful.intake.quarantine import TYPE
 from wakeful.operations.pace import Pace
 from wakeful.operations.quarantine import Settled, Tally, discard, kept_keys, release, settle_all
 from wakeful.operations.redo import MANY
+from wakeful.private_files import write_file
 from wakeful.settings import default_app
 from wakeful.stores.reading import Reader
 
@@ -92,6 +94,7 @@ def execute(arguments: argparse.Namespace) -> int:
         case "show":
             return _show(arguments, rest[0])
         case "release":
+            refuse_children("release what is in quarantine")
             return _release(arguments, rest)
         case _:
             return _discard(arguments, rest)
@@ -264,7 +267,7 @@ def _write_raw(arguments: argparse.Namespace, found: Shown) -> int:
         sys.stdout.buffer.flush()
         return 0
     try:
-        Path(arguments.raw).write_bytes(raw)
+        write_file(Path(arguments.raw), raw)
     except OSError as error:
         message = f"--raw {arguments.raw}: {error.strerror}"
         raise UsageError(message) from None

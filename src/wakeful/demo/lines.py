@@ -10,7 +10,7 @@ from typing import Any
 
 def add_line(path: str | Path, entry: dict[str, Any]) -> None:
     """Add a line in one write: it is there whole or not at all, whatever happens to this process afterwards."""
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(handle, json.dumps(entry).encode() + b"\n")
     finally:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -38,10 +38,10 @@ from wakeful.errors import (
 )
 from wakeful.execution import minder
 from wakeful.execution.checkpoint import marked
+from wakeful.execution.child_environment import ChildEnvironment, facts_of, read_environment
 from wakeful.execution.options import read_duration
 from wakeful.intake.cloudevents import to_envelope
 from wakeful.model import Step, digest
-from wakeful.secrets import Env, reveal
 
 if TYPE_CHECKING:
     from wakeful.execution.run import Run
@@ -57,8 +57,6 @@ MINDER_TAKES = 5.0
 # What a program left behind in the background may keep its output open for ever.
 OUTPUT_ENDS_WITHIN = 1.0
 LONGEST_WAIT = 3600.0
-# Ours, and of no use to anybody else's program.
-WITHHELD = frozenset({"WAKEFUL_TOKEN", "WAKEFUL_TOKEN_NEXT", "WAKEFUL_ENCRYPTION_KEYS"})
 SHELL = ("/bin/sh", "-c")
 
 
@@ -72,9 +70,8 @@ class Command:
     written_at: str
     timeout: Microseconds | None = None
     cwd: str | None = None
-    environment: Mapping[str, str | Env] = field(default_factory=dict)
+    environment: ChildEnvironment = field(default_factory=ChildEnvironment)
     repeatable: bool = False
-    withheld: frozenset[str] = WITHHELD
 
     async def __call__(self, run: Run) -> Any:
         """What the program said, once it has ended well: from its record, if it has ended before."""
@@ -146,14 +143,8 @@ class Command:
         )
 
     def _environment(self, run: Run) -> dict[str, str]:
-        """That of the worker, without secrets of ours; what was declared; and the facts of the run."""
-        passed = {name: value for name, value in os.environ.items() if name not in self.withheld}
-        where = f"agent {self.name}: environment"
-        passed |= {name: reveal(value, needed_by=f"{where} {name}") for name, value in self.environment.items()}
-        passed.pop("WAKEFUL_SCHEDULED_FOR", None)
-        if run.scheduled_for is not None:
-            passed["WAKEFUL_SCHEDULED_FOR"] = run.scheduled_for.isoformat()
-        return passed | {"WAKEFUL_RUN_ID": run.id, "WAKEFUL_AGENT": run.agent}
+        """What is passed on, what was declared, and the facts of the run."""
+        return self.environment.made(facts_of(run), where=f"agent {self.name}")
 
 
 class Unsure(Exception):
@@ -264,7 +255,7 @@ class Program:
 
     def _log(self, name: str, lines: Sequence[str]) -> None:
         self._run.progress()
-        for line in lines:
+        for line in () if self._run.surroundings.store.encrypts else lines:
             self._run.log.info(line, stream=name)
 
     async def _wait(self, limit: Microseconds | None) -> Exception | None:
@@ -316,7 +307,11 @@ class Program:
         raise CommandFailed((shown_code(code) if why is None else str(why)) + self._last_lines())
 
     def _last_lines(self) -> str:
-        """Of what it complained about, or else of what it said."""
+        """Of what it complained about, or else of what it said. Errors go into the log and into alarms: where payloads are
+        encrypted, the output is with the run alone.
+        """
+        if self._run.surroundings.store.encrypts:
+            return f". `wakeful trace {self._run.id} --json` shows what it said"
         for name in ("stderr", "stdout"):
             lines = self._streams[name].text().rstrip().splitlines()[-LINES_SHOWN:]
             if lines:
@@ -424,9 +419,8 @@ def read_command(
         written_at,
         read_duration("timeout", timeout, where),
         None if cwd is None else os.fspath(cwd),
-        _read_environment(environment, where),
+        read_environment(environment, where, withheld=withheld),
         repeatable,
-        WITHHELD | set(withheld),
     )
 
 
@@ -458,17 +452,3 @@ def _read_arguments(command: Any, where: str) -> tuple[tuple[str, ...], str]:
         f"not {command!r}"
     )
     raise ConfigError(message)
-
-
-def _read_environment(given: Any, where: str) -> dict[str, str | Env]:
-    if given is None:
-        return {}
-    sound = isinstance(given, Mapping) and all(
-        isinstance(name, str) and name and "=" not in name and isinstance(value, str | Env)
-        for name, value in given.items()
-    )
-    if not sound:
-        # Values may be secrets: they are not repeated.
-        message = f'{where}: environment must be names and texts, like {{"MODE": "live", "KEY": env("REPORT_KEY")}}'
-        raise ConfigError(message)
-    return dict(given)

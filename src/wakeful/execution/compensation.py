@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
+from wakeful.errors import CountedOn
 from wakeful.execution.actions import Action, ActionOptions, find_action, takes_result
 from wakeful.execution.effects import OPEN_STATES, EffectCall, Fail, Hold, Next, settle_open
-from wakeful.model import Decision, Effect, Safety, digest
+from wakeful.model import Decision, Effect, Safety, undo_of
 
 if TYPE_CHECKING:
     from wakeful.execution.run import Run
@@ -51,10 +52,11 @@ async def compensate(run: Run, effects: Sequence[Effect]) -> str:
             undone.append(effect.action)
         if effect.state != "confirmed":
             continue
-        if digest(effect.id, "undo") not in undos and (other := await run.who_counts_on(effect)) is not None:
-            left.append(f"{effect.action} (run {other} has the same key and counts on it)")
+        try:
+            undo = await undo_effect(run, effect, undos, position)
+        except CountedOn as why:
+            left.append(f"{effect.action} ({why})")
             continue
-        undo = await undo_effect(run, effect, undos, position)
         position += 1
         if undo is None:
             without.append(effect.action)
@@ -75,7 +77,7 @@ async def undo_effect(run: Run, effect: Effect, undos: Mapping[str, Effect], pos
     declares no way back.
     """
     action = find_action(effect.reference, run.app)
-    undo = undos.get(digest(effect.id, "undo"))
+    undo = undos.get(undo_of(effect.id))
     if undo is not None and undo.state == "abandoned":
         return undo
     if action is None:
@@ -87,7 +89,7 @@ async def undo_effect(run: Run, effect: Effect, undos: Mapping[str, Effect], pos
     if undo is None:
         arguments = arguments_to_undo(action, way, effect)
         undo = await opened(
-            run, way, new_undo(run, way.name, way.reference, way.options.safety, arguments, effect, position)
+            run, way, new_undo(run, way.name, way.reference, way.options.safety, arguments, effect, position), effect
         )
     elif undo.state in OPEN_STATES:
         await UndoCall(run, way, undo).settle()
@@ -101,7 +103,7 @@ def new_undo(
 ) -> Effect:
     """Its id is always the same: it is found again, whoever goes on with it."""
     return Effect(
-        digest(effect.id, "undo"),
+        undo_of(effect.id),
         name,
         reference,
         safety,
@@ -120,19 +122,19 @@ async def hold_without_action(run: Run, effect: Effect, undo: Effect | None, pos
         name = f"undo {effect.action}"
         undo = new_undo(run, name, effect.reference, "at_most_once", effect.arguments, effect, position)
         undo.state, undo.reason = "held", reason
-        await run.open_held(undo)
+        await run.open_held(undo, effect)
     else:
         undo.state, undo.reason = "held", reason
         await run.save_effect(undo)
     await run.hold(f"{undo.action}: {reason}")
 
 
-async def opened(run: Run, way: Action[..., Any], undo: Effect) -> Effect:
+async def opened(run: Run, way: Action[..., Any], undo: Effect, undone: Effect) -> Effect:
     """Policy is asked here too. What it does not allow waits for a person: the run cannot go on without an answer."""
-    answer = await run.open_effect(way, undo)
+    answer = await run.open_effect(way, undo, undoes=undone)
     if isinstance(answer, Decision):
         undo.state, undo.reason = "held", f"{answer.rule}: {answer.reason}"
-        answer = await run.open_effect(way, undo, judged=True)
+        answer = await run.open_effect(way, undo, judged=True, undoes=undone)
     return answer if isinstance(answer, Effect) else undo
 
 

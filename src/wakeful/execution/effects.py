@@ -501,7 +501,7 @@ class EffectCall:
         if result is not None:
             effect.result = result
         await self._run.save_effect(effect)
-        if effect.once is not None and state in {"confirmed", "failed"}:
+        if (effect.once is not None or effect.undoes is not None) and state in {"confirmed", "failed"}:
             self._run.surroundings.once_news.tell()
 
 

@@ -210,7 +210,7 @@ class Executor:
             return True
         now = self._around.clock.now()
         way = "continue" if change.agreed else agent.options.on_change
-        reason = str(change) if way == "hold" else change.why_not_restart(now) if way == "restart" else None
+        reason = None if change.agreed else change.why_held(way, now)
         if reason is not None:
             self._log.warning("held for a person: its code changed", run=claim.id, was=change.was, now=change.now)
             held = self._held_alarm(claim, "version", reason)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from wakeful.clock import SECOND, Duration, Microseconds, from_datetime, readabl
 from wakeful.clock import to_text as time_text
 from wakeful.errors import ConfigError, Denied, Persistent, StoreError, words_of
 from wakeful.execution.call import call
+from wakeful.execution.child_environment import facts_of, read_environment
 from wakeful.execution.options import MARK, StepOptions, read_duration, step
 from wakeful.execution.probe import ask_command
 from wakeful.execution.run import Run
@@ -29,7 +30,7 @@ from wakeful.model import digest
 from wakeful.stores.base import Alarm
 from wakeful.stores.heartbeat import heartbeat_alarm
 from wakeful.triggers.every import every as every_so_often
-from wakeful.triggers.heartbeat import Heartbeat, Usual
+from wakeful.triggers.heartbeat import NO_COMMANDS, Heartbeat, Usual
 from wakeful.triggers.schedules import BY_HAND
 from wakeful.values import to_text
 
@@ -124,6 +125,8 @@ def read_declaration(
     owner: str | None,
     timeout: Duration,
     commands: bool,
+    environment: Any,
+    withheld: Collection[str],
     where: str,
 ) -> Heartbeat:
     """A heartbeat as a user declares it, checked. What stands in the file is another matter: it may be edited at any time."""
@@ -146,10 +149,13 @@ def read_declaration(
         refuse_probe(one, function, where=where)
     if not isinstance(deliver, str) or not deliver:
         raise ConfigError(f'{where}: deliver must be the name of a channel, like "ops", not {deliver!r}')
-    usual = Usual(
-        every, active, days, tz, limit, session=name, checklist=checklist is not None, commands=bool(commands)
-    )
-    return Heartbeat(name, folder / path, usual, checklist, dict(probes or {}), deliver, owner)
+    if not isinstance(commands, bool):
+        raise ConfigError(f"{where}: commands must be True or False, not {commands!r}")
+    if environment is not None and not commands:
+        raise ConfigError(f"{where}: environment= is for the commands of its file, and commands=True is not given")
+    passed = read_environment(environment, where, withheld=withheld)
+    usual = Usual(every, active, days, tz, limit, session=name, checklist=checklist is not None, commands=commands)
+    return Heartbeat(name, folder / path, usual, checklist, dict(probes or {}), deliver, owner, passed)
 
 
 def folder_of(code: str) -> Path:
@@ -263,7 +269,7 @@ async def _looked(
 ) -> str | None:
     """1. Is there anything to do? 2. Do it; without a checklist what was found is told as it is."""
     if written.probe is not None or written.command is not None:
-        check.found = await _found(run, heartbeat.path.parent, probes, written, check)
+        check.found = await _found(run, heartbeat, probes, written, check)
         if not check.found or (isinstance(check.found, str) and not check.found.strip()):
             check.found = None
             return None
@@ -279,13 +285,23 @@ async def _looked(
 
 
 async def _found(
-    run: Run, folder: Path, probes: Mapping[str, Callable[..., Any]], written: Written, check: Check
+    run: Run, heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]], written: Written, check: Check
 ) -> Any:
     if written.command is not None:
-        command = written.command
+        command, given = written.command, heartbeat.environment
+        if given is None or not heartbeat.usual.commands:
+            # The schedule may be older than the declaration: it was made when commands were allowed, or by another version.
+            raise Persistent(NO_COMMANDS)
+        environment = given.made(facts_of(run), where=f"heartbeat {heartbeat.name}")
 
         async def ask() -> str:
-            return await ask_command(command, folder=folder, limit=written.timeout)
+            return await ask_command(
+                command,
+                folder=heartbeat.path.parent,
+                environment=environment,
+                limit=written.timeout,
+                quiet=run.surroundings.store.encrypts,
+            )
 
         return await run.step(step(name=f"probe {check.name}", attempts=1)(ask))
     function = probes.get(written.probe or "")

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 from wakeful.clock import Microseconds, readable, seconds
@@ -21,13 +22,18 @@ LONGEST_ANSWER = 64 * 1024
 SHOWN_OF_ERRORS = 500
 
 
-async def ask_command(command: str, *, folder: Path, limit: Microseconds) -> str:
-    """What a command line says. It and all that it started is killed when its time is over, or nobody waits for it any more."""
+async def ask_command(
+    command: str, *, folder: Path, environment: Mapping[str, str], limit: Microseconds, quiet: bool = False
+) -> str:
+    """What a command line says, in this environment and no other. It and all that it started is killed when its time is over, or
+    when the run is cancelled. With `quiet` an error repeats neither the command nor what it said: errors go into the log.
+    """
     process = await asyncio.create_subprocess_exec(
         SHELL,
         "-c",
         command,
         cwd=folder,
+        env=environment,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -40,7 +46,7 @@ async def ask_command(command: str, *, folder: Path, limit: Microseconds) -> str
             code = await process.wait()
             ended = True
     except TimeoutError:
-        message = f"the command took longer than {readable(limit)}: {command}"
+        message = f"the command took longer than {readable(limit)}" + ("" if quiet else f": {command}")
         raise StepTimeout(message) from None
     finally:
         if not ended:
@@ -50,7 +56,7 @@ async def ask_command(command: str, *, folder: Path, limit: Microseconds) -> str
     if code != 0:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
         words = (complained or said).strip()[-SHOWN_OF_ERRORS:]
-        message = f"the command {how}: {command}" + (f": {words}" if words else "")
+        message = f"the command {how}" + ("" if quiet else f": {command}" + (f": {words}" if words else ""))
         raise Persistent(message)
     return said.strip()
 

@@ -936,8 +936,12 @@ class Run:
         """As open_effect, for an effect whose business key another run has, or had: policy is asked anew."""
         return await opened(self, action, effect)
 
-    async def open_effect(self, action: Action[..., Any], effect: Effect, *, judged: bool = False) -> Effect | Decision:
-        """Store an intent, if policy allows it; `judged`: it has said that a person must."""
+    async def open_effect(
+        self, action: Action[..., Any], effect: Effect, *, judged: bool = False, undoes: Effect | None = None
+    ) -> Effect | Decision:
+        """Store an intent, if policy allows it; `judged`: it has said that a person must. CountedOn if another run has the result
+        of the effect that this one undoes.
+        """
         around = self._around
         facts = EffectFacts(
             around.app,
@@ -951,7 +955,14 @@ class Run:
         )
         judge = (lambda _: ALLOWED) if judged else around.judge
         request = (
-            OpenEffect(self._claim, around.app, effect, lambda: judge(facts), locks_held(self._claim))
+            OpenEffect(
+                self._claim,
+                around.app,
+                effect,
+                lambda: judge(facts),
+                locks_held(self._claim),
+                undoes_key=None if undoes is None else undoes.business_key,
+            )
             if effect.once is None
             else OpenOnce(
                 self._claim,
@@ -969,13 +980,10 @@ class Run:
         around.declared.add(action.reference)
         return opened
 
-    async def who_counts_on(self, effect: Effect) -> str | None:
-        """Another run that has the result of this effect by its business key, and would not know that it was undone."""
-        return None if effect.once is None else await self._around.store.run_that_counts_on(effect.id, self._claim)
-
-    async def open_held(self, effect: Effect) -> None:
-        """Store an effect that waits for a person from the start: nothing is asked of policy, because nothing is to happen."""
-        await self._around.store.open_effect(OpenEffect(self._claim, self._around.app, effect, lambda: ALLOWED))
+    async def open_held(self, effect: Effect, undoes: Effect) -> None:
+        """Store an undo that waits for a person from the start: nothing is asked of policy, because nothing is to happen."""
+        request = OpenEffect(self._claim, self._around.app, effect, lambda: ALLOWED, undoes_key=undoes.business_key)
+        await self._around.store.open_effect(request)
 
     def object_to_changes(self) -> None:
         """At the end of the handler: staged effects whose arguments are not those of an earlier run of this family."""

@@ -4,6 +4,8 @@
     restart    what was recorded is dropped, and the handler starts from the top; effects stay in the ledger and are found
     hold       a person looks first: a replay lets it go on with the new code, a cancel ends it
 
+    Whichever of these an agent has, a run of newer code that meets older code is held.
+
 A run belongs to the version that ran it last. While others serve that one, it is theirs (stores/verbs/versions.py); a process meets
 it only once nobody does, or once it has waited for `drain`.
 
@@ -24,13 +26,13 @@ from pydantic_core import from_json, to_json
 
 from wakeful.clock import SECOND, Microseconds
 from wakeful.model import Claim, Step, digest
+from wakeful.stores.reading_versions import AGREED
 
 if TYPE_CHECKING:
     from wakeful.execution.options import AgentOptions
 
 FACT = "version"  # it went over from one version to another: this, `version 2`, `version 3`, …
 UNASKED_FACT = "not asked for"
-AGREED = "~"  # before a version: a person let the run go on, whatever code it meets
 FINISHED = frozenset({"done", "failed"})
 RESTARTS = 5  # of one run within a day, because its code changed; then a person looks first
 RESTARTS_WITHIN: Microseconds = 24 * 3600 * SECOND
@@ -57,14 +59,16 @@ class Change:
         """How often it started from the top lately, because its code changed."""
         return sum(one > moment - RESTARTS_WITHIN for one in self.before)
 
-    def why_not_restart(self, moment: Microseconds) -> str | None:
-        """A run that newer code began is not begun anew by older code, and none goes on starting for ever."""
+    def why_held(self, on_change: str, moment: Microseconds) -> str | None:
+        """Why the run waits for a person, or None: a run of newer code never goes back to older code by itself, and no run restarts for ever."""
         if self.back:
             return (
-                f"newer code began it (version {self.was}), and only older code (version {self.now}) is at work: it does not "
-                "start from the top there by itself"
+                f"newer code began it (version {self.was}), and only older code (version {self.now}) is at work: start a worker "
+                "that has the newer code, or let the older code go on with it (`wakeful replay RUN`)"
             )
-        if (times := self.restarts(moment)) >= RESTARTS:
+        if on_change == "hold":
+            return str(self)
+        if on_change == "restart" and (times := self.restarts(moment)) >= RESTARTS:
             return f"{self}; it started from the top {times} times within a day for that"
         return None
 

@@ -94,7 +94,7 @@ class Worker:
         self._keeps_by_key = frozenset(name for name, by_key in keeping.items() if by_key)
         self._replacing = frozenset(name for name, agent in agents.items() if agent.options.overlap == "replace")
         # Where every version goes on with what another recorded, older code may too.
-        self._drains = {name: (one.options.drain, one.options.on_change == "continue") for name, one in agents.items()}
+        self._drains = {name: one.options.drain for name, one in agents.items()}
         self._limits = {name: limit for name, limit in limits_of(agents).items() if limit is not None}
         self._has_priorities = any(agent.options.priority is not None for agent in agents.values())
         self._left: dict[str, float] = {}  # agents of which something was left to other processes; since when

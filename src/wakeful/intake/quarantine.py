@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pydantic_core import from_json, to_json
 
 from wakeful.model import Arrival, digest, event_key
-from wakeful.stores.sources import Kept, QuarantineKind
+from wakeful.stores.sources import Kept, QuarantineForm, QuarantineKind
 
 TYPE = "wakeful.quarantined"
 # Whoever has these can pass for somebody else: they are not kept.
@@ -40,15 +40,26 @@ ON_THE_WAY = frozenset(
     }
 )
 HIDDEN = "(not kept)"
-WHOLE_EVENT = "wakeful-event"  # beside bytes that are an event as it is stored, which could not be taken in
 LONGEST_REASON = 1_000
 
 
-def keep(app: str, source: str, raw: bytes, reason: str, *, kind: QuarantineKind, headers: Mapping[str, str]) -> Kept:
-    """Something that could not be taken in, ready to be stored. `source` is what its events would have as their source."""
+def keep(
+    app: str,
+    source: str,
+    raw: bytes,
+    reason: str,
+    *,
+    kind: QuarantineKind,
+    headers: Mapping[str, str],
+    form: QuarantineForm = "raw",
+) -> Kept:
+    """Something that could not be taken in, ready to be stored. `source` is what its events would have as their source.
+
+    `form` is a part of its identity: bytes from outside never stand in for an event that Wakeful wrote down.
+    """
     shown = {name: HIDDEN if _CREDENTIAL(name) else value for name, value in headers.items()}
     along = sorted((name.lower(), value) for name, value in shown.items() if name.lower() not in ON_THE_WAY)
-    identity = digest(raw.hex(), kind, to_json(along).decode())
+    identity = digest(raw.hex(), kind if form == "raw" else f"{kind}/{form}", to_json(along).decode())
     envelope = {
         "specversion": "1.0",
         "source": source,
@@ -67,7 +78,17 @@ def keep(app: str, source: str, raw: bytes, reason: str, *, kind: QuarantineKind
         to_json(envelope).decode(),
         reason[:LONGEST_REASON],
     )
-    return Kept(arrival, kind, to_json(shown).decode(), len(raw))
+    return Kept(arrival, kind, to_json(shown).decode(), len(raw), form)
+
+
+def could_not_be_taken_in(event_id: str) -> str:
+    """How the reason begins that Wakeful gives for an event which its source could read."""
+    return f"event {event_id} could not be taken in: "
+
+
+def without_hidden(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers that were kept. A sender may write HIDDEN too: only in the place of a credential it is ours."""
+    return {name: value for name, value in headers.items() if value != HIDDEN or not _CREDENTIAL(name)}
 
 
 def raw_of(envelope: str) -> bytes:

@@ -16,6 +16,7 @@ from wakeful.archive import line_of, sync_folder
 from wakeful.clock import Microseconds
 from wakeful.errors import ConfigError
 from wakeful.operations.pace import Pace, Progress, nobody_looks
+from wakeful.private_files import FILE
 from wakeful.stores.base import Family
 from wakeful.stores.keeping import Keeper
 
@@ -72,7 +73,7 @@ async def write_archive(
     partial = path.with_name(path.name + ".partial")
     written: list[Family] = []
     done, total = 0, sum(len(family.runs) for family in families)
-    handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE)
     try:
         _take(handle, partial)
         os.ftruncate(handle, 0)

@@ -91,7 +91,16 @@ async def release(
     kind = None if stored is None else stored.kind
     raw, headers = b64decode(found["raw"]), found["headers"] or {}
     try:
-        arrivals = releasing.read(found["source"], kind, raw, headers, found["received"], trust=trust)
+        arrivals = releasing.read(
+            found["source"],
+            kind,
+            raw,
+            headers,
+            found["received"],
+            trust=trust,
+            form=found.get("form"),
+            reason=found["reason"],
+        )
     except SourceTrouble as error:
         return Settled(key, "kept", wrong=str(error))
     accept = AcceptEvents(releasing.app, arrivals, matches=fits)

@@ -180,8 +180,9 @@ class ClaimRuns:
     serial: frozenset[str] = frozenset()  # agents with a state: one run at a time, wherever it runs
     keeps_by_key: frozenset[str] = frozenset()  # agents with a state for each key: the key has one run at a time
     versions: Mapping[str, str] = field(default_factory=dict)  # of the agents' code, noted with a run's first start
-    # How long runs are left to the code that they belong to, and whether they may go back to older code.
-    drains: Mapping[str, tuple[Microseconds, bool]] = field(default_factory=dict)
+    drains: Mapping[str, Microseconds] = field(
+        default_factory=dict
+    )  # how long runs are left to the code that they belong to
     limits: Mapping[str, Limit] = field(default_factory=dict)  # for all processes together
     shares: Mapping[str, Share] = field(default_factory=dict)  # where other processes want to have some too
     room: int | None = None  # for all wanted together, where that is less; then the longest due of all agents go first
@@ -322,6 +323,7 @@ class OpenEffect:
     decide: Callable[[], Decision]
     locks: tuple[HeldLock, ...] = ()
     declares: ActionResult | None = None  # at its first use by a process: what its action returns
+    undoes_key: tuple[str, str] | None = None  # what it undoes has a business key: the action and the key
 
     @property
     def process(self) -> str:
@@ -334,6 +336,7 @@ class SaveEffect:
 
     claim: Claim
     effect: Effect
+    woken: Sequence[tuple[str, str]] = ()  # runs that waited for the end of an undo: (app, agent)
 
     @property
     def process(self) -> str:

@@ -100,6 +100,7 @@ MAY_WAKE = frozenset(
         FillInstants,
         TakeIn,
         SettleQuarantine,
+        SaveEffect,
         SaveOnce,
     }
 )

@@ -113,10 +113,11 @@ def input_summary(row: Row) -> Shown:
 
 def input_detail(row: Row) -> Shown:
     """With what came along, and its bytes: both None once they were removed."""
-    headers, envelope = row[17:19]
+    headers, envelope, form = row[17:20]
     return {
         **input_summary(row),
         "headers": None if headers is None else from_json(headers),
         "raw": b64encode(raw_of(envelope)).decode() if envelope else None,
         "received": row[16],
+        "form": form,
     }

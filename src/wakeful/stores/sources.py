@@ -15,6 +15,8 @@ from wakeful.model import Arrival, Receipt, SourceState
 from wakeful.stores.base import AcceptEvents, Alarm
 
 QuarantineKind = Literal["unverified", "unreadable"]
+# What the bytes in quarantine are: as they came from outside, or an event that the source had read, as Wakeful wrote it down.
+QuarantineForm = Literal["raw", "event"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,13 @@ class Kept:
     kind: QuarantineKind
     headers: str | None = None
     size: int = 0  # of the bytes
+    form: QuarantineForm = "raw"  # said by Wakeful alone: a release trusts it, so it never comes out of headers
 
 
 @dataclass(slots=True)
 class EnterSources:
     """Make known which sources an app has: (name, kind) of each, and the agents that each of them wakes; who hears of it, and
-    how far behind it may be, where that was declared.
+    how far behind it may be, where that was declared; and which names in `source` its events have, which are its own then.
     """
 
     app: str
@@ -48,6 +51,7 @@ class EnterSources:
     agents: dict[str, list[str]] = field(default_factory=dict)
     owners: dict[str, str | None] = field(default_factory=dict)
     lag_within: dict[str, Microseconds | None] = field(default_factory=dict)
+    brings: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

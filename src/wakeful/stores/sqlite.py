@@ -25,6 +25,7 @@ import apsw
 
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
+from wakeful.private_files import make_folder, mode_of, reserve
 from wakeful.stores.base import Call, Count, Row, Transaction
 from wakeful.stores.guard import NOT_YOURS, refuse_transaction_control
 from wakeful.stores.keyring import KeyRing
@@ -412,8 +413,10 @@ class SqliteBackend:
         path = self._lock_folder / process
         while process not in self._locks:
             try:
-                path.parent.mkdir(exist_ok=True)
-                handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                # As SQLite does it for the WAL: those who may use the store may use what stands beside it.
+                mode = mode_of(self.path) & 0o666
+                path.parent.mkdir(mode=mode | mode >> 2 & 0o111, exist_ok=True)
+                handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
             except FileNotFoundError:
                 continue  # the last one that left has just removed the folder
             except OSError as error:
@@ -491,7 +494,8 @@ class SqliteBackend:
 
     def _connect(self, *, reading: bool = False) -> apsw.Connection:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
+            reserve(self.path)  # SQLite gives the mode of this file to its -wal and -shm
             # NOMUTEX: every connection here is used by one thread at a time, so SQLite need not lock for us
             flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
             connection = apsw.Connection(str(self.path), flags=flags)

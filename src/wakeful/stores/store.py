@@ -188,6 +188,11 @@ class DatabaseStore:
         return self.database.dialect
 
     @property
+    def encrypts(self) -> bool:
+        """Are payloads encrypted? Then they are not written into a plain log either."""
+        return self.database.codec.ring is not None
+
+    @property
     def restored_before(self) -> int:
         """Runs with a lower number may have gone on elsewhere, after the backup that this store was restored from."""
         return self.database.restored_before
@@ -448,11 +453,6 @@ class DatabaseStore:
     async def effects_to_undo(self, claim: Claim) -> list[Effect]:
         rows = await self._fetch_at_last("effects_to_undo", claim.root, claim.seq)
         return [effect_of(row) for row in rows]
-
-    async def run_that_counts_on(self, effect: str, claim: Claim) -> str | None:
-        """Another run that has the result of this effect by its key, and relies on it."""
-        rows = await self._fetch_at_last("run_that_counts_on", effect, claim.seq)
-        return rows[0][0] if rows else None
 
     async def failed_with(self, claim: Claim) -> str | None:
         """Why a run ends dead once what it did is undone; None if it is cancelled."""

@@ -13,7 +13,7 @@ from cronsim import CronSim, CronSimError
 from cronsim.cronsim import DAYS_IN_MONTH, Field
 
 from wakeful.clock import SECOND, Microseconds
-from wakeful.errors import ConfigError, did_you_mean
+from wakeful.errors import ConfigError, did_you_mean, storable
 
 NAMED = {
     "@yearly": "0 0 1 1 *",
@@ -67,7 +67,7 @@ def checked(expression: object, *, where: str) -> str:
     """The expression, with single spaces. ConfigError for what cannot be read, naming the field."""
     if not isinstance(expression, str):
         raise ConfigError(f'{where}: the fields are a text, like cron("0 8 * * 1-5")')
-    words = " ".join(expression.split())
+    words = " ".join(storable(expression).split())
     if len(words) > LONGEST:
         raise ConfigError(f"{where[:40]}…: {len(words):,} characters, and {LONGEST} are the most")
     if words.startswith("@"):

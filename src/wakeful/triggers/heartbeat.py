@@ -16,17 +16,24 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from wakeful.clock import SECOND, Duration, Microseconds, duration
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.triggers.every import every
 from wakeful.triggers.schedule import Schedule
 
+if TYPE_CHECKING:
+    from wakeful.execution.child_environment import ChildEnvironment
+
 OPTIONS = ("every", "active", "days", "probe", "timeout", "session")
 LARGEST_FILE = 256 * 1024
 LONGEST_NAME = 80
 COMMAND = "$"
+NO_COMMANDS = (
+    "this heartbeat runs no commands (commands=False, the default): with them, everybody who can edit the file has a shell. Name a "
+    "function (`probe: name`), or allow commands with app.heartbeat(…, commands=True)"
+)
 
 _HEADING = re.compile(r"^ {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r"^ {0,3}-{2,}[ \t]*$")
@@ -48,7 +55,7 @@ class Usual:
     session: str = "heartbeat"
     probes: Collection[str] = ()
     checklist: bool = True  # is there somebody for sections without a probe?
-    commands: bool = True  # may a probe be a command?
+    commands: bool = False  # may a probe be a command?
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,7 @@ class Heartbeat:
     probes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # beside those of the whole app
     deliver: str = "log"
     owner: str | None = None
+    environment: ChildEnvironment | None = None  # of the commands, where there may be some
 
     @property
     def shown(self) -> str:
@@ -289,16 +297,17 @@ def _probe(lines: _Lines, file: str, usual: Usual) -> tuple[str | None, str | No
     if not words.startswith(COMMAND):
         if words not in usual.probes:
             known = did_you_mean(words, usual.probes)
+            command = ", or write a command: `probe: $ …`" if usual.commands else ""
             raise ConfigError(
                 f'{where}: there is no probe "{words}".{known} Declare it with @app.probe or app.heartbeat(…, '
-                f'probes={{"{words}": function}}), or write a command: `probe: $ …`'
+                f'probes={{"{words}": function}}){command}'
             )
         return words, None
     command = words.removeprefix(COMMAND).strip()
     if not command:
         raise ConfigError(f"{where}: `probe: $` has no command behind it")
     if not usual.commands:
-        raise ConfigError(f"{where}: this heartbeat runs no commands (commands=False): name a function, `probe: name`")
+        raise ConfigError(f"{where}: {NO_COMMANDS}")
     return None, command
 
 

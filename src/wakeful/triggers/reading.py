@@ -21,14 +21,16 @@ from typing import Protocol
 from wakeful.errors import ClaimLost, ConfigError, SourceLost, StoreUnavailable, words_of
 from wakeful.intake.cloudevents import to_envelope
 from wakeful.intake.matching import fits
-from wakeful.intake.quarantine import WHOLE_EVENT, keep
+from wakeful.intake.quarantine import could_not_be_taken_in, keep
 from wakeful.model import Arrival, Event, Receipt, SourceState
 from wakeful.service import Service
 from wakeful.stores.base import AcceptEvents, Alarm
 from wakeful.stores.sources import (
     HeldSource,
     HoldSource,
+    Kept,
     LetSourceGo,
+    QuarantineForm,
     ReportSource,
     TakeIn,
     TakenIn,
@@ -36,7 +38,7 @@ from wakeful.stores.sources import (
     source_alarm,
 )
 from wakeful.telemetry.outage import note_outage
-from wakeful.triggers.source import Batch, Reader, SourceTrouble, Unreadable
+from wakeful.triggers.source import Batch, Reader, SourceTrouble
 
 READ_WITHIN = 5.0
 HOLD_AGAIN_AFTER = 0.5  # where no other process says that it let a source go
@@ -62,15 +64,15 @@ class SourceStore(Protocol):
     async def held_sources(self, app: str) -> dict[str, str]: ...
 
 
-def misfit(event: Event, error: Exception) -> Unreadable:
+def misfit(app: str, source: str, event: Event, error: Exception) -> Kept:
     """An event that cannot be taken in, as it would have been stored, so that it can be after a fix."""
+    form: QuarantineForm = "event"
     try:
-        raw, headers = to_envelope(event).encode(), {WHOLE_EVENT: "yes"}
+        raw = to_envelope(event).encode()
     except Exception:  # that is what is wrong with it
-        raw, headers = repr(event).encode(errors="replace"), {}
-    return Unreadable(
-        raw, f"event {event.id} could not be taken in: {type(error).__name__}: {words_of(error)}", headers
-    )
+        raw, form = repr(event).encode(errors="replace"), "raw"
+    reason = f"{could_not_be_taken_in(event.id)}{type(error).__name__}: {words_of(error)}"
+    return keep(app, source, raw, reason, kind="unreadable", headers={}, form=form)
 
 
 class Reading(Service):
@@ -298,13 +300,13 @@ class Reading(Service):
         accept = None
         self._since_look += len(batch.events)
         if batch.events:
-            arrivals, misfits = await self._arrivals(batch.events)
+            arrivals, kept = await self._arrivals(batch.events)
             accept = AcceptEvents(self._app, arrivals, matches=fits)
         else:
-            misfits = []
-        kept = [
+            kept = []
+        kept += [
             keep(self._app, self._event_source, one.raw, one.reason, kind=one.kind, headers=one.headers)
-            for one in (*batch.unreadable, *misfits)
+            for one in batch.unreadable
         ]
         wait = FIRST_WAIT
         while True:
@@ -333,12 +335,12 @@ class Reading(Service):
                         self._on_conflict(receipt)
                 return
 
-    async def _arrivals(self, events: list[Event]) -> tuple[list[Arrival], list[Unreadable]]:
+    async def _arrivals(self, events: list[Event]) -> tuple[list[Arrival], list[Kept]]:
         """A large batch in slices: others must not wait for all of it. One that cannot be taken in is kept: it must not hold up
         those behind it.
         """
         arrivals: list[Arrival] = []
-        misfits: list[Unreadable] = []
+        misfits: list[Kept] = []
         for begin in range(0, len(events), SLICE):
             if begin:
                 await asyncio.sleep(0)
@@ -350,7 +352,7 @@ class Reading(Service):
                     try:
                         arrivals.append(self._arrive(event))
                     except Exception as error:
-                        misfits.append(misfit(event, error))
+                        misfits.append(misfit(self._app, self._event_source, event, error))
         return arrivals, misfits
 
     async def _well(self, batch: Batch | None) -> None:

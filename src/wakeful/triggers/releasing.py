@@ -6,17 +6,20 @@ comes out has the identity that it would have had in the first place: if it was 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.errors import WakefulError, words_of
 from wakeful.intake.cloudevents import from_envelope
-from wakeful.intake.quarantine import WHOLE_EVENT
+from wakeful.intake.quarantine import could_not_be_taken_in
 from wakeful.model import Arrival, Event
+from wakeful.stores.sources import QuarantineForm
 from wakeful.triggers.source import Reader, SourceTrouble
 
 WEBHOOK = "webhook"
+# How earlier versions marked bytes that are an event as it is stored. It stood among the headers, where senders write too.
+EARLIER_MARK = {"wakeful-event": "yes"}
 
 
 class Arriving(Protocol):
@@ -42,11 +45,14 @@ class Releasing:
         arrive: Arriving,
         readers: Callable[[str], Reader | None],
         webhooks: Callable[[], Webhooks | None],
+        event_sources: Callable[[str], Collection[str]] = lambda _: (),
     ) -> None:
+        """`event_sources` are those that the events of a source may have; none: any."""
         self.app = app
         self._arrive = arrive
         self._readers = readers
         self._webhooks = webhooks
+        self._event_sources = event_sources
 
     def read(
         self,
@@ -57,12 +63,16 @@ class Releasing:
         received_at: Microseconds,
         *,
         trust: bool = False,
+        form: QuarantineForm | None = None,
+        reason: str | None = None,
     ) -> list[Arrival]:
-        """The events that it holds, at least one, on their way into the store. `kind` is that of the source. SourceTrouble says
-        what is still wrong with it.
+        """The events that it holds, at least one, on their way into the store. `kind` is that of the source, `form` and `reason`
+        are what Wakeful stored when it kept the bytes (no form: an earlier version did). SourceTrouble says what is still wrong.
         """
         try:
-            found = self._events(source, kind, raw, headers, received_at, trust=trust)
+            if form is None:
+                form = self._earlier_form(source, raw, headers, reason or "")
+            found = self._events(source, kind, raw, headers, received_at, trust=trust, form=form)
             arrivals = [self._arrive(event, aliases=aliases) for event, aliases in found]
         except WakefulError as error:
             raise SourceTrouble(str(error)) from error
@@ -83,9 +93,10 @@ class Releasing:
         received_at: Microseconds,
         *,
         trust: bool,
+        form: QuarantineForm,
     ) -> Sequence[tuple[Event, tuple[str, ...]]]:
         reader = self._readers(source)
-        if reader is not None and WHOLE_EVENT in headers:  # the source had read it, and somebody else could not take it
+        if reader is not None and form == "event":  # the source had read it, and somebody else could not take it
             return [(from_envelope(raw.decode()), ())]
         if reader is not None:
             return [(event, ()) for event in reader.read_again(raw, headers)]
@@ -97,3 +108,18 @@ class Releasing:
             "declare it again, or discard what is left of it"
         )
         raise SourceTrouble(message)
+
+    def _earlier_form(self, source: str, raw: bytes, headers: Mapping[str, str], reason: str) -> QuarantineForm:
+        """What an earlier version kept. Its mark alone proves nothing, because a sender could write it beside its message. It
+        counts where nothing else came along, where the reason is the one that Wakeful itself gave for just this event, and where
+        the event has a source that this reader brings. A message of a queue always has its own id beside it.
+        """
+        if dict(headers) != EARLIER_MARK:
+            return "raw"
+        try:
+            event = from_envelope(raw.decode())
+        except (ValueError, KeyError, AttributeError, TypeError):
+            return "raw"
+        brought = self._event_sources(source)
+        ours = reason.startswith(could_not_be_taken_in(event.id)) and (not brought or event.source in brought)
+        return "event" if ours else "raw"

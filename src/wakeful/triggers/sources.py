@@ -66,11 +66,15 @@ class Sources:
         context = Context(app, socket.gethostname(), clock, store)
         self.readings: dict[str, Reading] = {}
         self._wakes = {name: _agents_of(name, triggers) for name, _ in pushed}
+        self._brings: dict[str, list[str]] = {}  # by the name of a source: what its events have as theirs
+        for one in (one for mine in triggers.values() for one in mine if isinstance(one, Webhook)):
+            self._brings[one.path] = [one.source]
         for sharing in shared(triggers):
             reader = make_reader(sharing, context)
             if reader.name in self.readings:
                 message = f"app {app}: two sources are called {reader.name}: declare their triggers alike, or name one of them"
                 raise ConfigError(message)
+            self._brings[reader.name] = sorted({one.source for one in sharing if one.source is not None})
             self._wakes[reader.name] = [
                 agent for agent, mine in triggers.items() if any(one in sharing for one in mine)
             ]
@@ -94,7 +98,7 @@ class Sources:
         if known:
             lags = {} if self._lags is None else {name: self._lags.within(name) for name, _ in known}
             await self._store.enter_sources(
-                EnterSources(self._app, known, self._wakes, self._owners_of_sources(), lags)
+                EnterSources(self._app, known, self._wakes, self._owners_of_sources(), lags, self._brings)
             )
 
     def _owners_of_sources(self) -> dict[str, str | None]:
@@ -139,6 +143,10 @@ class Sources:
     def reader(self, name: str) -> Reader | None:
         one = self.readings.get(name)
         return None if one is None else one.reader
+
+    def brought_by(self, name: str) -> list[str]:
+        """Which names in `source` the events of a source have; none: it is not known before they come."""
+        return self._brings.get(name, [])
 
     async def _too_much(self, fresh: bool) -> str | None:
         if self._backlog is None:

@@ -22,7 +22,7 @@ from typing import ClassVar, TypeVar
 from zoneinfo import ZoneInfo
 
 from wakeful.clock import SECOND, Microseconds, from_datetime, readable
-from wakeful.errors import InvalidTime, did_you_mean
+from wakeful.errors import InvalidTime, did_you_mean, storable
 from wakeful.triggers.zones import local
 
 T = TypeVar("T")
@@ -119,8 +119,8 @@ class TimeReader:
         if not isinstance(text, str) or not text.strip():
             raise InvalidTime(f"a time is missing: write {EXAMPLES}")
         if len(text) > LONGEST_TEXT:
-            raise InvalidTime(f'"{text[:40]}…" is too long for a time: write {EXAMPLES}')
-        self.text = " ".join(text.split())
+            raise InvalidTime(f'"{storable(text[:40])}…" is too long for a time: write {EXAMPLES}')
+        self.text = " ".join(storable(text).split())  # a refusal repeats it, and must be a text that can be sent
         self.now = now
         self.zone = zone
         self.wall = local(now, zone)

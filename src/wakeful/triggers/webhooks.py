@@ -26,7 +26,7 @@ from wakeful.errors import (
     storable,
     words_of,
 )
-from wakeful.intake.quarantine import HIDDEN, keep
+from wakeful.intake.quarantine import keep, without_hidden
 from wakeful.model import Event, Receipt
 from wakeful.rate import Rate
 from wakeful.service import Service
@@ -207,8 +207,7 @@ class Webhooks(Service):
             message = f'app {self._app} has no webhook "{source}".{did_you_mean(source, self.endpoints)}'
             raise NotFound(message)
         # What was not kept is not there: else all that came with a credential would have it for an id.
-        there = {name: value for name, value in headers.items() if value != HIDDEN}
-        request = WebhookRequest(endpoint.path, there, raw, received_at)
+        request = WebhookRequest(endpoint.path, without_hidden(headers), raw, received_at)
         if not trust:
             endpoint.verifier.verify(request)
         return [(one.event, one.aliases) for one in endpoint.read(request)]

@@ -21,6 +21,7 @@ from wakeful.errors import ConfigError, Transient
 from wakeful.execution.call import in_thread
 from wakeful.output.channels.base import Channel, Message
 from wakeful.output.channels.record import to_record
+from wakeful.private_files import FILE
 
 
 class File(Channel):
@@ -28,11 +29,17 @@ class File(Channel):
 
     most = 200
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, mode: int = FILE) -> None:
         if not isinstance(path, str | os.PathLike) or not os.fspath(path):
             message = f'file({path!r}): name a file, like file("reports.jsonl")'
             raise ConfigError(message)
+        if not isinstance(mode, int) or mode & ~0o666 or mode & FILE != FILE:
+            message = (
+                f"file({path!r}): mode must be one with which this user reads and writes it, like 0o640, not {mode!r}"
+            )
+            raise ConfigError(message)
         self.path = Path(path).expanduser()
+        self.mode = mode
 
     async def deliver(self, messages: Sequence[Message]) -> None:
         lines = b"".join(to_record(message) + b"\n" for message in messages)
@@ -41,7 +48,7 @@ class File(Channel):
     def _append(self, lines: bytes) -> None:
         """Whatever is wrong with the file, somebody can put it right while the messages wait: it is never for good."""
         try:
-            append(self.path, lines)
+            append(self.path, lines, self.mode)
         except FileNotFoundError:
             message = f"file {self.path}: the folder {self.path.parent} does not exist: create it"
             raise Transient(message) from None
@@ -62,14 +69,16 @@ class File(Channel):
         return f'file("{self.path}")'
 
 
-def file(path: str | os.PathLike[str]) -> File:
-    """One line of JSON per message, appended to this file. Its folder must be there."""
-    return File(path)
+def file(path: str | os.PathLike[str], *, mode: int = FILE) -> File:
+    """One line of JSON per message, appended to this file. Its folder must be there. `mode` is that of a new file: by default
+    only this user may read it.
+    """
+    return File(path, mode=mode)
 
 
-def append(path: Path, lines: bytes) -> None:
+def append(path: Path, lines: bytes, mode: int = FILE) -> None:
     """Put whole lines at the end of a file, on a line of their own, and on disk."""
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, mode)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             message = "it is a device or a pipe, and not a regular file: move it away"

@@ -71,8 +71,10 @@ update wakeful_operation_key
 set effect_id = :effect_id, taken = :taken, taken_at = {now}, expires_at = {now} + cast(:span as bigint)
 where app = :app and action = :action and key = :key
 
--- holder_of_key(id) --
-select effect.id, effect.state, effect.settled_by, effect.note, effect.result, effect.arguments, run.id, run.state
+-- holder_of_key(id, undo) --
+-- The effect that has a key, its run, and what became of the effect that undoes it, if there is one.
+select effect.id, effect.state, effect.settled_by, effect.note, effect.result, effect.arguments, run.id, run.state,
+  (select undo.state from wakeful_effect undo where undo.id = :undo)
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
 
 -- open_once_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, result, attempt, position, staged, settled_by, note, once, operation, follows) --
@@ -110,10 +112,15 @@ where id = :id and follows = :follows and state || '' = 'retrying'
 -- forget_followers(holder) --
 delete from wakeful_follower where holder = :holder
 
--- holders_not_over(effect_id) --
--- Effects that have their key and are not over.
+-- holders_not_over(effect_id, undo) --
+-- Effects that have their key and are not over, or are being undone.
 select operation.effect_id from wakeful_operation_key operation join wakeful_effect effect on effect.id = operation.effect_id
-where operation.effect_id = :effect_id and effect.state || '' in ('intent', 'retrying', 'unknown', 'held')
+where operation.effect_id = :effect_id and (
+  effect.state || '' in ('intent', 'retrying', 'unknown', 'held')
+  or effect.state || '' = 'confirmed' and exists (
+    select 1 from wakeful_effect undo where undo.id = :undo and undo.state || '' in ('intent', 'retrying', 'unknown', 'held')
+  )
+)
 
 -- run_that_counts_on(follows, run_seq) --
 -- Another run that has the result of an effect by its key and did not fail, so that its doer must not take it back.

@@ -17,7 +17,7 @@ order by quarantine.event_seq desc limit :most
 -- By its key, or the beginning of it, whole.
 select event.seq, event.key, quarantine.app, quarantine.source, quarantine.kind, quarantine.state, quarantine.size,
   quarantine.became, quarantine.made, quarantine.operator, quarantine.note, quarantine.settled_at, event.source, event.id,
-  event.reason, event.duplicates, event.accepted_at, quarantine.headers, event.envelope
+  event.reason, event.duplicates, event.accepted_at, quarantine.headers, event.envelope, quarantine.form
 from wakeful_event event join wakeful_quarantine quarantine on quarantine.event_seq = event.seq
 where event.key >= :lower and event.key < :upper order by event.key limit 2
 

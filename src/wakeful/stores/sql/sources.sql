@@ -1,16 +1,22 @@
 -- Sources: where each stands, who reads it, how it is; and what could not be taken in.
 
--- enter_source(now, app, name, kind, agents, owner, lag_within) --
+-- enter_source(now, app, name, kind, agents, owner, lag_within, brings) --
 -- Who only says that it is there, and not whom it wakes, leaves that as it is.
-insert into wakeful_source (app, name, kind, agents, state, since, owner, lag_within)
-values (:app, :name, :kind, :agents, 'idle', {now}, :owner, :lag_within)
+insert into wakeful_source (app, name, kind, agents, state, since, owner, lag_within, brings)
+values (:app, :name, :kind, :agents, 'idle', {now}, :owner, :lag_within, :brings)
 on conflict (app, name) do update set kind = excluded.kind, agents = coalesce(excluded.agents, wakeful_source.agents),
+  brings = coalesce(excluded.brings, wakeful_source.brings),
   owner = case when excluded.agents is null then wakeful_source.owner else excluded.owner end,
   lag_within = case when excluded.agents is null then wakeful_source.lag_within else excluded.lag_within end
 where wakeful_source.kind <> excluded.kind
   or wakeful_source.agents is distinct from coalesce(excluded.agents, wakeful_source.agents)
+  or wakeful_source.brings is distinct from coalesce(excluded.brings, wakeful_source.brings)
   or excluded.agents is not null and (
     wakeful_source.owner is distinct from excluded.owner or wakeful_source.lag_within is distinct from excluded.lag_within)
+
+-- names_of_sources(app) --
+-- Which names the events of an app's sources have.
+select name, kind, brings from wakeful_source where app = :app
 
 -- insert_server(now, app, source, process) --
 insert into wakeful_server (app, source, process, since) values (:app, :source, :process, {now})
@@ -117,10 +123,10 @@ delete from wakeful_alias
 where key in (select key from wakeful_alias where app = :app and made_at < :before order by made_at limit :most)
 returning key
 
--- insert_quarantine(key, app, source, kind, size, headers) --
+-- insert_quarantine(key, app, source, kind, size, headers, form) --
 -- Beside its event, once: the same again is a repeat of it.
-insert into wakeful_quarantine (event_seq, app, source, kind, size, headers, state)
-select seq, :app, :source, :kind, :size, :headers, 'kept' from wakeful_event where key = :key
+insert into wakeful_quarantine (event_seq, app, source, kind, size, headers, form, state)
+select seq, :app, :source, :kind, :size, :headers, :form, 'kept' from wakeful_event where key = :key
 on conflict (event_seq) do nothing returning event_seq
 
 -- settle_quarantine(now, app, key, state, became, made, operator, note) --

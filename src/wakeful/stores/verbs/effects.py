@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.errors import CancelAsked, ClaimLost, LockLost
+from wakeful.errors import CancelAsked, ClaimLost, CountedOn, LockLost
 from wakeful.model import Decision, Effect
 from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction
-from wakeful.stores.verbs.followers import tell_followers
+from wakeful.stores.verbs.followers import counted_on, tell_followers
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.refusal import lost, refusal_of
 from wakeful.stores.verbs.settling import correct, note_stored, unfit
 
-Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost
+Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost | CountedOn
 SETTLED_BY_PEOPLE = frozenset({"held", "intent", "unknown"})
 
 
 def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction[list[Opened]]:
-    """1. What was asked for inside a lock that is gone is refused; policy is asked about the rest. 2. Insert the intents that are allowed; the token is checked by the insert itself. 3. What did not
+    """1. What was asked for inside a lock that is gone is refused, and so is an undo of what another run counts on; policy is asked about the rest. 2. Insert the intents that are allowed; the token is checked by the insert itself. 3. What did not
     come back was stored before, or its claim is lost.
     """
     results: list[Opened | None] = [None] * len(requests)
     declared = {one.declares for one in requests if one.declares is not None}
     if declared:
         yield "declare_action", [(now, *action) for action in sorted(declared, key=lambda action: action[:2])]
-    refused_locks = yield from lost_locks(requests)
+    refused_early: dict[int, LockLost | CountedOn] = {}
+    refused_early |= yield from lost_locks(requests)
+    refused_early |= yield from counted_on(now, requests)
     for number, request in enumerate(requests):
-        if number in refused_locks:
-            results[number] = refused_locks[number]
+        if number in refused_early:
+            results[number] = refused_early[number]
             continue
         decision = request.decide()
         if decision.answer != "allow":
@@ -68,6 +70,8 @@ def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction
 def save_effects(now: int | None, requests: Sequence[SaveEffect]) -> Transaction[list[ClaimLost | None]]:
     """Saving the same again is the same write: after a lost COMMIT it is simply repeated."""
     ordered = sorted(requests, key=lambda request: request.effect.id)
+    ends = [one for one in ordered if one.effect.undoes is not None and one.effect.state == "confirmed"]
+    keyed = (yield "lock_keys_of_effect", sorted((one.effect.undoes,) for one in ends)) if ends else []
     saved = yield "save_effect", [effect_row(now, request) for request in ordered]
     written = {row[0] for row in saved}
     results: list[ClaimLost | None] = []
@@ -77,13 +81,10 @@ def save_effects(now: int | None, requests: Sequence[SaveEffect]) -> Transaction
             owned = yield "token_of_run", [(request.claim.seq,)]
             refused = None if _owns(request, owned) else lost(request.claim)
         results.append(refused)
-    undone = sorted(
-        (now, one.effect.id, one.effect.undoes)
-        for one in requests
-        if one.effect.undoes is not None and one.effect.state == "confirmed"
-    )
-    if undone:
-        yield "mark_undone", undone
+    if ends:
+        yield "mark_undone", [(now, one.effect.id, one.effect.undoes) for one in ends]
+    for one in ends if keyed else ():
+        one.woken = yield from tell_followers(now, one.effect.undoes or "")
     return results
 
 
@@ -110,17 +111,18 @@ def _settle(now: int | None, one: SettleEffect) -> Transaction[Settled | None]:
             return Settled(effect, run, first=False, refused=refused, unfit=True)
     if again:
         return (yield from correct(now, one, effect, root, run))
-    keyed = yield "lock_keys_of_effect", [(one.id,)]
+    holder = one.id if effect.undoes is None else effect.undoes
+    keyed = yield "lock_keys_of_effect", [(holder,)]
     settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.operator, one.note)]
     if settled:
-        if keyed:
-            yield from tell_followers(now, one.id)
         if one.state == "confirmed":
-            if settled[0][1] is not None:
-                yield "mark_undone", [(now, one.id, settled[0][1])]
+            if effect.undoes is not None:
+                yield "mark_undone", [(now, one.id, effect.undoes)]
             yield from note_stored(one.id, root)
         elif effect.given:
             yield "note_stored_before", [(one.id, None)]
+        if keyed:
+            yield from tell_followers(now, holder)
         released = yield "release_held_runs", [(now, root)]
         ended = f"{one.state} by {one.operator}" + (f": {one.note}" if one.note else "")
         yield from resolve_held(now, [HeldRun(row[3], *row[:3]) for row in released], ended)

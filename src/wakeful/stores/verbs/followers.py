@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wakeful.model import EffectState
-from wakeful.stores.base import LeaveRun, Transaction
+from wakeful.errors import CountedOn
+from wakeful.model import EffectState, undo_of
+from wakeful.stores.base import LeaveRun, OpenEffect, Transaction
 from wakeful.stores.verbs.waits import Woken, wake
 
 CERTAINLY_NOT_DONE = frozenset({"failed", "undone"})
+UNDER_WAY = frozenset({"intent", "retrying", "unknown", "held"})
 NOT_BEGUN = frozenset({"staged", "retrying"})
 OVER = frozenset({"dead", "denied", "cancelled"})
 
@@ -25,6 +27,12 @@ class Holder(NamedTuple):
     arguments: str
     run: str
     run_state: str
+    undo: EffectState | None
+
+    @property
+    def is_done(self) -> bool:
+        """Was it done, and is it not about to be undone?"""
+        return self.state == "confirmed" and self.undo not in UNDER_WAY
 
     def is_free(self, *, expired: bool) -> bool:
         """May another effect have the key? Only if this one was certainly not done, or its time is over."""
@@ -33,6 +41,11 @@ class Holder(NamedTuple):
         if self.state in NOT_BEGUN and self.run_state in OVER:
             return True
         return expired and self.state in {"confirmed", "abandoned"}
+
+
+def asked_of(effect: str) -> tuple[str, str]:
+    """The parameters of `holder_of_key` and `holders_not_over`: an effect, and the one that undoes it."""
+    return effect, undo_of(effect)
 
 
 def done_by(holder: Holder, arguments: str) -> str:
@@ -44,11 +57,11 @@ def done_by(holder: Holder, arguments: str) -> str:
 def tell_followers(now: int | None, effect: str) -> Transaction[Woken]:
     """Followers of a confirmed effect have its result; those of another look again who has the key. Their runs go on."""
     followers = yield "followers_of", [(effect,)]
-    found = (yield "holder_of_key", [(effect,)]) if followers else []
+    found = (yield "holder_of_key", [asked_of(effect)]) if followers else []
     if not found:
         return []
     holder = Holder(*found[0])
-    if holder.state == "confirmed":
+    if holder.is_done:
         yield (
             "answer_follower",
             [(now, follower, holder.id, holder.result, done_by(holder, text)) for follower, _, text in followers],
@@ -58,6 +71,25 @@ def tell_followers(now: int | None, effect: str) -> Transaction[Woken]:
     for run in sorted({row[1] for row in followers}):
         woken += yield from wake(now, run, f"run {holder.run}, which had the key, is done with it")
     return woken
+
+
+def counted_on(now: int | None, requests: Sequence[OpenEffect]) -> Transaction[dict[int, CountedOn]]:
+    """Which of these requests, by their number, would undo what another run has by its business key. The keys stay locked until the
+    commit, so a run that asks for one afterwards sees the undo.
+    """
+    keyed = sorted(
+        (request.app, *request.undoes_key, number)
+        for number, request in enumerate(requests)
+        if request.undoes_key is not None
+    )
+    refused: dict[int, CountedOn] = {}
+    for app, action, key, number in keyed:
+        request = requests[number]
+        yield "lock_operation_key", [(now, app, action, key)]
+        if not (yield "find_effect", [(request.effect.id,)]):
+            for (run,) in (yield "run_that_counts_on", [(request.effect.undoes, request.claim.seq)]):
+                refused[number] = CountedOn(run)
+    return refused
 
 
 def lock_followed(requests: Sequence[LeaveRun]) -> Transaction[None]:
@@ -71,7 +103,7 @@ def wake_if_over(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[N
     for request in requests:
         if request.state != "waiting" or request.error is not None or not request.follows:
             continue
-        still = yield "holders_not_over", [(holder,) for holder in sorted(set(request.follows))]
+        still = yield "holders_not_over", [asked_of(holder) for holder in sorted(set(request.follows))]
         if len(still) < len(set(request.follows)):
             request.woken = [
                 *request.woken,

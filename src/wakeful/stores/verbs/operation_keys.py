@@ -2,13 +2,15 @@
 
     open ──► lock the key ─┬─ free, expired, or its effect was certainly not done ──► it is ours: an intent
                            ├─ its effect is confirmed ──────────────────────────────► follows it: the same result, no call
+                           ├─ it is confirmed, and its run is undoing it ────────────► follows it, and waits
                            ├─ a person abandoned its effect ────────────────────────► abandoned
                            └─ its effect is not over ───────────────────────────────► follows it, and waits
 
     the end of that effect ──► lock the key ──► followers get its result, and their runs go on, in the same transaction
 
 Every transaction that has to do with a key locks its row first, and rows of runs only after that. So the end of an effect
-and a run that goes to wait for it come one after the other, and the second of them sees the first.
+and a run that goes to wait for it come one after the other, and the second of them sees the first. An undo is opened under the
+same lock: a run that asked before has the result, and it is not undone; a run that asks later waits for the end of the undo.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from wakeful.model import Decision, Effect, digest
 from wakeful.stores.base import SaveEffect, Transaction
 from wakeful.stores.once import OpenOnce, SaveOnce
 from wakeful.stores.verbs.effects import effect_of, save_effects
-from wakeful.stores.verbs.followers import Holder, done_by, tell_followers
+from wakeful.stores.verbs.followers import Holder, asked_of, done_by, tell_followers
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.refusal import refusal_of
 
@@ -59,7 +61,7 @@ def _open(now: int | None, request: OpenOnce) -> Transaction[Opened]:
     place, effect = place_of(request), request.effect
     yield "make_operation_key", [(now, *place)]
     ((has, taken, expired),) = yield "lock_operation_key", [(now, *place)]
-    found = (yield "holder_of_key", [(has,)]) if has else []
+    found = (yield "holder_of_key", [asked_of(has)]) if has else []
     holder = Holder(*found[0]) if found else None
     if holder is not None and holder.id == effect.id and not holder.is_free(expired=False):
         return (yield from _as_stored(request))
@@ -84,7 +86,7 @@ def _open(now: int | None, request: OpenOnce) -> Transaction[Opened]:
 
 def _following(effect: Effect, holder: Holder) -> Effect:
     follower = replace(effect, operation=None, follows=holder.id, tries=0, due_at=0, doubtful=False)
-    if holder.state == "confirmed":
+    if holder.is_done:
         follower.state, follower.result = "confirmed", holder.result
         follower.reason = done_by(holder, effect.arguments)
     elif holder.state == "abandoned":
@@ -92,9 +94,9 @@ def _following(effect: Effect, holder: Holder) -> Effect:
         follower.reason = f"once: it was abandoned for run {holder.run}, whose key is the same"
     else:
         follower.state = "retrying"
-        follower.reason = (
-            f'once: waits for run {holder.run}, which does it for key "{effect.once}" (its effect is {holder.state})'
-        )
+        does = "is undoing it" if holder.state == "confirmed" else "does it"
+        state = "" if holder.state == "confirmed" else f" (its effect is {holder.state})"
+        follower.reason = f'once: waits for run {holder.run}, which {does} for key "{effect.once}"{state}'
     return follower
 
 

@@ -36,6 +36,7 @@ def enter_sources(now: int | None, requests: Sequence[EnterSources]) -> Transact
             to_json(one.agents[name]).decode() if name in one.agents else None,
             one.owners.get(name),
             one.lag_within.get(name),
+            to_json(one.brings[name]).decode() if one.brings.get(name) else None,
         )
         for one in requests
         for name, kind in one.sources
@@ -107,7 +108,7 @@ def take_in(now: int | None, requests: Sequence[TakeIn]) -> Transaction[list[Tak
         receipts: list[Receipt] = answer[: len(answer) - len(one.kept)]
         kept = 0
         for held in one.kept:
-            row = (held.arrival.key, one.app, one.source, held.kind, held.size, held.headers)
+            row = (held.arrival.key, one.app, one.source, held.kind, held.size, held.headers, held.form)
             kept += len((yield "insert_quarantine", [row]))
         items += [(now, one.app, one.source, item.item, item.version, item.mark, int(item.gone)) for item in one.items]
         repeated = sum(receipt.status == "duplicate" for receipt in receipts)

@@ -17,6 +17,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
 from wakeful.stores.base import ClaimRuns, RegisterProcess, Transaction
+from wakeful.stores.reading_versions import AGREED
 
 # Versions of an agent that are remembered. One that is forgotten counts as older than all others.
 REMEMBERED = 20
@@ -42,7 +43,9 @@ class Apart:
     @property
     def parameters(self) -> tuple[str, str, Microseconds]:
         """As the queries take it."""
-        return to_json(self.never).decode(), to_json(self.later).decode(), self.drain
+        # A person let a replayed run go on with any code; while newer code is at work, it is still the newer one's.
+        never = (*self.never, *(f"{AGREED}{version}" for version in self.never))
+        return to_json(never).decode(), to_json(self.later).decode(), self.drain
 
 
 def put_to_work(known: Mapping[str, Version], version: str, living: Collection[str]) -> dict[str, Version]:
@@ -59,21 +62,21 @@ def put_to_work(known: Mapping[str, Version], version: str, living: Collection[s
     return after
 
 
-def apart_of(
-    known: Mapping[str, Version], living: Collection[str], own: str, drain: Microseconds, *, goes_back: bool
-) -> Apart | None:
+def apart_of(known: Mapping[str, Version], living: Collection[str], own: str, drain: Microseconds) -> Apart | None:
     """What a process with `own` code leaves alone of an agent; None: nothing.
 
-    Runs of code that others serve are theirs, but for older code's that have been due for `drain`. Runs of newer code that no living
-    process has may be served again in a moment, and wait as long; with `goes_back`, older code continues them at once.
+    Runs of code that others serve are theirs, but for older code's that have been due for `drain`. Runs of newer code are
+    for the processes that have it, or code that is newer still. Without such a process they wait as long, since one may come in a moment;
+    older code then only holds them for a person.
     """
     place = known[own].place if own in known else 0
     newer = frozenset(version for version, one in known.items() if one.place > place and version != own)
-    never = tuple(version for version in known if version in newer and version in living)
+    newest = max((known[version].place for version in living if version in known), default=0)
+    never = tuple(version for version in known if version in newer and known[version].place <= newest)
     later = tuple(
         version
         for version in known
-        if version != own and (version in living if version not in newer else version not in living and not goes_back)
+        if version != own and (version in living if version not in newer else version not in never)
     )
     return Apart(never, later, drain, newer) if never or later or newer else None
 
@@ -115,8 +118,8 @@ def read_aparts(request: ClaimRuns, agents: Collection[str]) -> Transaction[dict
     living = yield from _at_work(request.app)
     aparts = {}
     for agent in agents:
-        own, (drain, goes_back) = request.versions.get(agent), request.drains.get(agent, (0, True))
-        if own is not None and (found := apart_of(known[agent], living[agent], own, drain, goes_back=goes_back)):
+        own, drain = request.versions.get(agent), request.drains.get(agent, 0)
+        if own is not None and (found := apart_of(known[agent], living[agent], own, drain)):
             aparts[agent] = found
     return aparts
 

@@ -1,0 +1,99 @@
+"""Sending something to a server, with its token. A token goes in plain text to this machine only, and never on to another server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from wakeful.cli.arguments import Parser, UsageError
+from wakeful.cli.terminal import plain
+from wakeful.errors import StoreUnavailable
+from wakeful.settings import token
+from wakeful.shown_address import shown_address
+
+if TYPE_CHECKING:
+    import httpx2
+
+TIMEOUT = 30.0
+LIKE = "write it like http://127.0.0.1:8765"
+
+
+def add_url(parser: Parser, what: str) -> None:
+    """--url and --insecure."""
+    parser.add_argument("--url", metavar="URL", help=f"{what}, like http://127.0.0.1:8765")
+    parser.add_argument(
+        "--insecure",
+        action="store_true",
+        help="with --url: send the token over plain HTTP to another machine, where everybody on the way can read it",
+    )
+
+
+def post(
+    url: str, path: str, content: bytes | str, *, kind: str, insecure: bool, params: Mapping[str, str] | None = None
+) -> httpx2.Response:
+    """The answer of a server. UsageError when the token would be sent in plain text; StoreUnavailable when there is no answer.
+    Redirects are not followed: the token is meant for this server alone.
+    """
+    import httpx2
+
+    headers = {"Content-Type": kind}
+    if (secret := token()) is not None:
+        headers["Authorization"] = f"Bearer {secret}"
+    plain_text, local = not url.lower().startswith("https://"), _is_this_machine(url)
+    if plain_text and not local and not insecure and (secret is not None or shown_address(url) != url):
+        message = (
+            f"--url {shown_address(url)}: the token would cross the network in plain text: use https://, or add --insecure "
+            "if nobody can listen there. Without WAKEFUL_TOKEN nothing secret is sent"
+        )
+        raise UsageError(message)
+    address = url.rstrip("/") + path
+    try:
+        return httpx2.post(
+            address,
+            params=dict(params or {}),
+            content=content,
+            headers=headers,
+            timeout=TIMEOUT,
+            follow_redirects=False,
+            # A proxy of the environment would get what is meant for this machine alone.
+            trust_env=not (plain_text and local),
+        )
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
+        raise UsageError(f"--url {shown_address(url)}: {LIKE}") from None
+    except httpx2.HTTPError as error:
+        message = f"cannot reach {shown_address(address)} ({error}): does `wakeful serve` run there?"
+        raise StoreUnavailable(message) from None
+
+
+def refusal(url: str, path: str, response: httpx2.Response) -> str:
+    """What a server says that did not take it."""
+    from pydantic_core import from_json
+
+    body, status = response.text, response.status_code
+    try:
+        detail: Any = from_json(body).get("detail") or body
+    except (ValueError, AttributeError):
+        detail = body
+    if 300 <= status < 400:
+        leads = shown_address(response.headers.get("location", "nowhere"))
+        detail = f"it leads to {leads}, and redirects are not followed: give the address that is meant"
+    remedy = ". Set WAKEFUL_TOKEN to the server's token" if status == 401 else ""
+    return f"{shown_address(url.rstrip('/') + path)} answered {status}: {plain(str(detail)[:300])}{remedy}"
+
+
+def _is_this_machine(url: str) -> bool:
+    """Is it an address of the loopback interface? Of names only `localhost` counts: others are answered from outside."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    inner = getattr(address, "ipv4_mapped", None)
+    return (inner or address).is_loopback

@@ -1,0 +1,105 @@
+"""The environment of a child: a command's program, or the command of a heartbeat's probe. An allow-list, and nothing by accident.
+
+    PATH HOME LANG TZ        passed on from the worker, if they are set there
+    environment=             what the app's code gives: {"MODE": "live", "KEY": env("REPORT_KEY")}, or names to pass on: ["AWS_PROFILE"]
+    WAKEFUL_RUN_ID …         facts of the run; the worker's own WAKEFUL_* stay with the worker
+
+A child that had the worker's token, its keys or the address of its store could answer the questions that its own app asks people.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from wakeful.errors import ConfigError
+from wakeful.secrets import Env, named_secrets, reveal
+
+if TYPE_CHECKING:
+    from wakeful.execution.run import Run
+
+PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
+OURS = "WAKEFUL_"
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnvironment:
+    """What `environment=` gives, beside what every child gets."""
+
+    given: Mapping[str, str | Env] = field(default_factory=dict)
+    named: tuple[str, ...] = ()  # passed on from the worker's environment, where they are set
+
+    def problem(self) -> str | None:
+        """Why it cannot be made, once the whole app is declared: a name that an env(…) reads was meant to stay a secret."""
+        secret = next((name for name in self.named if name in named_secrets()), None)
+        if secret is None:
+            return None
+        return (
+            f"environment names {secret}, which the app reads as a secret with env({secret!r}): leave it out, or, if the "
+            f'program is to have it, write environment={{"{secret}": env("{secret}")}}'
+        )
+
+    def made(self, facts: Mapping[str, str], *, where: str) -> dict[str, str]:
+        """The whole environment of one child. ConfigError for a secret that is missing, or that must not be passed on."""
+        problem = self.problem()
+        if problem is not None:
+            raise ConfigError(f"{where}: {problem}")
+        names = {*(set(PASSED_ON) - named_secrets()), *self.named}
+        made = {name: os.environ[name] for name in names if name in os.environ}
+        made |= {name: reveal(value, needed_by=f"{where}: environment {name}") for name, value in self.given.items()}
+        return made | dict(facts)
+
+
+def facts_of(run: Run) -> dict[str, str]:
+    """What a child is told of its run. A command's program gets the event too, in a file."""
+    facts = {"WAKEFUL_RUN_ID": run.id, "WAKEFUL_AGENT": run.agent}
+    if run.scheduled_for is not None:
+        facts["WAKEFUL_SCHEDULED_FOR"] = run.scheduled_for.isoformat()
+    return facts
+
+
+def read_environment(given: Any, where: str, *, withheld: Collection[str] = ()) -> ChildEnvironment:
+    """What was given as `environment=`, checked. `withheld`: variables with keys of the store, which no child gets."""
+    if given is None:
+        return ChildEnvironment()
+    if isinstance(given, list | tuple | set | frozenset):
+        names = tuple(given)
+        if not all(_is_name(name) for name in names):
+            raise _refusal(where)
+        for name in names:
+            _refuse_ours(name, name, where, withheld)
+        return ChildEnvironment(named=names)
+    if not isinstance(given, Mapping):
+        raise _refusal(where)
+    for name, value in given.items():
+        if not _is_name(name) or not isinstance(value, str | Env):
+            raise _refusal(where)
+        _refuse_ours(name, value.name if isinstance(value, Env) else name, where, withheld)
+    return ChildEnvironment(dict(given))
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and bool(name) and "=" not in name and "\0" not in name
+
+
+def _refuse_ours(name: str, read: str, where: str, withheld: Collection[str]) -> None:
+    for one in (name, read):
+        if one.startswith(OURS):
+            message = (
+                f"{where}: environment: {one} stays with the worker. Of {OURS}* a child gets only facts of its run; a program "
+                "that works with another app takes that app's store or token from a file, or under a name of its own"
+            )
+            raise ConfigError(message)
+    if read in withheld:
+        message = f"{where}: environment: {read} holds a key that the store is encrypted with, and no child gets one"
+        raise ConfigError(message)
+
+
+def _refusal(where: str) -> ConfigError:
+    # Values may be secrets: they are not repeated.
+    return ConfigError(
+        f'{where}: environment must be names and texts, like {{"MODE": "live", "KEY": env("REPORT_KEY")}}, or a list of names '
+        'to pass on, like ["AWS_PROFILE"]'
+    )

@@ -1,0 +1,20 @@
+"""An address for people and logs: what could be a secret in it is a `…`. It need not be a sound URL: a misspelled one is shown too."""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = "…"
+# Of libpq and its relatives, and of the ways in which people hand on a token. `passfile` and `sslkey` say where a secret is kept.
+_NAMES = (
+    r"(?:ssl)?pass(?:word|wd|phrase|file)?|pwd|sslkey|[\w.-]*(?:token|secret|signature|credential|api[_-]?key|access[_-]?key)[\w.-]*|"
+    r"key|sig|auth|authorization|code|jwt"
+)
+# A password may hold "/", "?" and "@" although it must not: the last "@" ends it. A port with a path behind it is none.
+_USER = re.compile(r"(?<=://)([^:@/?#\s]*):(?!\d{1,5}(?:[/?#]|$))\S*@")
+_QUERY = re.compile(rf"([?&;#](?:{_NAMES})=)[^&;#\s]*", re.IGNORECASE)
+
+
+def shown_address(url: str) -> str:
+    """The address without passwords and tokens: those before the host, and those of the query."""
+    return _QUERY.sub(rf"\1{HIDDEN}", _USER.sub(rf"\1:{HIDDEN}@", url))
