@@ -47,7 +47,7 @@ def bits_of(token: str) -> float:
     """How many bits a token has at most, by its looks.
 
     >>> bits_of("secret"), bits_of("0123456789abcdef0123456789abcdef") < 128, bits_of("9f86d081884c7d659a2feaa0c55ad015")
-    (12.0, True, 128.0)
+    (24.0, True, 128.0)
     """
     text = token.rstrip("=")  # what base64 pads with
     if UUID.fullmatch(text):
@@ -61,7 +61,7 @@ def bits_of(token: str) -> float:
         if not (has_upper or has_lower):
             each = log2(10)
         elif not has_digit:
-            each = 2.0  # words, as people write them
+            each = 4.0  # words, perhaps: people do not choose letters by chance
         else:
             each = 4.0 if re.fullmatch(r"[0-9a-fA-F]*", text) else 5.0
     return each * _surprises(text)
