@@ -123,6 +123,11 @@ TABLE: dict[str | tuple[str, str], Words] = {
     "archive": Words(
         "Finished runs of app {app} are not archived", "make the archive's folder writable; until then runs are kept"
     ),
+    "quarantine": Words(
+        "Requests that could not be verified fill the quarantine of app {app}",
+        "`wakeful sources` tells where they come in; if that is your own sender, the secret here is another one than there. "
+        "`wakeful quarantine` lists those that are left",
+    ),
     "failing": Words(
         "Agent {rest} fails again and again",
         "`wakeful dead --agent {rest}` lists the errors; `wakeful dead replay --agent {rest}` tries them again",

@@ -28,6 +28,7 @@ from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
 from wakeful.policy.loops import read_limits
 from wakeful.secrets import Env, Secret
+from wakeful.size import read_size
 from wakeful.stores.connections import budget_of
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.lags import read_lags
@@ -69,10 +70,14 @@ APP_OPTIONS = (
     "listen_store",
     "chain_depth",
     "chain_rate",
+    "quarantine",
+    "quarantine_for",
 )
 BACKLOG = 10_000
 LAG_WITHIN = "15m"
 DEDUPLICATION = "90d"
+QUARANTINE = "100MB"
+QUARANTINE_FOR = "7d"
 ALARM_REPEAT = "4h"
 DRAIN = "10m"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
@@ -146,6 +151,8 @@ class App:
         lag_within: Duration | Mapping[str, Duration | None] | None = LAG_WITHIN,
         chain_depth: int | None = 25,
         chain_rate: str | None = "60/m",
+        quarantine: int | str | None = QUARANTINE,
+        quarantine_for: Duration | None = QUARANTINE_FOR,
         **unknown: Any,
     ) -> None:
         for option in unknown:
@@ -186,6 +193,14 @@ class App:
             message = f'App({name!r}): deduplication must be how long identities are kept, like "90d"'
             raise ConfigError(message)
         self.deduplication = window
+        try:
+            self.quarantine = None if quarantine is None else read_size(quarantine)
+        except ValueError as error:
+            message = (
+                f"App({name!r}): quarantine is how much unverified requests may take: {error}, or None for no ceiling"
+            )
+            raise ConfigError(message) from None
+        self.quarantine_for = read_duration("quarantine_for", quarantine_for, f"App({name!r})")
         self.archive = None if archive is None else Path(archive)
         if isinstance(encryption, str | Env):
             message = f'App({name!r}): encryption must be a list of keys, like [env("DESK_KEY")]'

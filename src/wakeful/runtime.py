@@ -232,6 +232,8 @@ class Runtime:
                 app.retention,
                 {name: kept for name, agent in agents.items() if (kept := agent.options.retention) is not None},
                 app.deduplication,
+                app.quarantine,
+                app.quarantine_for,
             ),
             archive=None if app.archive is None else self._archive,
             trouble=self._note_archive_trouble,
@@ -252,7 +254,13 @@ class Runtime:
         self._reading = reading
         endpoints = {} if watching else read_endpoints(agents.values())
         self.webhooks = Webhooks(
-            app.name, endpoints, self.door, self.store, clock, process=lambda: self.membership.process
+            app.name,
+            endpoints,
+            self.door,
+            self.store,
+            clock,
+            process=lambda: self.membership.process,
+            ceiling=app.quarantine,
         )
         self.sources = Sources(
             app.name,

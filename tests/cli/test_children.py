@@ -83,13 +83,20 @@ app = App("spied")
 async def review(run: Run) -> None: ...
 
 
+app.command("spy", on("spy"), [sys.executable, "spy.py", "command.json"], environment=["REPORT_MODE"])
+app.heartbeat("HEARTBEAT.md", every="1s", commands=True, environment=["REPORT_MODE"])
+"""
+
+
+ASKING = """
+from wakeful import App, Run, on
+
+app = App("spied")
+
+
 @app.agent(on("ask"))
 async def deploy(run: Run) -> str:
     return "deployed" if await run.ask("Deploy?", timeout="1h") else "not deployed"
-
-
-app.command("spy", on("spy"), [sys.executable, "spy.py", "command.json"], environment=["REPORT_MODE"])
-app.heartbeat("HEARTBEAT.md", every="1s", commands=True, environment=["REPORT_MODE"])
 """
 
 
@@ -173,7 +180,7 @@ except error.HTTPError as refused:
 def test_a_child_cannot_answer_what_its_app_asks(place, start, token):
     (place / "answering.py").write_text(ANSWERING)
     line = f"{sys.executable} answering.py $(cat question) {WAKEFUL} $(cat url)"
-    (place / "app.py").write_text(APP + f'\napp.command("answering", on("answering"), {line!r})\n')
+    (place / "app.py").write_text(ASKING + f'\napp.command("answering", on("answering"), {line!r})\n')
     server = Server(start, place, WAKEFUL_ENCRYPTION_KEYS="", WAKEFUL_TOKEN=token)
     asking = server.emit("ask")["runs"][0]
     asyncio.run(until(lambda: server.get("/v1/approvals")["approvals"]))

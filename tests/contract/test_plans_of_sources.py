@@ -32,13 +32,18 @@ ASKED: dict[str, tuple[object, ...]] = {
     "find_alias": ("{alias-13}",),
     "move_alias": ("alias-14", "key-15"),
     "forget_aliases": ("app", 20, 10),
-    "insert_quarantine": ("key-16", "app", "source-16", "unreadable", 1, None, "raw"),
+    "insert_quarantine": ("key-16", "app", "source-16", "unreadable", 1, None, "raw", 1),
     "find_quarantined": ("key-17", "key-17\x01"),
     "settle_quarantine": (None, "app", "key-18", "discarded", None, None, "ada", None),
     "kept_of_source": ("app", "source-19", None, 0, 10),
     "released_from": ("key-20",),
     "forget_headers": ("{21}",),
     "remove_quarantine": (22,),
+    "oldest_unverified": ("app", 10),
+    "event_is_stored": ("key-22",),
+    "cut_event": (1_000_001,),
+    "cut_quarantine": (1_000_002,),
+    "cut_lately": (None, "app", 1),
     "forget_payload": ("{23}",),
     "remove_event": (24, 1_000_000),
     "backlog_of": (None, "app", '["agent"]', 20),
@@ -59,7 +64,8 @@ FILL = [
     select 'key-' || n, 'app', '/s', 'event-' || n, 't', null, 'quarantined', '', '', n
     from generate_series($1::bigint, $2::bigint) n""",
     """insert into wakeful_quarantine (event_seq, app, source, kind, size, state, became)
-    select seq, 'app', 'source-' || id, 'unreadable', 1, case when seq % 2 = 0 then 'kept' else 'released' end, key
+    select seq, 'app', 'source-' || id, case when seq % 4 < 2 then 'unreadable' else 'unverified' end, 1,
+      case when seq % 2 = 0 then 'kept' else 'released' end, key
     from wakeful_event where seq between $1::bigint and $2::bigint""",
     """insert into wakeful_run (id, root, app, agent, event_seq, state, token, due_at, created_at)
     select 'run-' || n, 'run-' || n, 'app', 'agent', n, 'ready', 0, n, n from generate_series($1::bigint, $2::bigint) n""",

@@ -197,7 +197,7 @@ class TestRefusing:
             (one,) = await kept(store_url)
             assert (one["kind"], one["raw"]) == ("unverified", b'{"n": 1}')
             assert one["reason"] == "X-Signature is not that of the body"
-            assert one["headers"]["authorization"] == one["headers"]["cookie"] == "(not kept)"
+            assert set(one["headers"]) == {"content-type", "x-signature", "x-event", "x-delivery"}
             stored = await source(runtime)
             assert (stored.refused, stored.taken, stored.quarantined) == (1, 0, 1)
             assert await query(store_url, "select 1 from wakeful_run") == []
@@ -236,10 +236,34 @@ class TestRefusing:
             assert await count(store_url, "wakeful_quarantine") == KEPT_OF_STRANGERS.most
             assert (await source(runtime)).refused == KEPT_OF_STRANGERS.most + 20
             clock.move("1h")
-            assert (await send(http, b"x" * (LARGEST_OF_STRANGERS + 1), secret="wrong")).status_code == 401
-            assert (await send(http, b"x" * LARGEST_OF_STRANGERS, secret="wrong")).status_code == 401
+            largest = b"x" * (LARGEST_OF_STRANGERS - 200)  # headers count, those that are kept
+            assert (await send(http, largest, secret="wrong", id="i" * 200)).status_code == 401
+            assert (await send(http, largest, secret="wrong", headers={"x-other": "i" * 200})).status_code == 401
             assert await count(store_url, "wakeful_quarantine") == KEPT_OF_STRANGERS.most + 1
             assert receipt(await send(http, {"n": 1}))["status"] == "accepted"
+
+    async def test_of_a_verifier_that_declares_no_headers_none_is_kept_of_strangers(self, app: App, store_url: str):
+        class Undeclared(Signed):
+            def reads(self) -> None:  # type: ignore[override]  # as the base class has it
+                return None
+
+        note(app, webhook(PATH, verify=Undeclared()))
+        async with served(app) as (_, http):
+            hidden = {"x-corp": "hush", "authorization": "Bearer hush"}
+            await send(http, {"n": 1}, secret="wrong", headers=hidden)
+            await send(http, b"{no json", headers=hidden)
+            first, second = await kept(store_url)
+            assert set(first["headers"]) == {"content-type"}
+            assert second["headers"]["x-delivery"] == "1"  # verified: all but what is known to be a credential
+            assert second["headers"]["authorization"] == "(not kept)"
+
+    async def test_the_header_that_the_id_is_read_from_is_kept(self, app: App, store_url: str):
+        note(app, webhook(PATH, verify=Signed(), id="header:X-Request-Id"))
+        async with served(app) as (_, http):
+            await send(http, {"n": 1}, secret="wrong", headers={"X-Request-Id": "7", "X-Other": "8"})
+            (one,) = await kept(store_url)
+            assert one["headers"]["x-request-id"] == "7"
+            assert "x-other" not in one["headers"]
 
     async def test_a_verified_one_that_cannot_be_read_is_kept_and_not_sent_again(self, app: App, store_url: str):
         note(app, webhook(PATH, verify=Signed(), id="data.number"))

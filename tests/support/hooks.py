@@ -51,6 +51,9 @@ class Signed(Verifier):
             aliases=(request.headers["x-signature"],),
         )
 
+    def reads(self) -> tuple[str, ...]:
+        return ("X-Signature", "X-At", "X-Event", "X-Delivery")
+
     def describe(self) -> str:
         return "signed(…)"
 

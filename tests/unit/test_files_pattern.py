@@ -108,11 +108,15 @@ def test_a_walk_finds_what_the_pattern_means_and_enters_nothing_else(tmp_path: P
     (tmp_path / "folder.md").mkdir()
     os.mkfifo(tmp_path / "pipe.md")
 
-    def found(pattern: str) -> list[str]:
-        return sorted(walk(read_pattern(f"{tmp_path}/{pattern}")).files)
+    def found(pattern: str, *, follow: bool = False) -> list[str]:
+        return sorted(walk(read_pattern(f"{tmp_path}/{pattern}"), follow=follow).files)
 
-    assert found("*.md") == ["a.md", "link.md"]
-    assert found("**/*.md") == ["a.md", "link.md", "x/a.md", "x/y/b.md", "z/y/e.md"]
+    assert found("*.md") == ["a.md"]
+    assert found("*.md", follow=True) == ["a.md", "link.md"]
+    assert found("**/*.md") == ["a.md", "x/a.md", "x/y/b.md", "z/y/e.md"]
+    assert found("**/*.md", follow=True) == ["a.md", "link.md", "x/a.md", "x/y/b.md", "z/y/e.md"]
+    met = walk(read_pattern(f"{tmp_path}/**/*.md"))
+    assert sorted(met.closed) == ["broken.md", "link.md", "x/round"]
     assert found("*/y/*.md") == ["x/y/b.md", "z/y/e.md"]
     assert found("x/*.md") == ["a.md"]
     assert sorted(walk(read_pattern(f"{tmp_path}/**/*.md"), "x").files) == ["x/a.md", "x/y/b.md"]

@@ -20,6 +20,7 @@ from wakeful.verify import Refused, WebhookRequest
 
 JSON_SENDERS = [one for one in SENDERS if not isinstance(one.body, bytes)]
 thoroughly = inputs(400)
+pytestmark = pytest.mark.timeout(7200)  # as many inputs as FUZZ_INPUTS says
 
 TEXTS = some.one_of(
     some.text(max_size=40),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -438,3 +439,42 @@ def test_what_a_person_trusts_is_read_without_a_proof(sender: Sender):
     trusted, genuine = sender.verifier().read(bare), sender.verifier().read(request)
     assert trusted.aliases == ()
     assert (trusted.type, trusted.id, trusted.data) == (genuine.type, genuine.id, genuine.data)
+
+
+class Noted(dict[str, str]):
+    """Headers that note which of them are asked for."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        super().__init__(headers)
+        self.asked: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.asked.add(name)
+        return super().get(name, default)
+
+    def __getitem__(self, name: str) -> str:
+        self.asked.add(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self.asked.add(str(name))
+        return super().__contains__(name)
+
+
+@pytest.mark.parametrize("sender", SENDERS, ids=lambda sender: sender.name)
+def test_every_header_that_is_read_is_declared(sender: Sender):
+    """Of a request in quarantine no other is stored: with these alone it can be verified and read again."""
+    verifier = sender.verifier()
+    reads = verifier.reads()
+    assert reads is not None
+    declared = {name.lower() for name in reads} | {"content-type"}
+    whole = sender.request()
+    noted = Noted(whole.headers)
+    request = replace(whole, headers=noted)
+    verifier.verify(request)
+    verifier.challenge(request)
+    verifier.read_all(request)
+    assert noted.asked <= declared
+    kept = replace(whole, headers={name: value for name, value in whole.headers.items() if name in declared})
+    verifier.verify(kept)
+    assert verifier.read_all(kept) == verifier.read_all(whole)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from wakeful.api.change import NOTE_LIMIT
 from wakeful.api.quarantine import KINDS, STATES
 from wakeful.api.schema import (
@@ -20,6 +22,7 @@ from wakeful.api.schema import (
     reference,
 )
 from wakeful.api.sources import SOURCE_STATES
+from wakeful.stores.quarantine_room import WhyCut
 
 TEXT: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
 NOTE: Json = {"note": {**TEXT, "description": "Why"}}
@@ -55,10 +58,7 @@ def source_paths() -> Json:
             limit(),
             after(),
         ],
-        "responses": {
-            "200": answer("A page of it", page("quarantine", "Quarantined")),
-            **problems("400", "401", "421", "503"),
-        },
+        "responses": {"200": answer("A page of it", quarantine_page()), **problems("400", "401", "421", "503")},
     }
     return {
         "/v1/sources": {"get": sources},
@@ -84,6 +84,31 @@ def source_paths() -> Json:
             "discard_quarantined", "Nothing comes of it", NOTE, "SettledInput", "404", "409", parameter="key"
         ),
     }
+
+
+CUT: Json = {
+    "count": {"type": "integer"},
+    "bytes": {"type": "integer"},
+    "since": {"type": "string", "description": "When the first was removed"},
+    "last_at": {"type": "string"},
+}
+
+
+def quarantine_page() -> Json:
+    """A page of quarantine, with the room that the unverified take. A server of an older version does not know that."""
+    shown = page("quarantine", "Quarantined")
+    text: Json = {"type": "string"}
+    where: Json = {"app": text, "source": text, "why": one_of(get_args(WhyCut))}
+    room: Json = {
+        "held": {"type": "integer", "description": "Bytes that the unverified take now"},
+        "cut": {
+            "type": "array",
+            "description": "What was removed of them, so that they stay below their ceiling",
+            "items": object_of(where | CUT, *where, *CUT),
+        },
+    }
+    shown["properties"]["unverified"] = object_of(room, *room)
+    return shown
 
 
 def source_schemas() -> Json:
@@ -121,7 +146,12 @@ def source_schemas() -> Json:
             "type": "array",
             "description": "Of a webhook: the processes that answer its requests, or did when they died",
             "items": object_of(server, *server),
-        }
+        },
+        "cut": {
+            "type": ["object", "null"],
+            "properties": CUT,
+            "description": "What was removed of its unverified inputs, so that they stay below their ceiling",
+        },
     }
     detail: Json = {
         "cursor": {**nullable, "description": "Where its reader goes on, in words of its own"},

@@ -461,6 +461,16 @@ async def people(reader: Reader) -> list[Finding]:
         found.append(Finding("dead letters", "look", " and ".join(parts), "wakeful dead list"))
     else:
         found.append(Finding("dead letters", "good", "none"))
+    room = (await reader.quarantine(limit=1))["unverified"]
+    if cut := room["cut"]:
+        count, size, since = (
+            sum(one["count"] for one in cut),
+            sum(one["bytes"] for one in cut),
+            min(one["since"] for one in cut),
+        )
+        words = f"{number(count, 'unverified input')} ({in_bytes(size)}) removed since {since}; {in_bytes(room['held'])} kept"
+        full = any(one["why"] == "bytes" for one in cut)
+        found.append(Finding("quarantine", "look" if full else "good", words, "wakeful sources" if full else None))
     if open_alarms:
         found.append(Finding("alarms", "broken", f"{len(open_alarms)} open", "wakeful alarms"))
     else:

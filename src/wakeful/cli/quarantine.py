@@ -44,6 +44,7 @@ from wakeful.operations.quarantine import Settled, Tally, discard, kept_keys, re
 from wakeful.operations.redo import MANY
 from wakeful.private_files import write_file
 from wakeful.settings import default_app
+from wakeful.size import in_bytes
 from wakeful.stores.reading import Reader
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ def list_quarantine(arguments: argparse.Namespace, *, as_events: bool = False) -
                 after=arguments.after,
             )
         )
-        return page, bool(page["quarantine"] or (await reader.quarantine(limit=1))["quarantine"])
+        first = page if page["quarantine"] else await reader.quarantine(limit=1)
+        return page, bool(first["quarantine"] or first["unverified"]["cut"])
 
     page, some = read(chosen_store(arguments), ask)
     if arguments.json:
@@ -153,6 +155,7 @@ def list_quarantine(arguments: argparse.Namespace, *, as_events: bool = False) -
         return 0
     if not page["quarantine"]:
         print("nothing like that is in quarantine" if some else "nothing is in quarantine, and nothing ever was")
+        say_cut(page)
         return 0
     out, present = terminal(), now()
     columns = ["input", "source", "kind", "state", "came", "times", "size", "reason"]
@@ -173,7 +176,16 @@ def list_quarantine(arguments: argparse.Namespace, *, as_events: bool = False) -
         rows.append([cells[column] for column in columns])
     print_table(out, columns, rows, flexible="reason")
     say_more(page, "quarantined inputs")
+    say_cut(page)
     return 0
+
+
+def say_cut(page: Shown) -> None:
+    """What was removed so that the unverified stay below their ceiling, one line for each source and reason."""
+    because = {"bytes": "the unverified took too much room", "days": "they were too old"}
+    for one in page["unverified"]["cut"]:
+        what = f"{number(one['count'], 'unverified input')} ({in_bytes(one['bytes'])})"
+        print(f"{plain(one['source'])}: {what} removed since {one['since']}, because {because[one['why']]}")
 
 
 def page_of_events(page: Shown) -> Shown:

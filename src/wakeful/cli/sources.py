@@ -20,6 +20,7 @@ from wakeful.cli.terminal import Cell, ago, is_piped, now, plain, print_json, pr
 from wakeful.clock import SECOND, readable
 from wakeful.errors import NotFound
 from wakeful.model import ShownSourceState
+from wakeful.size import in_bytes
 from wakeful.stores.base import RecordOperation
 from wakeful.stores.reading import Reader
 from wakeful.stores.sources import ForgetSource
@@ -92,7 +93,9 @@ def _list(arguments: argparse.Namespace) -> int:
             "taken": f"{one['taken']:,}",
             "kept": f"{one['kept']:,}",
             "wakes": plain(", ".join(one["agents"]) or "–"),
-            "note": Text(plain("; ".join(part for part in (one["reason"], one["unread"]) if part)), style="dim"),
+            "note": Text(
+                plain("; ".join(part for part in (one["reason"], one["unread"], cut(one)) if part)), style="dim"
+            ),
         }
         rows.append([cells[column] for column in columns])
     print_table(out, columns, rows, flexible="note")
@@ -139,6 +142,7 @@ def print_source(one: Shown) -> None:
             "kept",
             None if not one["kept"] else f"{number(one['kept'], 'input')}: wakeful quarantine --source {one['name']}",
         ),
+        ("cut", cut(one)),
         ("knows", None if not one["items"] else number(one["items"], "item")),
         ("cursor", one["cursor"]),
     ]
@@ -153,6 +157,14 @@ def brought(one: Shown) -> str:
     again = f", {one['repeated']:,} of them again" if one["repeated"] else ""
     rest = [f"{one[name]:,} {name}" for name in ("refused", "quarantined") if one[name]]
     return f"{number(one['taken'], 'event')}{again}" + (f"; {', '.join(rest)}" if rest else "")
+
+
+def cut(one: Shown) -> str | None:
+    """What was removed of its unverified inputs, in words; None if nothing was."""
+    told = one["cut"]
+    if told is None:
+        return None
+    return f"{number(told['count'], 'unverified input')} ({in_bytes(told['bytes'])}) removed since {told['since']}"
 
 
 def print_alarms(out: Console, alarms: list[Shown]) -> None:

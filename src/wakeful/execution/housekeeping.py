@@ -17,6 +17,7 @@ from wakeful.clock import Microseconds, duration
 from wakeful.errors import StoreUnavailable
 from wakeful.service import Service
 from wakeful.stores.base import Family, OldEvent, RemoveTraces
+from wakeful.stores.quarantine_room import CutQuarantine
 from wakeful.stores.sources import ForgetOld
 
 EVERY = 600.0
@@ -73,6 +74,8 @@ class Keeping(Protocol):
 
     async def forget_old(self, request: ForgetOld) -> int: ...
 
+    async def cut_quarantine(self, request: CutQuarantine) -> int: ...
+
     async def unreferenced(self, after: str, before: Microseconds, most: int) -> tuple[set[str], str]: ...
 
     async def remove_traces(self, request: RemoveTraces) -> int: ...
@@ -86,6 +89,8 @@ class Retention:
     default: Microseconds | None = None
     agents: Mapping[str, Microseconds] = field(default_factory=dict)
     deduplication: Microseconds = DEDUPLICATION
+    quarantine: int | None = None  # bytes that unverified inputs may take
+    quarantine_for: Microseconds | None = None  # and how long they are kept
 
     def of(self, agent: str) -> Microseconds | None:
         return self.agents.get(agent, self.default)
@@ -133,6 +138,7 @@ class Housekeeper(Service):
         await self._remove_rest(now)
         await self._remove_occurrences(now)
         await self._forget_of_sources(now)
+        await self._cut_quarantine(now)
         await self._sweep_blobs(now)
         return EVERY * random.uniform(0.75, 1.25)
 
@@ -268,6 +274,18 @@ class Housekeeper(Service):
             items = [(source, upto) for source, since in await self._keeper.sources_with_gone(app) if since < upto]
             gone = await self._keeper.forget_old(ForgetOld(app, before, items, ROWS_AT_A_TIME))
             await asyncio.sleep(self._pause)
+
+    async def _cut_quarantine(self, now: Microseconds) -> None:
+        """Inputs that could not be verified: those that are too old, and the oldest where there are too many."""
+        kept = self._retention.quarantine_for
+        before = None if kept is None else now - kept
+        request = CutQuarantine(self._retention.app, self._retention.quarantine, before)
+        removed = 0
+        while gone := await self._keeper.cut_quarantine(request):
+            removed += gone
+            await asyncio.sleep(self._pause)
+        if removed:
+            self.log.info("removed unverified inputs from quarantine", inputs=removed)
 
     async def _sweep_blobs(self, now: Microseconds) -> None:
         """Blobs that nothing points to, twice in a row with a while in between: whoever has just read a reference that was

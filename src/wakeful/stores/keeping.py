@@ -15,6 +15,7 @@ from wakeful.stores.journal import Journal
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.payloads import BLOB, VALUES, Codec
 from wakeful.stores.places import PLACES, Place
+from wakeful.stores.quarantine_room import CutQuarantine
 from wakeful.stores.sources import ForgetOld
 
 OVER = frozenset({"done", "denied", "cancelled"})
@@ -133,6 +134,11 @@ class Keeper:
         return rows[0][0] if rows else None
 
     async def forget_old(self, request: ForgetOld) -> int:
+        gone: int = await self._journal.submit(request)
+        return gone
+
+    async def cut_quarantine(self, request: CutQuarantine) -> int:
+        """Cut what is too old or too much of the unverified; how many went, a few at a time."""
         gone: int = await self._journal.submit(request)
         return gone
 

@@ -40,7 +40,25 @@ class QuarantineReader:
         most = min(limit, LONGEST_PAGE)
         rows = await self._database.fetch("page_of_quarantine", app, source, kind, state, after, most + 1)
         shown = [input_summary(row) for row in rows[:most]]
-        return {"quarantine": shown, "next": str(rows[most - 1][0]) if len(rows) > most else None}
+        onward = str(rows[most - 1][0]) if len(rows) > most else None
+        cut = [one for one in await self.cut() if app in {None, one["app"]} and source in {None, one["source"]}]
+        held = sum(room for name, room in await self._database.fetch("list_room") if app in {None, name})
+        return {"quarantine": shown, "next": onward, "unverified": {"held": held, "cut": cut}}
+
+    async def cut(self) -> list[Shown]:
+        """What was removed of the unverified, so that they stay below their ceiling: of which source, and why."""
+        return [
+            {
+                "app": app,
+                "source": source,
+                "why": why,
+                "count": number,
+                "bytes": size,
+                "since": to_text(since),
+                "last_at": to_text(last),
+            }
+            for app, source, why, number, size, since, last in await self._database.fetch("list_cut")
+        ]
 
     async def one(self, identifier: str) -> Shown | None:
         """One of them with its bytes, by its key or the beginning of it, or by its event's id."""

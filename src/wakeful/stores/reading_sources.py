@@ -40,6 +40,9 @@ class SourceReader:
         kept: dict[tuple[str, str], int] = {}
         for one in await self._database.fetch("waiting_inputs"):
             kept[one[0], one[1]] = kept.get((one[0], one[1]), 0) + one[3]
+        cut: dict[tuple[str, str], list[Row]] = {}
+        for one in await self._database.fetch("list_cut"):
+            cut.setdefault((one[0], one[1]), []).append(one)
         present = (await self._database.fetch("read_time", clock))[0][0]
         servers: dict[tuple[str, str], list[Shown]] = {}
         for row in await self._database.fetch("servers_of_sources", clock, app, name):
@@ -50,6 +53,7 @@ class SourceReader:
             holder = holder_summary(stored.holder, row[COLUMNS:])
             shown = source_summary(stored, holder, kept.get((stored.app, stored.name), 0))
             serving = shown["servers"] = servers.get((stored.app, stored.name), [])
+            shown["cut"] = cut_summary(cut.get((stored.app, stored.name), []))
             shown["unread"] = unread(stored, holder, living.get(stored.app, 0), present)
             if serving and not any(one["alive"] for one in serving):
                 shown |= unserved(serving, present)
@@ -100,6 +104,18 @@ def source_summary(stored: StoredSource, holder: Shown | None, kept: int) -> Sho
         "kept": kept,
         "agents": [] if stored.agents is None else from_json(stored.agents),
         "holder": holder,
+    }
+
+
+def cut_summary(rows: list[Row]) -> Shown | None:
+    """What was removed of its unverified inputs, so that they stay below their ceiling; None if nothing was."""
+    if not rows:
+        return None
+    return {
+        "count": sum(row[3] for row in rows),
+        "bytes": sum(row[4] for row in rows),
+        "since": to_text(min(row[5] for row in rows)),
+        "last_at": to_text(max(row[6] for row in rows)),
     }
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 from wakeful.clock import Microseconds
 from wakeful.model import Arrival, Receipt, SourceState
 from wakeful.stores.base import AcceptEvents, Alarm
+from wakeful.stores.quarantine_room import ROOM_OF_ROWS
 
 QuarantineKind = Literal["unverified", "unreadable"]
 # What the bytes in quarantine are: as they came from outside, or an event that the source had read, as Wakeful wrote it down.
@@ -38,6 +39,11 @@ class Kept:
     headers: str | None = None
     size: int = 0  # of the bytes
     form: QuarantineForm = "raw"  # said by Wakeful alone: a release trusts it, so it never comes out of headers
+
+    @property
+    def room(self) -> int:
+        """What it takes in the store, roughly: its event, what came along, and its rows."""
+        return len(self.arrival.envelope) + len(self.headers or "") + ROOM_OF_ROWS
 
 
 @dataclass(slots=True)
@@ -115,6 +121,9 @@ class TakeIn:
     kept: list[Kept] = field(default_factory=list)
     lag: Microseconds | None = None
     behind: int | None = None
+    ceiling: int | None = (
+        None  # over so many bytes the oldest unverified inputs of the app are cut; None: housekeeping cuts
+    )
 
     @property
     def woken(self) -> list[tuple[str, str]]:
@@ -127,6 +136,7 @@ class TakenIn:
 
     receipts: list[Receipt]
     kept: int = 0  # how many of those that were to be kept are new
+    cutting: bool = False  # unverified inputs are cut because of their bytes since this one, after a day without
 
 
 @dataclass(slots=True)

@@ -19,12 +19,13 @@ from wakeful.intake.untrusted import DEPTH_LIMIT, find_fault, refuse_faults
 from wakeful.model import Event
 from wakeful.triggers.allowance import Allowance
 from wakeful.triggers.base import Trigger
-from wakeful.triggers.identity import content_of, read_identity
+from wakeful.triggers.identity import content_of, header_of, read_identity
 from wakeful.triggers.mapping import apply_mapping, plain, read_mapping
 from wakeful.triggers.webhook import Webhook
 from wakeful.verify.base import Answer, Challenge, Delivered, WebhookRequest
 
 RECEIVED = "webhook.received"
+ALWAYS_READ = frozenset({"content-type"})
 Aliases = tuple[str, ...]
 
 
@@ -63,6 +64,7 @@ class Endpoint:
         self._named = sorted({one.type for one in webhooks if WILDCARD not in one.type})
         self._identify = read_identity(first.id, where=first.place)
         self._mapping = read_mapping(first.data, where=first.place)
+        self.headers = kept_headers(first)
         # Those of our own look at what they read (verify/reading.py); to look twice would cost as much as the parsing.
         self._looked_at = type(first.verify).__module__.startswith("wakeful.verify.")
         self._plain = type(first.verify).__module__.startswith("wakeful.")
@@ -107,6 +109,18 @@ class Endpoint:
             )
             raise InvalidEvent(message, field="type")
         return self._named[0] if self._named else RECEIVED
+
+
+def kept_headers(webhook: Webhook) -> frozenset[str] | None:
+    """The headers, in lower case, that verification and routing of this path read; None if its verifier does not declare them.
+
+    Quarantine keeps no other header of its requests: among those may be a credential under a name that only a proxy knows.
+    """
+    reads = webhook.verify.reads()
+    if reads is None:
+        return None
+    of_identity = header_of(webhook.id)
+    return ALWAYS_READ.union(name.lower() for name in (*reads, *([] if of_identity is None else [of_identity])))
 
 
 @contextlib.contextmanager

@@ -53,8 +53,13 @@ def read_identity(given: Identity | None, *, where: str) -> Identify | None:
     return _of_function(given)
 
 
+def header_of(given: Identity | None) -> str | None:
+    """The header that an `id=` names; None if it names none."""
+    return given.removeprefix(HEADER).strip() if isinstance(given, str) and given.startswith(HEADER) else None
+
+
 def _of_header(given: str, where: str) -> Identify:
-    name = given.removeprefix(HEADER).strip()
+    name = header_of(given) or ""
     if not _HEADER(name):
         message = f'{where}: id="{given}" names no header: write id="header:X-Request-Id"'
         raise ConfigError(message)

@@ -32,15 +32,16 @@ from wakeful.rate import Rate
 from wakeful.service import Service
 from wakeful.stores.sources import EnterSources, QuarantineKind, ReportSource, ServeSources, TakeIn, TakenIn
 from wakeful.triggers.allowance import Allowance
-from wakeful.triggers.endpoint import Aliases, Endpoint
+from wakeful.triggers.endpoint import ALWAYS_READ, Aliases, Endpoint
 from wakeful.verify.base import Answer, Refused, WebhookRequest
 
 KIND = "webhook"
 TELL_EVERY = 2.0
 SAY_THAT_IT_LIVES_EVERY = 30.0
-# Strangers must not be able to fill the disk: so much of what cannot be verified is kept of each path, and by each process.
+# Strangers must not be able to fill the disk: so much of what cannot be verified is kept of each path, and by each process. All of it
+# together has a ceiling (stores/verbs/quarantine_room.py).
 KEPT_OF_STRANGERS = Rate(100, 3600 * SECOND)
-LARGEST_OF_STRANGERS = 64 * 1024
+LARGEST_OF_STRANGERS = 64 * 1024  # bytes of the body and of the headers that are kept
 
 
 class TooFast(WakefulError):
@@ -92,6 +93,16 @@ class Counts:
         self.event_at = self.event_at or earlier.event_at
 
 
+def kept_of(endpoint: Endpoint, request: WebhookRequest, kind: QuarantineKind) -> dict[str, str]:
+    """The headers of a request that quarantine keeps: those that verification and routing read. A verifier that does not declare them
+    gets all but the credentials for a request that it verified, and only those that every endpoint reads for any other.
+    """
+    wanted = endpoint.headers
+    if wanted is None and kind == "unreadable":
+        return dict(request.headers)
+    return {name: value for name, value in request.headers.items() if name in (wanted or ALWAYS_READ)}
+
+
 class Webhooks(Service):
     """The endpoints of one app in this process."""
 
@@ -105,8 +116,11 @@ class Webhooks(Service):
         store: WebhookStore,
         clock: Clock,
         process: Callable[[], str] = str,
+        ceiling: int | None = None,
     ) -> None:
-        """`process` is the identity of this process among the others; empty while it has none."""
+        """`process` is the identity of this process among the others; empty while it has none. `ceiling`: so many bytes the store
+        keeps of requests that could not be verified, the newest.
+        """
         super().__init__()
         self.endpoints = endpoints
         self._app = app
@@ -114,6 +128,7 @@ class Webhooks(Service):
         self._store = store
         self._clock = clock
         self._process = process
+        self._ceiling = ceiling
         self._served_as = ""  # the process by whose name others know that these are served
         self._counts = {path: Counts() for path in endpoints}
         self._strangers = {path: Allowance(KEPT_OF_STRANGERS) for path in endpoints}
@@ -181,15 +196,23 @@ class Webhooks(Service):
         else:
             return
         self.refuse(endpoint)
-        if len(request.body) <= LARGEST_OF_STRANGERS and self._strangers[endpoint.path].take(request.received_at):
+        headers = kept_of(endpoint, request, "unverified")
+        size = len(request.body) + sum(len(name) + len(value) for name, value in headers.items())
+        if size <= LARGEST_OF_STRANGERS and self._strangers[endpoint.path].take(request.received_at):
             with contextlib.suppress(StoreUnavailable):  # the answer is the same
                 await self._keep(endpoint, request, reason, "unverified")
         raise Refused(reason)
 
     async def _keep(self, endpoint: Endpoint, request: WebhookRequest, reason: str, kind: QuarantineKind) -> Receipt:
-        kept = keep(self._app, endpoint.source, request.body, storable(reason), kind=kind, headers=request.headers)
-        await self._store.take_in(TakeIn(self._app, endpoint.path, kept=[kept]))
+        headers = kept_of(endpoint, request, kind)
+        kept = keep(self._app, endpoint.source, request.body, storable(reason), kind=kind, headers=headers)
+        taken = await self._store.take_in(TakeIn(self._app, endpoint.path, kept=[kept], ceiling=self._ceiling))
         self.log.warning("kept in quarantine", path=endpoint.path, id=kept.arrival.id, reason=reason)
+        if taken.cutting:
+            words = (
+                "quarantine is full of unverified requests: the oldest are removed and counted, see `wakeful sources`"
+            )
+            self.log.warning(words, path=endpoint.path, ceiling=self._ceiling)
         return Receipt(endpoint.source, kept.arrival.id, "quarantined", [])
 
     def _too_fast(self, endpoint: Endpoint, wait: Microseconds) -> TooFast:

@@ -24,6 +24,9 @@ class Anybody(Verifier):
     def read(self, request: WebhookRequest) -> Delivered:
         return Delivered(read_body(request))
 
+    def reads(self) -> tuple[str, ...]:
+        return ()
+
     def describe(self) -> str:
         return "none()"
 

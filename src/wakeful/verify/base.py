@@ -96,6 +96,12 @@ class Verifier(ABC):
         """The same where a sender puts several things into one request, or sends some that say nothing."""
         return [self.read(request)]
 
+    def reads(self) -> tuple[str, ...] | None:
+        """The names of the headers that `verify`, `challenge` and `read` look at, besides Content-Type. Of a request that is not
+        verified no other header is stored. None: not declared, so only Content-Type is, and a release needs `--trust`.
+        """
+        return None
+
     @abstractmethod
     def describe(self) -> str:
         """How a person would write it, without secrets."""

@@ -32,6 +32,9 @@ class Bearer(Verifier):
     def read(self, request: WebhookRequest) -> Delivered:
         return Delivered(read_body(request))
 
+    def reads(self) -> tuple[str, ...]:
+        return (HEADER,)
+
     def describe(self) -> str:
         return f"bearer({self.secrets!r})"
 
@@ -57,6 +60,9 @@ class Basic(Verifier):
 
     def read(self, request: WebhookRequest) -> Delivered:
         return Delivered(read_body(request))
+
+    def reads(self) -> tuple[str, ...]:
+        return (HEADER,)
 
     def describe(self) -> str:
         return f'basic("{self.user}", {self.secrets!r})'

@@ -61,6 +61,10 @@ class Hmac(Verifier):
     def read(self, request: WebhookRequest) -> Delivered:
         return Delivered(read_body(request), aliases=aliases_of(self.name, request, self._signature))
 
+    def reads(self) -> tuple[str, ...]:
+        named = [part.removeprefix("header:") for part in _PART.findall(self.signed) if part.startswith("header:")]
+        return (self.header, *named, *([] if self.timestamp_header is None else [self.timestamp_header]))
+
     def describe(self) -> str:
         words = [f"secret={self.secrets!r}", f'header="{self.header}"']
         words += [f'algorithm="{self.algorithm}"'] if self.algorithm != "sha256" else []

@@ -48,7 +48,9 @@ from wakeful_quarantine quarantine where quarantine.became = :became
 update wakeful_quarantine set headers = null where event_seq = :event_seq and headers is not null
 
 -- remove_quarantine(event_seq) --
+-- With the room that it took, if it counts there.
 delete from wakeful_quarantine where event_seq = :event_seq
+returning app, case when kind = 'unverified' and state <> 'released' then coalesce(room, size * 4 / 3 + 1024) else 0 end
 
 -- oldest_event() --
 -- The first one that is left.

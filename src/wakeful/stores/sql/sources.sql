@@ -123,17 +123,17 @@ delete from wakeful_alias
 where key in (select key from wakeful_alias where app = :app and made_at < :before order by made_at limit :most)
 returning key
 
--- insert_quarantine(key, app, source, kind, size, headers, form) --
+-- insert_quarantine(key, app, source, kind, size, headers, form, room) --
 -- Beside its event, once: the same again is a repeat of it.
-insert into wakeful_quarantine (event_seq, app, source, kind, size, headers, form, state)
-select seq, :app, :source, :kind, :size, :headers, :form, 'kept' from wakeful_event where key = :key
+insert into wakeful_quarantine (event_seq, app, source, kind, size, headers, form, room, state)
+select seq, :app, :source, :kind, :size, :headers, :form, :room, 'kept' from wakeful_event where key = :key
 on conflict (event_seq) do nothing returning event_seq
 
 -- settle_quarantine(now, app, key, state, became, made, operator, note) --
 update wakeful_quarantine
 set state = :state, became = :became, made = :made, operator = :operator, note = :note, settled_at = {now}
 where event_seq = (select seq from wakeful_event where key = :key) and app = :app and state = 'kept'
-returning event_seq
+returning case when kind = 'unverified' then coalesce(room, size * 4 / 3 + 1024) else 0 end
 
 -- backlog_of(now, app, agents, most) --
 -- How many runs of these agents, a JSON list, could start now; it stops counting at `most`.

@@ -14,6 +14,7 @@ from wakeful.stores.base import (
     Row,
     Transaction,
 )
+from wakeful.stores.verbs.quarantine_room import free_room
 
 # What belongs to a run, by its seq.
 OF_A_RUN = (
@@ -26,7 +27,7 @@ OF_A_RUN = (
     "remove_callers",
     "remove_run",
 )
-OF_AN_EVENT = ("remove_admissions", "remove_conflicts", "remove_decisions_of_event", "remove_quarantine")
+OF_AN_EVENT = ("remove_admissions", "remove_conflicts", "remove_decisions_of_event")
 
 
 def remove_families(now: int | None, requests: Sequence[RemoveFamilies]) -> Transaction[list[list[str]]]:  # noqa: ARG001 a verb's shape
@@ -83,6 +84,8 @@ def remove_traces(now: int | None, requests: Sequence[RemoveTraces]) -> Transact
         removed = (yield "remove_event", [(row[0], request.before) for row in free]) if free else []
         for query in OF_AN_EVENT if removed else ():
             yield query, [(row[0],) for row in removed]
+        if removed:
+            yield from free_room((yield "remove_quarantine", [(row[0],) for row in removed]))
         if request.idempotency:
             rows = [(request.app, key, request.before) for key in sorted(request.idempotency)]
             yield "remove_idempotency", rows

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic_core import to_json
 
 from wakeful.errors import SourceLost
 from wakeful.model import Receipt
 from wakeful.stores.base import AcceptEvents, Row, Transaction
+from wakeful.stores.payloads import LARGE
 from wakeful.stores.sources import (
     EnterSources,
     ForgetOld,
@@ -27,6 +29,7 @@ from wakeful.stores.sources import (
 )
 from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+from wakeful.stores.verbs.quarantine_room import free_room, take_room
 
 
 def enter_sources(now: int | None, requests: Sequence[EnterSources]) -> Transaction[list[None]]:
@@ -83,7 +86,9 @@ def let_sources_go(now: int | None, requests: Sequence[LetSourceGo]) -> Transact
 
 
 def take_in(now: int | None, requests: Sequence[TakeIn]) -> Transaction[list[TakenIn | SourceLost]]:
-    """1. Lock the sources that are held, and see by whom. 2. The events. 3. What is quarantined. 4. Items and cursors."""
+    """1. Lock the sources that are held, and see by whom. 2. The events. 3. What is quarantined. 4. Items and cursors. 5. The room that
+    unverified inputs take: over the ceiling, the oldest go.
+    """
     refused: dict[int, SourceLost] = {}
     order = sorted(range(len(requests)), key=lambda number: (requests[number].app, requests[number].source))
     for number in order:
@@ -96,34 +101,69 @@ def take_in(now: int | None, requests: Sequence[TakeIn]) -> Transaction[list[Tak
                 f"source {one.source} is read by another process now (token {one.token}): nothing was stored"
             )
     going = [number for number in order if number not in refused]
-    accepting = [_accept_of(requests[number]) for number in going]
+    known = yield from _known_large([requests[number] for number in going])
+    accepting = [_accept_of(requests[number], known) for number in going]
     answers = yield from accept_events(now, accepting)
     results: dict[int, TakenIn | SourceLost] = dict(refused)
     items: list[tuple[int | None, str, str, str, int, str, int]] = []
     moved: list[Row] = []
+    rooms: list[tuple[int, int]] = []
     for number, answer in zip(going, answers, strict=True):
         one = requests[number]
         if isinstance(answer, Exception):
             raise answer
         receipts: list[Receipt] = answer[: len(answer) - len(one.kept)]
-        kept = 0
+        kept = room = 0
         for held in one.kept:
-            row = (held.arrival.key, one.app, one.source, held.kind, held.size, held.headers, held.form)
-            kept += len((yield "insert_quarantine", [row]))
+            row = (held.arrival.key, one.app, one.source, held.kind, held.size, held.headers, held.form, held.room)
+            new = len((yield "insert_quarantine", [row]))
+            kept += new
+            room += held.room if new and held.kind == "unverified" else 0
         items += [(now, one.app, one.source, item.item, item.version, item.mark, int(item.gone)) for item in one.items]
         repeated = sum(receipt.status == "duplicate" for receipt in receipts)
         moved.append((now, one.app, one.source, one.cursor, one.lag, one.behind, len(receipts), repeated, kept))
         results[number] = TakenIn(receipts, kept)
+        if room:
+            rooms.append((number, room))
     if items:
         yield "save_item", sorted(items, key=lambda row: tuple(row[1:4]))
     if moved:
         yield "move_source", moved
+    for number, room in rooms:
+        one, taken = requests[number], results[number]
+        cutting = yield from take_room(now, one.app, room, one.ceiling)
+        if isinstance(taken, TakenIn):
+            taken.cutting = cutting
     return [results[number] for number in range(len(requests))]
 
 
-def _accept_of(one: TakeIn) -> AcceptEvents:
+def _known_large(requests: Sequence[TakeIn]) -> Transaction[set[int]]:
+    """Large unverified inputs that are here already, by identity of the object. Only their identity is stored once more: else a
+    stranger who repeats one request would leave a blob each time that no row points to.
+    """
+    large = [
+        kept
+        for one in requests
+        if one.accept is None
+        for kept in one.kept
+        if kept.kind == "unverified" and len(kept.arrival.envelope) > LARGE // 2
+    ]
+    if not large:
+        return set()
+    known = {
+        row[0] for row in (yield "event_is_stored", [(key,) for key in sorted({one.arrival.key for one in large})])
+    }
+    found = set()
+    for kept in large:
+        if kept.arrival.key in known:
+            found.add(id(kept))
+        known.add(kept.arrival.key)
+    return found
+
+
+def _accept_of(one: TakeIn, known: set[int]) -> AcceptEvents:
     """Its events, with those that are kept in quarantine behind them."""
-    held = [kept.arrival for kept in one.kept]
+    held = [replace(kept.arrival, envelope="") if id(kept) in known else kept.arrival for kept in one.kept]
     if one.accept is None:
         return AcceptEvents(one.app, held)
     if held and one.accept.arrivals[-len(held) :] != held:  # a transaction may be tried again
@@ -178,6 +218,8 @@ def settle_quarantined(now: int | None, requests: Sequence[SettleQuarantine]) ->
         if not settled:
             results[number] = None
             continue
+        if state == "released":
+            yield from free_room([(one.app, settled[0][0])])
         receipts: list[Receipt] = []
         if one.accept is not None:
             answer = (yield from accept_events(now, [one.accept]))[0]

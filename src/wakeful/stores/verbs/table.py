@@ -60,6 +60,7 @@ from wakeful.stores.base import (
 )
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.once import OpenOnce, SaveOnce
+from wakeful.stores.quarantine_room import CutQuarantine
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.retiring import BringBackApp, RetireApp
 from wakeful.stores.scheduling import ScheduleByRun
@@ -97,6 +98,7 @@ from wakeful.stores.verbs.pauses import change_pauses
 from wakeful.stores.verbs.people import raise_alarms, record_operations
 from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes, take_over_processes
 from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
+from wakeful.stores.verbs.quarantine_room import cut_quarantine
 from wakeful.stores.verbs.redo import redo_runs
 from wakeful.stores.verbs.reminders import make_reminders
 from wakeful.stores.verbs.retiring import bring_apps_back, retire_apps
@@ -183,6 +185,7 @@ VERBS: dict[type, Verb] = {
     RemoveFamilies: remove_families,
     RemoveTraces: remove_traces,
     ForgetOld: forget_old,
+    CutQuarantine: cut_quarantine,
     ResealPayloads: reseal_payloads,
     LeaveCiphers: leave_ciphers,
     ForgetRuns: forget_runs,

@@ -211,6 +211,9 @@ class RowChanges(Verifier):
             Delivered(one.data, one.type, one.id, one.subject, one.time, extensions=one.extensions) for one in events
         ]
 
+    def reads(self) -> tuple[str, ...] | None:
+        return self.by.reads()
+
     def describe(self) -> str:
         return self.by.describe()
 

@@ -5,6 +5,7 @@
     there ──► there, holds the same, was away in between      deleted, created
     there ──► there, holds the same                           nothing
     there ──► gone                                            deleted
+    there, never read (it was no news) ──► there, read        nothing, if it looks the same; else changed
 
 The version of a path rises by one with each of them, and never falls: `path@version` is one event for ever.
 """
@@ -22,6 +23,7 @@ from wakeful.triggers.files.sight import Sight
 FileOperation = Literal["created", "changed", "deleted"]
 OPERATIONS: tuple[FileOperation, ...] = get_args(FileOperation)
 DOUBTFUL = "?"
+UNREAD = "unread"  # in the place of a digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class Ledger:
         known = self.paths.get(path)
         if known is None or known.gone:
             return [self._tell(path, "created", sight, digest, sure=sure)]
-        if known.digest != digest:
+        if known.digest != digest and not (known.digest == UNREAD and known.sight == sight):
             return [self._tell(path, "changed", sight, digest, sure=sure)]
         if away:
             return [*self.gone(path), self._tell(path, "created", sight, digest, sure=sure)]

@@ -2,7 +2,7 @@
 
     hint, walk ──► candidate ──(as it is for `settle`)──► read ──► ledger ──► changes
                        ▲                                   │
-                       └──── it changed in the meantime ◄──┘
+                       └──── it changed in the meantime ◄──┘        large files are read in slices, between two looks at all others
 
 A folder that is not there says nothing about its files: a disk that is not mounted has not lost them. So before any file is
 told to be deleted, its folder must be the one that was opened.
@@ -10,25 +10,34 @@ told to be deleted, its folder must be the one that was opened.
 
 from __future__ import annotations
 
+import errno
 import heapq
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from wakeful.errors import words_of
+from wakeful.size import in_bytes
 from wakeful.stores.sources import Item
-from wakeful.triggers.files.ledger import Change, Known, Ledger
+from wakeful.triggers.files.contents import Contents, Stopped, open_file
+from wakeful.triggers.files.large import Large, LargeFiles
+from wakeful.triggers.files.ledger import UNREAD, Change, Known, Ledger
 from wakeful.triggers.files.mounts import mount_of
 from wakeful.triggers.files.pattern import Pattern
-from wakeful.triggers.files.sight import Sight, Stopped, digest_of, look
+from wakeful.triggers.files.sight import Sight, look
 from wakeful.triggers.files.walk import Found, walk
 from wakeful.triggers.files.watcher import ADDED, DELETED, Hints
 from wakeful.triggers.source import SourceTrouble, Unreadable
 
 MOST = 1_000
 MOST_BYTES = 64 << 20
+LARGE = 8 << 20  # what is larger is read in slices
+SLICE, SLICE_TAKES = 32 << 20, 0.1  # bytes and seconds, whichever is over first
+LINKS = frozenset({errno.ELOOP, errno.ENOTDIR})  # what the operating system says of a link on the way
 LONGEST_PATH = 1_024  # bytes: the store keeps an index of them
+LINK, SIZE = "link", "max_size"  # kinds of reasons
 WALK_EVERY = 60.0
 WALK_SHARE = 50  # of the time, at most one part in so many is spent on walks
 MANY_HINTS = 1_000  # of so many at once the operating system may have dropped some
@@ -50,6 +59,7 @@ class Candidate:
     due: float
     began: float
     away: bool = False  # it was removed, as one heard
+    changed: bool = False  # while it was read
 
 
 @dataclass(slots=True)
@@ -78,6 +88,8 @@ class Looker:
         walk_every: float | None = None,
         mount: str | None = None,
         known_already: bool = False,
+        follow_links: bool = False,
+        max_size: int | None = None,
         times: Callable[[], tuple[float, float]] = lambda: (time.monotonic(), time.time()),
     ) -> None:
         """`walk_every`: nobody gives hints. `known_already`: what is there at the first look is taken as told. `mount` is the
@@ -92,6 +104,10 @@ class Looker:
         self._mount = mount
         self._mount_told = False
         self._known_already = known_already
+        self._follow = follow_links
+        self._max_size = max_size
+        self._large: LargeFiles[Candidate] = LargeFiles()
+        self._at_work = threading.Lock()
         self._times = times
         self._folder = (0, 0)
         self._candidates: dict[str, Candidate] = {}
@@ -108,18 +124,22 @@ class Looker:
     @property
     def next_at(self) -> float:
         """When there is something to do, if nobody gives a hint."""
+        if self._large:
+            return 0.0
         first = [at for at, _ in (*self._order[:1], *self._folders_again[:1])]
         return min(self._walk_at, *first) if first else self._walk_at
 
     @property
     def waiting(self) -> int:
-        return len(self._candidates)
+        return len(self._candidates) + len(self._large)
 
     @property
     def busy(self) -> bool:
         """Will something come by itself, soon?"""
         now = self._times()[0]
         early, late = now - self._settle - PATIENCE, now + PATIENCE
+        if any(not one.changed or one.began > early for one in self._large.candidates()):
+            return True
         return any(one.began > early and one.due < late for one in self._candidates.values())
 
     def open(self) -> None:
@@ -149,8 +169,20 @@ class Looker:
             message = f'{self.where}: that is a folder: write "{single}/*" for the files in it'
             raise SourceTrouble(message)
 
+    def close(self) -> None:
+        """Let go of the files that are being read. Waits for a look that is under way, which ends soon."""
+        self.stopped = True
+        with self._at_work:
+            self._large.close()
+
     def look(self, hints: Hints, *, everything: bool = False) -> Seen:
         """Take hints, or walk over everything, and tell what is complete by now; some of it, if it is much."""
+        with self._at_work:
+            if self.stopped:
+                raise Stopped
+            return self._look(hints, everything=everything)
+
+    def _look(self, hints: Hints, *, everything: bool) -> Seen:
         now = self._times()[0]
         self._be_there()
         placed = renamed_into_place(hints)
@@ -169,9 +201,11 @@ class Looker:
                 read += self._examine(path, candidate, seen, gone)
             else:
                 self._expect(path, candidate, candidate.due)
+        self._read_on(seen)
         if gone:
             self._be_there()
             for path in gone:
+                self._told.pop(path, None)
                 self._note(seen, path, self.ledger.gone(path))
         self._known_already = False
         if not self._mount_told:
@@ -234,7 +268,7 @@ class Looker:
 
     def _walk(self, now: float) -> None:
         try:
-            found = walk(self.pattern)
+            found = walk(self.pattern, follow=self._follow)
         except OSError as error:
             raise self._trouble(error) from error
         self._compare(found, there=self.ledger.there())
@@ -244,7 +278,7 @@ class Looker:
 
     def _walk_below(self, folder: str) -> None:
         try:
-            self._compare(walk(self.pattern, folder), there=())
+            self._compare(walk(self.pattern, folder, follow=self._follow), there=())
         except OSError:
             pass  # it is gone again, or the next walk over everything says what is the matter with it
 
@@ -265,9 +299,15 @@ class Looker:
         now, today = self._times()
         candidate = self._candidates.get(path)
         try:
-            sight = look(os.path.join(self.pattern.root, path))
+            sight = look(os.path.join(self.pattern.root, path), follow=self._follow)
         except OSError:
             sight, folder = None, True  # whoever examines it says why
+        if candidate is None and (large := self._large.get(path)) is not None:
+            if sight == large.sight:
+                large.candidate.away = large.candidate.away or away
+                return
+            candidate = self._large.drop(path)  # what was read of it is of no use
+            candidate.changed = True
         if candidate is None:
             away = away and self.ledger.is_there(path)
             if not (away or folder) and self.ledger.is_old_news(path, sight):
@@ -318,12 +358,15 @@ class Looker:
         whole = os.path.join(self.pattern.root, path)
         now, today = self._times()
         try:
-            sight = look(whole)
+            sight = look(whole, follow=self._follow)
             if sight != candidate.sight:
                 candidate.sight = sight
                 self._expect(path, candidate, max(self._complete_at(sight, now, today), now + LOOK_AGAIN_AFTER))
                 return 0
             if sight is None:
+                if os.path.islink(whole) and os.path.isdir(whole):
+                    self._refuse_link(seen, path)
+                    return 0
                 if os.path.isdir(whole):
                     os.listdir(whole)  # a folder that could not be entered: if it still cannot, this says why
                 gone.append(path)
@@ -334,17 +377,38 @@ class Looker:
             if reason is not None:
                 self._refuse(seen, path, reason)
                 return 0
-            read, digest = digest_of(whole, stopped=lambda: self.stopped)
+            if self._is_too_large(seen, path, sight):
+                return 0
+            if sight.size > LARGE:
+                self._put_aside(seen, path, candidate, sight)
+                return 0
+            digest = self._digest(path, sight)
         except FileNotFoundError:
             self._expect(path, candidate, now + LOOK_AGAIN_AFTER)
             return 0
         except OSError as error:
-            self._refuse(seen, path, f"cannot be read ({error.strerror}): give this process the right to, or remove it")
+            self._cannot_read(seen, path, error)
             return 0
-        if read != sight:
-            candidate.sight = read
+        self._tell(seen, path, candidate, sight, digest)
+        return sight.size
+
+    def _digest(self, path: str, sight: Sight) -> str | None:
+        """Of what a small file holds; None: it is not the one that was seen, or changed while it was read."""
+        contents = Contents(open_file(self.pattern.root, path, follow=self._follow), sight)
+        try:
+            while not contents.read(LARGE, stopped=lambda: self.stopped):
+                pass
+            return contents.digest if contents.same else None
+        finally:
+            contents.close()
+
+    def _tell(self, seen: Seen, path: str, candidate: Candidate, sight: Sight, digest: str | None) -> None:
+        """What follows from what it holds. None: it is not known, and it is waited for until it stays as it is."""
+        now, today = self._times()
+        if digest is None:
+            candidate.changed, candidate.sight = True, None
             self._expect(path, candidate, now + max(self._settle, LOOK_AGAIN_AFTER))
-            return sight.size
+            return
         self._told.pop(path, None)
         sure = abs(today - sight.modified / 1e9) > TICK
         if self._known_already:
@@ -352,21 +416,87 @@ class Looker:
             self._note(seen, path, [])
         else:
             self._note(seen, path, self.ledger.seen(path, sight, digest, sure=sure, away=candidate.away))
-        return sight.size
+
+    # large files
+
+    def _is_too_large(self, seen: Seen, path: str, sight: Sight) -> bool:
+        """It is not opened then, and listed by its name. What was there at the first look, and is no news, is not even that."""
+        if self._max_size is None or sight.size <= self._max_size:
+            return False
+        if self._known_already:
+            self._know_unread(seen, path, sight, sure=True)
+        else:
+            most = in_bytes(self._max_size)
+            self._refuse(
+                seen, path, f"is larger than max_size ({most}): it is not read. Raise max_size, or remove it", SIZE
+            )
+        return True
+
+    def _put_aside(self, seen: Seen, path: str, candidate: Candidate, sight: Sight) -> None:
+        """To be read in slices. Not sure of one that was there at the first look: should this process die, the next one reads it."""
+        if self._known_already:
+            self._know_unread(seen, path, sight, sure=False)
+        self._large.add(path, Large(candidate, sight))
+
+    def _know_unread(self, seen: Seen, path: str, sight: Sight, *, sure: bool) -> None:
+        self.ledger.write(path, Known(1, sight, UNREAD, sure=sure))
+        self._note(seen, path, [])
+
+    def _read_on(self, seen: Seen) -> None:
+        """One slice of one large file, and what follows if that was the last."""
+        turn = self._large.next()
+        if turn is None:
+            return
+        path, large = turn
+        whole = os.path.join(self.pattern.root, path)
+        try:
+            if large.contents is None:
+                large.contents = Contents(open_file(self.pattern.root, path, follow=self._follow), large.sight)
+            if not large.contents.read(SLICE, within=SLICE_TAKES, stopped=lambda: self.stopped):
+                return
+            # The name may be another file's by now.
+            same = large.contents.same and look(whole, follow=self._follow) == large.sight
+            digest = large.contents.digest if same else None
+        except FileNotFoundError:
+            digest = None
+        except OSError as error:
+            self._large.drop(path)
+            self._cannot_read(seen, path, error)
+            return
+        self._large.drop(path)
+        self._tell(seen, path, large.candidate, large.sight, digest)
 
     def _note(self, seen: Seen, path: str, changes: list[Change]) -> None:
         seen.changes += changes
         if path in self.ledger.paths:
             seen.items[path] = self.ledger.paths[path].item(path)
 
-    def _refuse(self, seen: Seen, path: str, reason: str) -> None:
-        """Said once, for as long as it is so."""
+    def _cannot_read(self, seen: Seen, path: str, error: OSError) -> None:
+        if error.errno in LINKS:
+            self._refuse_link(seen, path)
+        else:
+            self._refuse(seen, path, f"cannot be read ({error.strerror}): give this process the right to, or remove it")
+
+    def _refuse_link(self, seen: Seen, path: str) -> None:
+        if os.path.isdir(os.path.join(self.pattern.root, path)):
+            reason = "is a link to a folder, and those are not entered: give the folder a files(…) of its own, or remove the link"
+        elif self._follow:
+            reason = "is a link that leads nowhere: correct it, or remove it"
+        else:
+            reason = (
+                "is a link, or lies behind one, and links are not followed: put the file itself there, or declare "
+                "files(…, follow_links=True)"
+            )
+        self._refuse(seen, path, reason, LINK)
+
+    def _refuse(self, seen: Seen, path: str, reason: str, kind: str | None = None) -> None:
+        """Said once, for as long as it is so. `kind` lets one path be listed for several reasons, one after the other."""
         if self._told.get(path) == reason:
             return
         self._told[path] = reason
         raw = os.fsencode(os.path.join(self.pattern.root, path))
         words = f"{raw.decode(errors='backslashreplace')} {reason}. It is told by itself then"
-        seen.unreadable.append(Unreadable(raw, words))
+        seen.unreadable.append(Unreadable(raw, words, {} if kind is None else {"reason": kind}))
 
 
 def renamed_into_place(hints: Hints) -> set[str]:

@@ -49,6 +49,8 @@ class FilesReader(Reader):
         settle: float,
         poll: float | None,
         existing: bool,
+        follow_links: bool = False,
+        max_size: int | None = None,
     ) -> None:
         super().__init__(name)
         self._pattern = pattern
@@ -57,6 +59,8 @@ class FilesReader(Reader):
         self._settle = settle
         self._poll = poll
         self._existing = existing
+        self._follow_links = follow_links
+        self._max_size = max_size
         self._looker: Looker | None = None
         self._watcher: Watcher | None = None
         self._hints: Hints = set()
@@ -73,6 +77,8 @@ class FilesReader(Reader):
             walk_every=self._poll,
             mount=mount,
             known_already=cursor is None and not self._existing,
+            follow_links=self._follow_links,
+            max_size=self._max_size,
         )
         await asyncio.to_thread(looker.open)
         if self._poll is None:
@@ -115,7 +121,8 @@ class FilesReader(Reader):
         looker, self._looker = self._looker, None
         self._hints = set()
         if looker is not None:
-            looker.stopped = True
+            looker.stopped = True  # at once, also if what follows is cut short
+            await asyncio.to_thread(looker.close)
         if watcher is not None:
             await watcher.stop()
 
@@ -197,5 +204,5 @@ def moment(nanoseconds: int) -> str | None:
 def alike(options: Sequence[tuple[object, ...]], *, where: str) -> None:
     """Triggers that share a reader can have only one way of reading."""
     if len(set(options)) > 1:
-        message = f"{where}: triggers of the same pattern must agree on settle, poll and existing: write them alike"
+        message = f"{where}: triggers of the same pattern must agree on settle, poll, existing, follow_links and max_size: write them alike"
         raise ConfigError(message)

@@ -1,14 +1,11 @@
-"""What can be seen of a file: first from outside, which is cheap, then by reading it."""
+"""What can be seen of a file from outside, which is cheap. What it holds, contents.py reads."""
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import os
 import stat
-from collections.abc import Callable
 from typing import NamedTuple
-
-PIECE = 1 << 20
 
 
 class Sight(NamedTuple):
@@ -20,36 +17,20 @@ class Sight(NamedTuple):
     inode: int
 
 
-class Stopped(Exception):
-    """Nobody waits for the answer any more."""
-
-
-def look(path: str) -> Sight | None:
-    """None: there is no such file. A symbolic link is what it points at; what is no regular file is none. OSError: cannot tell."""
+def look(path: str, *, follow: bool) -> Sight | None:
+    """None: there is no such file, or it is no regular one. OSError: cannot tell. A link is what it points at if links are followed;
+    if not, it says nothing about a file, and that is an OSError too (ELOOP, as the operating system calls it).
+    """
     try:
-        return sight_of(os.stat(path))
+        found = os.stat(path, follow_symlinks=follow)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    if stat.S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    return sight_of(found)
 
 
 def sight_of(found: os.stat_result) -> Sight | None:
     if not stat.S_ISREG(found.st_mode):
         return None
     return Sight(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-
-
-def digest_of(path: str, *, stopped: Callable[[], bool]) -> tuple[Sight | None, str]:
-    """The digest of what it holds, and how it looked then; None: it changed while it was read."""
-    # Without waiting: what was a file a moment ago may be a pipe now.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb", buffering=0) as file:
-        before = sight_of(os.fstat(descriptor))
-        if before is None:
-            return None, ""
-        digest = hashlib.sha256()
-        while piece := file.read(PIECE):
-            if stopped():
-                raise Stopped
-            digest.update(piece)
-        after = sight_of(os.fstat(descriptor))
-    return (after if after == before else None), f"sha256:{digest.hexdigest()}"

@@ -13,6 +13,7 @@ from wakeful.cel import Condition, Match, compile_condition
 from wakeful.clock import SECOND, Duration, Microseconds, duration, seconds, written
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.model import Event, digest
+from wakeful.size import read_size
 from wakeful.triggers.changes.rows import name_of_mapping
 from wakeful.triggers.files.ledger import OPERATIONS, FileOperation, Ledger
 from wakeful.triggers.files.looker import Looker
@@ -24,6 +25,7 @@ from wakeful.triggers.options import knows_its_options
 from wakeful.triggers.source import Context, Reader, SourceTrouble
 
 LONGEST: Microseconds = 86_400 * SECOND
+MAX_SIZE = "50MB"
 SHORTEST_POLL: Microseconds = SECOND // 10
 
 
@@ -38,6 +40,8 @@ class Files:
     shared_folder: bool
     poll: Microseconds | None
     existing: bool
+    follow_links: bool
+    max_size: int | None
     where: str | None
     data: Mapping | None
     _condition: Condition | None = field(init=False, repr=False, compare=False)
@@ -72,7 +76,8 @@ class Files:
 
     def reader(self, triggers: Sequence[Any], context: Context) -> Reader:
         sharing = cast("Sequence[Files]", triggers)
-        alike([(one.settle, one.poll, one.existing) for one in sharing], where=f'files("{self.written}")')
+        ways = [(one.settle, one.poll, one.existing, one.follow_links, one.max_size) for one in sharing]
+        alike(ways, where=f'files("{self.written}")')
         forms: dict[str, Form] = {}
         told = {one.source: one.data for one in sharing}
         for one in sharing:
@@ -92,6 +97,8 @@ class Files:
             settle=seconds(self.settle),
             poll=None if self.poll is None else seconds(self.poll),
             existing=self.existing,
+            follow_links=self.follow_links,
+            max_size=self.max_size,
         )
 
     async def problems(self) -> list[str]:
@@ -100,6 +107,10 @@ class Files:
             await asyncio.to_thread(looker.open)
         except SourceTrouble as trouble:
             return [str(trouble)]
+        single = os.path.join(self.pattern.root, *self.pattern.parts)
+        if not self.follow_links and await asyncio.to_thread(os.path.islink, single):
+            message = f'files("{self.written}"): that is a link, and links are not followed: name the file itself, or add follow_links=True'
+            return [message]
         kind = await asyncio.to_thread(network_of, self.pattern.root)
         if kind is None or self.poll is not None:
             return []
@@ -115,6 +126,8 @@ class Files:
             parts.append(f"operations={list(self.operations)}")
         if self.shared_folder:
             parts.append("shared=True")
+        if self.follow_links:
+            parts.append("follow_links=True")
         if self.where is not None:
             parts.append(f'where="{self.where}"')
         return f"files({', '.join(parts)})"
@@ -136,6 +149,8 @@ def files(
     shared: bool = False,
     poll: Duration | None = None,
     existing: bool = True,
+    follow_links: bool = False,
+    max_size: str | int | None = MAX_SIZE,
     where: str | None = None,
     data: Mapping | None = None,
 ) -> Files:
@@ -143,7 +158,8 @@ def files(
 
     `pattern`: `*`, `?`, `[abc]`, and `**` for any folders; relative to the working directory. `settle`: a file is complete when
     it has not changed for so long. `operations`: "created", "changed", "deleted". `shared`: a folder that several machines
-    have, of which one reads it. `poll`: look so often, where changes cannot be watched, as on a network. `existing=False`: what
+    have, of which one reads it. `follow_links`: a link to a file is that file; else links are listed in quarantine, and nothing behind
+    them is read. `max_size`: larger files are listed there too; None: any size. `poll`: look so often, where changes cannot be watched, as on a network. `existing=False`: what
     is there at the very first start is no news. `where` is CEL over `data` and `event.*`; `data` maps what the agent gets.
     """
     read = read_pattern(pattern)
@@ -156,6 +172,8 @@ def files(
         _read_flag(shared, shown, "shared"),
         None if poll is None else _read_span(poll, shown, "poll", least=SHORTEST_POLL),
         _read_flag(existing, shown, "existing"),
+        _read_flag(follow_links, shown, "follow_links"),
+        None if max_size is None else _read_max_size(max_size, shown),
         where,
         data,
     )
@@ -182,6 +200,13 @@ def _read_operations(given: str | Sequence[str], where: str) -> tuple[FileOperat
             f'{where}: operations is empty: name "created", "changed" or "deleted", or leave it out for all'
         )
     return tuple(one for one in OPERATIONS if one in named)
+
+
+def _read_max_size(given: str | int, where: str) -> int:
+    try:
+        return read_size(given)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{where}: max_size: {error}, or None for any size") from None
 
 
 def _read_flag(given: object, where: str, option: str) -> bool:

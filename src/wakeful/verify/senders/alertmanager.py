@@ -42,6 +42,9 @@ class Alertmanager(Verifier):
             subject=label(within(data, "groupLabels", "alertname")) or label(within(data, "commonLabels", "alertname")),
         )
 
+    def reads(self) -> tuple[str, ...]:
+        return self.credentials.reads()
+
     def describe(self) -> str:
         user = f'user="{self.credentials.user}", ' if isinstance(self.credentials, Basic) else ""
         return f"alertmanager({user}secret={self.credentials.secrets!r})"

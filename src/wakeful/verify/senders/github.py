@@ -42,6 +42,9 @@ class GitHub(Verifier):
             aliases=aliases_of(self.name, request, _signature),
         )
 
+    def reads(self) -> tuple[str, ...]:
+        return (SIGNATURE, "X-GitHub-Event", "X-GitHub-Delivery")
+
     def describe(self) -> str:
         return f"github(secret={self.secrets!r})"
 

@@ -12,7 +12,7 @@ from wakeful.verify.base import Delivered, Refused, Verifier, WebhookRequest
 from wakeful.verify.proof import TOLERANCE, raw, read_tolerance, require_equal, required
 from wakeful.verify.reading import label, read_object, required_word, within, word
 from wakeful.verify.secrets import GivenSecret, Secrets, key_of
-from wakeful.verify.senders.standard_webhooks import require_standard_signature
+from wakeful.verify.senders.standard_webhooks import STANDARD_HEADERS, require_standard_signature
 
 TOKEN = "X-Gitlab-Token"  # noqa: S105 the name of a header
 SIGNS = {"merge_request": "!", "issue": "#", "work_item": "#"}
@@ -56,6 +56,9 @@ class GitLab(Verifier):
             id=_identity(request),
             subject=_subject(kind, data),
         )
+
+    def reads(self) -> tuple[str, ...]:
+        return (TOKEN, *STANDARD_HEADERS, "Idempotency-Key", "X-Gitlab-Event-UUID")
 
     def describe(self) -> str:
         return f'gitlab(secret={self.secrets!r}, tolerance="{written(self.tolerance)}")'

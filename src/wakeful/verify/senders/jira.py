@@ -40,6 +40,9 @@ class Jira(Verifier):
             aliases=aliases_of(self.name, request, _signature),
         )
 
+    def reads(self) -> tuple[str, ...]:
+        return (SIGNATURE, "X-Atlassian-Webhook-Identifier")
+
     def describe(self) -> str:
         return f"jira(secret={self.secrets!r})"
 

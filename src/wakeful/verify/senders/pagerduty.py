@@ -46,6 +46,9 @@ class PagerDuty(Verifier):
             time=moment(within(event, "occurred_at")),
         )
 
+    def reads(self) -> tuple[str, ...]:
+        return (SIGNATURE,)
+
     def describe(self) -> str:
         return f"pagerduty(secret={self.secrets!r})"
 

@@ -45,6 +45,9 @@ class Shopify(Verifier):
             extensions={"shop": shop} if shop else {},
         )
 
+    def reads(self) -> tuple[str, ...]:
+        return (SIGNATURE, "X-Shopify-Topic", "X-Shopify-Shop-Domain", "X-Shopify-Webhook-Id", "X-Shopify-Triggered-At")
+
     def describe(self) -> str:
         return f"shopify(secret={self.secrets!r})"
 

@@ -69,6 +69,9 @@ class Slack(Verifier):
         delivered.answer = NOTHING
         return delivered
 
+    def reads(self) -> tuple[str, ...]:
+        return (SIGNATURE, TIMESTAMP)
+
     def describe(self) -> str:
         return f'slack(secret={self.secrets!r}, tolerance="{written(self.tolerance)}")'
 

@@ -33,6 +33,7 @@ from wakeful.verify.secrets import GivenSecret, Secrets
 
 # Before there was a standard its headers were called so, and some senders stayed with it.
 EARLIER = "svix"
+STANDARD_HEADERS = ("webhook-id", "webhook-timestamp", "webhook-signature")
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,6 +60,9 @@ class StandardWebhooks(Verifier):
             id=label(request.headers.get(f"{prefix_of(request)}-id")),
             time=moment(data.get("timestamp")),
         )
+
+    def reads(self) -> tuple[str, ...]:
+        return (*STANDARD_HEADERS, *(name.replace("webhook", EARLIER) for name in STANDARD_HEADERS))
 
     def describe(self) -> str:
         return f'standard_webhooks(secret={self.secrets!r}, tolerance="{written(self.tolerance)}")'

@@ -55,6 +55,9 @@ class Stripe(Verifier):
             time=moment(data.get("created")),
         )
 
+    def reads(self) -> tuple[str, ...]:
+        return (SIGNATURE,)
+
     def describe(self) -> str:
         return f'stripe(secret={self.secrets!r}, tolerance="{written(self.tolerance)}")'
 

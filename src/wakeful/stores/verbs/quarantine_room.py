@@ -1,0 +1,110 @@
+"""Quarantine of the unverified has a ceiling: the oldest go, in the transaction that would exceed it, and are counted.
+
+    kept, unverified ──► + room ──► over the ceiling? ──► the oldest are cut, with their blobs ──► counted, by source and why
+    released         ──► − room     (a person vouches for it: it counts no more, and is never cut)
+
+Inputs that were verified and could not be read are neither counted nor cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wakeful.clock import duration
+from wakeful.size import in_bytes
+from wakeful.stores.base import Alarm, Row, Transaction
+from wakeful.stores.quarantine_room import CutQuarantine, WhyCut, quarantine_alarm
+from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+
+# One transaction cuts so many at most. Each takes a kilobyte or more, and together more than any one request that is kept.
+CUT_AT_ONCE = 100
+QUIET_AFTER = duration("1d")
+
+
+def free_room(rooms: Sequence[tuple[str, int]]) -> Transaction[None]:
+    """Take (app, bytes) off the sums: these inputs are gone, or released."""
+    freed: dict[str, int] = {}
+    for app, room in rooms:
+        freed[app] = freed.get(app, 0) + room
+    for app in sorted(freed):
+        if freed[app]:
+            yield "add_room", [(app, -freed[app])]
+
+
+def take_room(now: int | None, app: str, room: int, ceiling: int | None) -> Transaction[bool]:
+    """Add to the sum of an app; over the ceiling, cut the oldest. True comes back if cutting began with this: nothing had been cut
+    for a day, and an alarm is open now.
+    """
+    held = (yield "add_room", [(app, room)])[0][0]
+    if ceiling is None or held <= ceiling:
+        return False
+    oldest = yield "oldest_unverified", [(app, CUT_AT_ONCE)]
+    _, begins = yield from _cut_down(now, app, held, ceiling, oldest)
+    return begins
+
+
+def cut_quarantine(now: int | None, requests: Sequence[CutQuarantine]) -> Transaction[list[int]]:
+    """What is too old goes, then what is too much; how many went comes back for each. The sum is counted anew before."""
+    results = []
+    for one in requests:
+        yield "add_room", [(one.app, 0)]
+        held = (yield "recount_room", [(one.app,)])[0][0]
+        oldest = yield "oldest_unverified", [(one.app, CUT_AT_ONCE)]
+        late = [row for row in oldest if one.before is not None and row[3] <= one.before]
+        gone = (yield from _cut(now, one.app, late, "days")) if late else 0
+        held = (yield "add_room", [(one.app, 0)])[0][0] if gone else held
+        if one.ceiling is not None and held > one.ceiling:
+            left = [row for row in oldest if row not in late]
+            gone += (yield from _cut_down(now, one.app, held, one.ceiling, left))[0]
+        elif not (yield "cut_lately", [(now, one.app, QUIET_AFTER)]):
+            yield from resolve_alarms(now, [quarantine_alarm(one.app)], "nothing had to be removed for a day")
+        results.append(gone)
+    return results
+
+
+def _cut_down(
+    now: int | None, app: str, held: int, ceiling: int, oldest: Sequence[Row]
+) -> Transaction[tuple[int, bool]]:
+    """Cut of the oldest as many as it takes to get below the ceiling: how many, and whether cutting begins with them."""
+    gone: list[Row] = []
+    for row in oldest:
+        if held <= ceiling:
+            break
+        gone.append(row)
+        held -= row[2]
+    if not gone:
+        return 0, False
+    lately = yield "cut_lately", [(now, app, QUIET_AFTER)]
+    number = yield from _cut(now, app, gone, "bytes")
+    begins = bool(number) and not lately
+    if begins:
+        text = (
+            f"requests that could not be verified take more than {in_bytes(ceiling)} in the quarantine of app {app}: "
+            "the oldest of them are removed"
+        )
+        yield from open_alarms(now, [Alarm(app, quarantine_alarm(app), text)])
+    return number, begins
+
+
+def _cut(now: int | None, app: str, rows: Sequence[Row], why: WhyCut) -> Transaction[int]:
+    """Remove them with all that belongs to them, and count them where they came from; how many comes back. One whose event another
+    process has in hand, because it came again just now, is left for the next time.
+    """
+    free = {row[0] for row in (yield "lock_event", [(row[0],) for row in rows])}
+    rows = [row for row in rows if row[0] in free]
+    if not rows:
+        return 0
+    seqs = [(row[0],) for row in rows]
+    yield "cut_event", seqs
+    yield "remove_conflicts", seqs
+    yield "cut_quarantine", seqs
+    blobs = sorted(blob for row in rows for blob in row[4:6] if blob is not None)
+    if blobs:
+        yield "cut_blob", [(blob,) for blob in blobs]
+    counted: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        number, size = counted.get(row[1], (0, 0))
+        counted[row[1]] = (number + 1, size + row[2])
+    yield "count_cut", [(now, app, source, why, *counted[source]) for source in sorted(counted)]
+    yield from free_room([(app, row[2]) for row in rows])
+    return len(rows)
