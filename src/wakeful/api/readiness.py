@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-from wakeful.api.ports import Reader
 from wakeful.errors import SchemaMismatch, StoreUnavailable
 
 READY_WITHIN = 5.0
@@ -20,11 +19,15 @@ FRESH_FOR = 1.0
 Health = dict[str, Any] | SchemaMismatch | StoreUnavailable | TimeoutError
 
 
+class Asked(Protocol):
+    async def health(self) -> dict[str, Any]: ...
+
+
 class Readiness:
     """The health of a store. Callers that come while it is being asked wait for the same answer."""
 
     def __init__(
-        self, reader: Reader, ready_within: float = READY_WITHIN, now: Callable[[], float] = time.monotonic
+        self, reader: Asked, ready_within: float = READY_WITHIN, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._reader = reader
         self._ready_within = ready_within

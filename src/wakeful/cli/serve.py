@@ -92,7 +92,7 @@ async def _serve(
                 for path, one in runtime.webhooks.endpoints.items():
                     announce(f"webhook {address}{path} ({one.verifier.name})")
                 if runtime.webhooks.endpoints and token() is None:
-                    say(
+                    announce(
                         "no token: only webhooks and health are answered; WAKEFUL_TOKEN opens the rest (`wakeful token`)"
                     )
                 await first_of(stopping.asked.wait(), asyncio.shield(serving))
