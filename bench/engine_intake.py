@@ -7,21 +7,21 @@ import argparse
 import asyncio
 import contextlib
 import logging
+import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import structlog
 
 from bench import floor_http, load_http
 from wakeful import App, Event, Run, on
 from wakeful.api.serving import create
+from wakeful.cli.http_server import HttpServer
+from wakeful.cli.life import Stopping, live
+from wakeful.cli.listening import BACKLOG
 from wakeful.intake.route import Router
 from wakeful.runtime import Runtime
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
 
 EVENT_TYPE = "bench.*"
 
@@ -82,23 +82,23 @@ def main() -> None:
 
 
 def serve(app: App) -> None:
-    """The HTTP side of an app, with its store and without a worker, until the process is ended."""
+    """The HTTP side of an app, with its store and without a worker, until the process is ended. As `wakeful serve` has it."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
 
-    async def build() -> "Starlette":
+    async def run(stopping: Stopping) -> int:
         runtime = Runtime(app)
-        http = create(runtime)
+        server = HttpServer(create(runtime), grace=1, access_log=False)
+        await runtime.open(migrate=True)
+        with socket.create_server((load_http.LOOPBACK, 0), backlog=BACKLOG) as listener:
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            await server.ready.wait()
+            print(listener.getsockname()[1], flush=True)
+            await stopping.asked.wait()
+            await server.stop(serving, stopping)
+        await runtime.stop()
+        return 0
 
-        @contextlib.asynccontextmanager
-        async def lifespan(_: "Starlette") -> AsyncIterator[None]:
-            await runtime.open(migrate=True)
-            yield
-            await runtime.stop()
-
-        http.router.lifespan_context = lifespan
-        return http
-
-    floor_http.serve(asyncio.run(build()))
+    live(run)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ WakefulError
 │   ├── StateChanged       an agent's state was changed since the run read it: the run goes again
 │   ├── CancelAsked        somebody wants the run to stop: it commits nothing more, and what it did is undone
 │   ├── KeyTaken           another run does an effect of the same business key: this one has its result
+│   ├── CountedOn          an undo was refused: another run counts on the effect
 │   ├── SourceLost         another process reads the source now: what this one brought was not stored
 │   └── ClaimLost          a fenced write was refused: somebody else owns the run now
 └── Failure                what a step, an action or a handler raises to say how it failed

@@ -50,6 +50,11 @@ def most_connections(environment: Mapping[str, str] | None = None) -> int | None
     return int(given)
 
 
+def http_setting(name: str, environment: Mapping[str, str] | None = None) -> str | None:
+    """One of the limits of the HTTP server; `cli/http_limits.py` has their names and what they mean."""
+    return (os.environ if environment is None else environment).get(name) or None
+
+
 def listen_store(environment: Mapping[str, str] | None = None) -> str | None:
     """The address of the PostgreSQL server itself, where the store's is that of a pooler, from WAKEFUL_LISTEN_STORE."""
     return (os.environ if environment is None else environment).get("WAKEFUL_LISTEN_STORE") or None

@@ -157,6 +157,12 @@ def test_a_debugger_may_be_let_in(place, start):
     assert not set(found["environment"]) & (set(SECRETS) - TOLD)
 
 
+def test_a_word_that_says_neither_is_refused(place, start):
+    server = start("serve", "app.py", env={"WAKEFUL_DUMPABLE": "yes"})
+    server.wait_for("wakeful: WAKEFUL_DUMPABLE must be 1 or 0, not 'yes'")
+    assert server.end() == 1
+
+
 ANSWERING = """
 import os, subprocess, sys
 from urllib import request, error
@@ -195,3 +201,31 @@ def test_a_child_cannot_answer_what_its_app_asks(place, start, token):
         assert tried.startswith("1 wakeful: this command runs inside run"), output
     assert server.get(f"/v1/approvals/{question}")["state"] == "open"
     assert server.get(f"/v1/runs/{asking}")["state"] == "waiting"
+
+
+EDITED = """
+from wakeful import App
+
+app = App("spied")
+
+
+@app.probe
+def unread() -> str:
+    return "one mail"
+
+
+app.heartbeat("HEARTBEAT.md", every="1s")
+"""
+
+
+def test_a_file_that_a_model_edits_is_not_a_shell(place, start, wakeful):
+    (place / "app.py").write_text(EDITED)
+    (place / "HEARTBEAT.md").write_text("## Mail\nprobe: unread\n")
+    server = Server(start, place, WAKEFUL_ENCRYPTION_KEYS="")
+    server.process.wait_for("one mail")
+    (place / "HEARTBEAT.md").write_text("## Mail\nprobe: unread\n\n## Disk\nprobe: $ touch taken\n")
+    server.process.wait_for(r"HEARTBEAT\.md:5: this heartbeat runs no commands .* allow commands with .*commands=True")
+    (alarm,) = server.get("/v1/alarms?state=open")["alarms"]
+    assert "HEARTBEAT.md:5: this heartbeat runs no commands" in alarm["text"]
+    assert "this heartbeat runs no commands" in wakeful("check", "app.py", code=1).err
+    assert not (place / "taken").exists()

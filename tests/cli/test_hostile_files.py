@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,5 @@ def test_a_small_file_does_not_wait_for_a_huge_one(folder, serve):
     assert "told of huge.md" not in server.output
     (source,) = httpx2.get(f"{url}/v1/sources", trust_env=False, timeout=30).json()["sources"]
     assert source["state"] == "reading"
+    server.signal(signal.SIGTERM)
+    assert server.end() == 0  # and it is not waited for

@@ -18,7 +18,7 @@ from docs.pages import ROOT, Page, all_pages, page
 from wakeful import App, Run, errors, on, settings
 from wakeful.api import body, openapi, parameters, problem
 from wakeful.api import events as api_events
-from wakeful.cli import COMMANDS
+from wakeful.cli import COMMANDS, http_limits
 from wakeful.cli.arguments import Parser
 from wakeful.clock import SECOND, duration, written
 from wakeful.execution import checkpoint, lease, retry
@@ -169,6 +169,9 @@ def test_limits_are_what_the_page_says():
     rows = [row[1] for row in page("docs/settings.md").table("Limits")]
     assert rows == [
         f"{body.BODY_LIMIT:,} bytes",
+        f"{http_limits.HEAD_LIMIT:,} bytes, {http_limits.HEADERS_LIMIT} headers",
+        f"{http_limits.HEAD_LIMIT:,} bytes more than the body",
+        f"{http_limits.PIPELINE_LIMIT}",
         f"{cloudevents.BATCH_LIMIT:,}",
         f"{cloudevents.TEXT_LIMIT:,} characters",
         f"{cloudevents.EXTENSION_NAME_LIMIT} characters",
@@ -297,10 +300,10 @@ def test_every_path_is_documented():
 
 def test_every_kind_of_problem_is_documented():
     documented = {row[0].strip("`") for row in page("docs/http-api.md").table("Problems")}
-    folder = ROOT / "src" / "wakeful" / "api"
+    folder = ROOT / "src" / "wakeful"
     in_code = {
         kind
-        for path in folder.glob("*.py")
+        for path in (*folder.glob("api/*.py"), folder / "cli" / "http_refusals.py")
         for kind in re.findall(r'kind="([a-z-]+)"', path.read_text(encoding="utf-8"))
     }
     assert documented == in_code
@@ -342,6 +345,6 @@ def test_pages_are_about_the_project_alone():
 
 def test_the_verbs_of_the_makefile_are_documented():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    verbs = set(re.findall(r"^([a-z]+):.*  ## ", makefile, re.MULTILINE)) - {"help", "clean"}
+    verbs = set(re.findall(r"^([a-z-]+):.*  ## ", makefile, re.MULTILINE)) - {"help", "clean"}
     documented = {row[0].strip("`").removeprefix("make ") for row in Page(ROOT / "README.md").table("Development")}
     assert documented == verbs

@@ -21,6 +21,7 @@ from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess
 from wakeful.stores.sources import StoredSource
 from wakeful.triggers.files.reader import FilesReader
+from wakeful.triggers.files.watcher import Hints, Watcher
 from wakeful.triggers.source import SourceTrouble
 
 LONG_AGO = 1_000_000_000.0
@@ -409,3 +410,45 @@ def test_an_async_function_for_data_is_refused(inbox: Path):
 
     with pytest.raises(ConfigError, match="data is an async function"):
         files(f"{inbox}/*.md", data=ask)
+
+
+async def test_a_link_to_a_folder_is_not_even_watched(tmp_path: Path, inbox: Path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (inbox / "sub").mkdir()
+    (inbox / "link").symlink_to(outside)
+    heard: Hints = set()
+    missed: list[None] = []
+
+    def hear(hints: Hints | None) -> None:
+        heard.update(hints or ())
+        missed.extend([None] if hints is None else [])
+
+    watcher = Watcher(str(inbox), deep=True, heard=hear)
+    await watcher.start()
+    try:
+        (outside / "a.md").write_text("1")
+        (inbox / "sub" / "a.md").write_text("1")
+        await until(lambda: str(inbox / "sub" / "a.md") in {path for _, path in heard})
+        (inbox / "new").mkdir()
+        await until(lambda: missed)  # a folder that has to be watched, too
+        (outside / "b.md").write_text("1")
+        (inbox / "new" / "b.md").write_text("1")
+        await until(lambda: str(inbox / "new" / "b.md") in {path for _, path in heard})
+    finally:
+        await watcher.stop()
+    assert not [path for _, path in heard if "/link/" in path or "outside" in path]
+
+
+async def test_files_in_new_folders_beside_a_link_to_everything(new_app: NewApp, inbox: Path):
+    (inbox / "all").symlink_to("/")
+    desk = Desk(new_app, f"{inbox}/**/*.md")
+    async with working(desk.app) as runtime:
+        await in_state(runtime, "reading")
+        (inbox / "x" / "y").mkdir(parents=True)
+        put(inbox / "x" / "y" / "a.md")
+        await until(lambda: desk.told)
+        put(inbox / "x" / "y" / "b.md")
+        await desk.tells("file.created x/y/a.md@1", "file.created x/y/b.md@1")
+        (kept,) = await quarantined(runtime)
+        assert "is a link to a folder, and those are not entered" in kept["reason"]

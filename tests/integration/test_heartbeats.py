@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -204,6 +205,15 @@ async def test_a_file_is_no_shell_unless_the_code_says_so(app: App, file: Path):
         assert told is not None
         assert "commands=True" in " ".join(told["story"])
     assert not (file.parent / "ran").exists()
+
+
+async def test_a_pipe_in_the_place_of_the_file_keeps_nobody(app: App, file: Path):
+    os.mkfifo(file)
+    app.heartbeat(file, checklist=Desk())
+    async with working(app) as runtime:
+        await looked(runtime)
+        (alarm,) = (await runtime.reader.alarms(state="open"))["alarms"]
+        assert "HEARTBEAT.md cannot be read: it is not a regular file" in alarm["text"]
 
 
 async def test_commands_that_were_read_while_they_were_allowed_stop(new_app: NewApp, file: Path):

@@ -136,13 +136,16 @@ def in_the_past(app: App) -> list[str]:
 
 def read_heartbeats(app: App) -> tuple[list[dict[str, Any]], list[str]]:
     """What stands in the files of heartbeats, and what is wrong with them."""
+    from wakeful.triggers.heartbeats import content_of
+
     found, problems = [], []
     for one in app.heartbeats.values():
-        try:
-            file = one.understood(one.path.read_bytes(), app.probes)
-        except OSError as error:
-            problems.append(f"heartbeat {one.name}: {one.shown} cannot be read: {error.strerror}")
+        content = content_of(one)
+        if isinstance(content, str):
+            problems.append(f"heartbeat {one.name}: {one.shown} cannot be read: {content}")
             continue
+        try:
+            file = one.understood(content, app.probes)
         except ConfigError as error:
             problems.append(f"heartbeat {one.name}: {error}")
             continue

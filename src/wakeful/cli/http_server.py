@@ -1,4 +1,9 @@
-"""The HTTP server under a command: uvicorn, which ends when we say so."""
+"""The HTTP server under a command: uvicorn, which ends when we say so, behind limits on what clients may take of it.
+
+Acceptor      takes connections, and turns away those that are too many
+Connection    one of them: counts its bytes, knows since when it waits for what
+Connections   all of them: moves the time on once a second, and closes those that have used up theirs
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import asyncio
 import contextlib
 import math
 import socket
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +19,10 @@ import uvicorn
 
 from wakeful.api.health import health_routes
 from wakeful.api.security import ApiSettings, Guard
+from wakeful.cli.http_accepting import Acceptor
+from wakeful.cli.http_connection import Connection
+from wakeful.cli.http_connections import Connections
+from wakeful.cli.http_limits import HttpLimits, http_limits
 from wakeful.cli.life import Stopping
 from wakeful.cli.working import first_of
 
@@ -23,12 +33,14 @@ if TYPE_CHECKING:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn, without a say over signals: those are ours."""
+    """uvicorn, without a say over signals: those are ours. `limits` None: those of the environment."""
 
-    def __init__(self, http: Starlette, *, grace: float, access_log: bool) -> None:
+    def __init__(self, http: Starlette, *, grace: float, access_log: bool, limits: HttpLimits | None = None) -> None:
         super().__init__(
             uvicorn.Config(
                 http,
+                http=Connection,
+                ws="none",
                 access_log=access_log,
                 log_config=None,
                 log_level="info" if access_log else None,
@@ -39,11 +51,41 @@ class HttpServer(uvicorn.Server):
                 timeout_graceful_shutdown=max(1, math.ceil(grace)),
             )
         )
+        self.open = Connections(http_limits() if limits is None else limits)
+        self.server_state = self.open
+        self.acceptors: list[Acceptor] = []
         self.ready = asyncio.Event()
+        self._looking: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
+        # Without sockets uvicorn opens none itself: it would take all connections that wait, however many.
+        await super().startup(sockets=[])
+        self.acceptors = [Acceptor(one, self.open, self._connection) for one in sockets or ()]
+        self.servers = list(self.acceptors)  # type: ignore[arg-type]
+        self._looking = asyncio.create_task(self._look())
         self.ready.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().shutdown(sockets=sockets)
+        finally:
+            if self._looking is not None:
+                self._looking.cancel()
+
+    def _connection(self, network: str) -> Connection:
+        return Connection(self.config, self.open, self.lifespan.state, network=network)
+
+    async def _look(self) -> None:
+        every = self.open.limits.look_every
+        before = time.monotonic()
+        while True:
+            await asyncio.sleep(every)
+            now = time.monotonic()
+            # Where a handler blocks the event loop, clients are not to blame for what was not read.
+            self.open.look(min(now - before, 2 * every))
+            before = now
+            for acceptor in self.acceptors:
+                acceptor.look()
 
     async def stop(self, serving: asyncio.Task[None], stopping: Stopping) -> None:
         """Answer what was asked, unless somebody is in a hurry."""

@@ -9,6 +9,8 @@ Every process reads its own copy, at its start and when that changes. Where copi
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -100,7 +102,7 @@ class Heartbeats(Service):
 
     async def _look(self, watched: _Watched) -> None:
         """An editor may be half-way through: what differs is acted upon once two looks find the same."""
-        content = await asyncio.to_thread(_content, watched.heartbeat)
+        content = await asyncio.to_thread(content_of, watched.heartbeat)
         settled = watched.seen is None or content == watched.seen
         watched.seen = content
         if settled and content != watched.applied:
@@ -230,10 +232,16 @@ def is_of(known: StoredSchedule, heartbeat: Heartbeat) -> bool:
     return known.origin == "heartbeat" and known.agent == heartbeat.name
 
 
-def _content(heartbeat: Heartbeat) -> bytes | str:
-    """What the file holds, or why that cannot be told."""
+def content_of(heartbeat: Heartbeat) -> bytes | str:
+    """What the file holds, or why that cannot be told. Without waiting: a pipe in its place would keep the thread for ever."""
     try:
-        with heartbeat.path.open("rb") as file:
-            return file.read(LARGEST_FILE + 1)  # whatever it is, it is read every second
+        descriptor = os.open(heartbeat.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return "it is not a regular file"
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                return file.read(LARGEST_FILE + 1)  # however large it is: it is read every second
+        finally:
+            os.close(descriptor)
     except OSError as error:
         return error.strerror or str(error)

@@ -1,11 +1,15 @@
 """Hears from the operating system that something happens in a folder. A hint, no more: what it was, a look will tell.
 
 A thread of its own, because the library waits in steps; it hands what it heard to the event loop.
+
+The library enters links to folders: one that leads to `/` would have it watch the whole disk, until the system has no more
+watches. So where there are such links, the folders themselves are watched one by one, and all of them anew once there is another.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -33,6 +37,7 @@ class Watcher:
         self._root = root
         self._deep = deep
         self._heard = heard
+        self._one_by_one = False
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._loop = asyncio.get_running_loop()
@@ -53,8 +58,10 @@ class Watcher:
     def _make(self) -> RustNotify:
         from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
+        folders = folders_beside_links(self._root) if self._deep else None
+        self._one_by_one = folders is not None
         try:
-            return RustNotify([self._root], False, False, 0, self._deep, True)
+            return RustNotify(folders or [self._root], False, False, 0, self._deep and folders is None, True)
         except WatchfilesRustInternalError as error:
             raise OSError(str(error)) from error
 
@@ -71,7 +78,9 @@ class Watcher:
             notify.close()
 
     def _listen(self, notify: RustNotify) -> RustNotify | None:
-        """Until it is to stop, or until the library gives up, as it does at a name that is not UTF-8: then with a new one."""
+        """Until it is to stop, or until the library gives up, as it does at a name that is not UTF-8, or a folder is new that it does
+        not watch: then with a new one.
+        """
         from watchfiles._rust_notify import WatchfilesRustInternalError
 
         try:
@@ -79,6 +88,8 @@ class Watcher:
                 heard = notify.watch(TOGETHER, STEP, WAKE_EVERY, self._stop)
                 if isinstance(heard, set):
                     self._loop.call_soon_threadsafe(self._heard, heard)
+                    if self._one_by_one and has_new_folder(heard):
+                        break
                 elif heard == "stop":
                     return None
         except WatchfilesRustInternalError as error:
@@ -93,3 +104,16 @@ class Watcher:
                 self._loop.call_soon_threadsafe(self._heard, None)
                 return made
         return None
+
+
+def folders_beside_links(root: str) -> list[str] | None:
+    """All folders in a folder, and itself, if there are links to folders among them, which are left out; else None."""
+    found, links = [], False
+    for place, folders, _ in os.walk(root):  # it enters no links
+        found.append(place)
+        links = links or any(os.path.islink(os.path.join(place, one)) for one in folders)
+    return found if links else None
+
+
+def has_new_folder(hints: Hints) -> bool:
+    return any(happened == ADDED and os.path.isdir(path) and not os.path.islink(path) for happened, path in hints)
