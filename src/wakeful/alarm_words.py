@@ -128,6 +128,10 @@ TABLE: dict[str | tuple[str, str], Words] = {
         "`wakeful sources` tells where they come in; if that is your own sender, the secret here is another one than there. "
         "`wakeful quarantine` lists those that are left",
     ),
+    "condition": Words(
+        "A condition of agent {agent} ran out of its budget",
+        "`wakeful events` shows what came, `wakeful why EVENT` why it started nothing; ask for less in where=, or send smaller events",
+    ),
     "failing": Words(
         "Agent {rest} fails again and again",
         "`wakeful dead --agent {rest}` lists the errors; `wakeful dead replay --agent {rest}` tries them again",

@@ -24,6 +24,7 @@ from wakeful.execution.versions import version_of
 from wakeful.intake.flow import FlowPlan, plan_flow
 from wakeful.model import OWN_AGENTS, Receipt
 from wakeful.output.channels.base import Channel, handling_of
+from wakeful.output.channels.event import EventChannel
 from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
 from wakeful.policy.loops import read_limits
@@ -110,6 +111,7 @@ class Agent:
             "deliver": self.options.deliver,
             "checks": [name_of(check) for check in self.options.checks],
             "state": None if self.options.state is None else self.options.state.__name__,
+            "emits": None if self.options.emits is None else list(self.options.emits.patterns),
             "version": version_of(self.function, self.options),
             "written_at": self.written_at,
             **({"command": self.function.shown} if isinstance(self.function, Command) else {}),
@@ -260,6 +262,12 @@ class App:
             for who, wanted in used
             if wanted is not None and wanted not in self.channels
         ]
+        for one in self.agents.values():
+            channel, emits = self.channels.get(one.options.deliver or ""), one.options.emits
+            if isinstance(channel, EventChannel) and emits is not None and not emits.allows(channel.type):
+                wrong.append(
+                    f'agent {one.name} ({one.written_at}): deliver="{one.options.deliver}": {emits.refusal(channel.type)}'
+                )
         if self.alarms is not None and self.alarms not in self.channels:
             hint = did_you_mean(self.alarms, self.channels)
             wrong.append(
@@ -277,7 +285,7 @@ class App:
         """Declare a function as an agent that wakes on these triggers.
 
         Options: owner, attempts, backoff, deadline, concurrency, max_crashes, deliver (the channel that gets the
-        output), checks (of the output), state (a model, kept from run to run); order and limits: key, on_dead,
+        output), checks (of the output), state (a model, kept from run to run), emits (the types it may emit); order and limits: key, on_dead,
         concurrency_per_key, overlap, debounce, batch, priority, expires, once, once_for. The function takes the run and, if it
         wants it checked, the event's data: `async def review(run: Run, pull_request: PullRequest) -> Review`.
         """
@@ -490,7 +498,7 @@ class App:
 
         event = new_event("wakeful.run", data, source=f"/{self.name}/run", id=id)
         async with self.reached() as runtime:
-            receipts = await runtime.door.accept([event], agent=agent)
+            receipts = await runtime.door.accept([event], agent=agent, by="app")
             return receipts[0]
 
     async def result(self, run: Receipt | str, *, timeout: Duration | None = "30s") -> Any:

@@ -4,7 +4,8 @@
 
 Names are `data` and `event.*` (id, source, type, subject, time, … and extensions). `event.time` and `event.expirytime` are
 timestamps. A missing field, a wrong type or any other error while evaluating is "no match", and the reason says so; `misfit` tells
-it from an answer.
+it from an answer. An evaluation that would cost more than its budget (cel_budget.py) is not one of these: `exhausted` tells that nothing
+is known, and every place that asks decides for the safe side and says so.
 An `Expression` gives a value instead of an answer (`key="data.customer"`), and says why where it has none.
 
 The library converts every value it is handed, all the way down, so the cost grows with the payload. Therefore the expression
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from wakeful.cel_budget import ROUNDS, Meter
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.model import Event
 
@@ -47,6 +49,8 @@ _TOKEN = re.compile(
 )
 _KEY_NOT_FOUND = re.compile(r'Key not found in map : "?(.*?)"?')
 _ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+")
+_OUT_OF_ROUNDS = "Iteration budget exceeded"  # as the library says it
+TOO_MANY_ROUNDS = f"all, exists, filter and map go through at most {ROUNDS:,} elements"
 
 Path = tuple[str, ...]
 
@@ -58,16 +62,22 @@ class Match:
     matched: bool
     reason: str
     misfit: bool = False  # there was no answer: a field is missing, or of another kind
+    exhausted: bool = False  # nor could there be one within the budget: this is not "no match"
+
+
+class OutOfBudget(ValueError):
+    """An expression over this would cost more than is allowed: it has no value, and that is no answer either."""
 
 
 class Condition:
     """A compiled expression. May be used by any number of threads at once."""
 
-    __slots__ = ("_data_fields", "_event_fields", "_false", "_paths", "_program", "_true", "expression")
+    __slots__ = ("_data_fields", "_event_fields", "_false", "_meter", "_paths", "_program", "_true", "expression")
 
     def __init__(self, expression: str, program: Any, paths: list[Path] | None) -> None:
         self.expression = expression
         self._program = program
+        self._meter = Meter(program.serialize())
         self._paths = paths or []
         # None: hand over everything. Empty: the expression does not name it at all.
         self._data_fields = _fields("data", paths)
@@ -81,16 +91,26 @@ class Condition:
             bindings = self._bindings(event)
             if values is not None:
                 bindings["values"] = values
+            if (excess := self._meter.excess(bindings)) is not None:
+                return self._exhausted(excess)
             result = self._program.eval(data=bindings)
             answer = result.value()
         except Exception as error:  # the library's own failure must not stop intake
+            if _OUT_OF_ROUNDS in str(error):
+                return self._exhausted(TOO_MANY_ROUNDS)
             reason = f'where "{self.expression}" failed: {error}: counts as no match'
             return Match(matched=False, reason=reason, misfit=True)
         if answer is True:
             return self._true
         if answer is False:
             return self._false
+        if _OUT_OF_ROUNDS in str(answer):
+            return self._exhausted(TOO_MANY_ROUNDS)
         return Match(matched=False, reason=self._explain(result, event), misfit=True)
+
+    def _exhausted(self, excess: str) -> Match:
+        reason = f'where "{self.expression}" ran out of its budget: {excess}'
+        return Match(matched=False, reason=reason, misfit=True, exhausted=True)
 
     def _bindings(self, event: Event) -> dict[str, Any]:
         bindings: dict[str, Any] = {}
@@ -140,20 +160,16 @@ class Expression(Condition):
         self._field = path[1:] if path[:1] == ("data",) and ".".join(path) == expression.strip() else ()
 
     def value(self, event: Event) -> Any:
-        """What it gives for an event. ValueError says why it gives nothing."""
+        """What it gives for an event. ValueError says why it gives nothing; it is OutOfBudget where that is not known."""
         if self._field:
             found = event.data
             for name in self._field:
                 found = found.get(name) if type(found) is dict else None
             if type(found) is str:
                 return found
-        try:
-            result = self._program.eval(data=self._bindings(event))
-            if result.type().name() != "ERROR":
-                return result.plain_value()  # maps and lists of Python's own, all the way down
-            text = str(result.value()).partition(": ")[2]
-        except Exception as error:  # the library's own failure
-            raise ValueError(str(error)) from None
+        found, text = _evaluate(self._program, self._meter, self._bindings(event))
+        if text is None:
+            return found
         missing = self._missing(text, event)
         raise ValueError(text if missing is None else f"no field {missing}")
 
@@ -217,17 +233,33 @@ def compile_arguments(expression: str, names: Collection[str], *, where: str) ->
             guess = did_you_mean(name, names)
             raise ConfigError(f'{where}: "{shown}" names arguments.{name}, and there is no such parameter.{guess}')
 
+    meter = Meter(program.serialize())
+
     def ask(arguments: Mapping[str, Any]) -> Any:
-        try:
-            result = program.eval(data={"arguments": dict(arguments)})
-            if result.type().name() != "ERROR":
-                return result.plain_value()
-            problem = str(result.value()).partition(": ")[2]
-        except Exception as error:  # the library's own failure
-            raise ValueError(str(error)) from None
+        found, problem = _evaluate(program, meter, {"arguments": dict(arguments)})
+        if problem is None:
+            return found
         raise ValueError(problem)
 
     return ask
+
+
+def _evaluate(program: Any, meter: Meter, bindings: dict[str, Any]) -> tuple[Any, str | None]:
+    """What an expression gives, or None and what the library says is wrong with it. OutOfBudget; ValueError where the library fails."""
+    if (excess := meter.excess(bindings)) is not None:
+        raise OutOfBudget(f"it ran out of its budget: {excess}")
+    try:
+        result = program.eval(data=bindings)
+        if result.type().name() != "ERROR":
+            return result.plain_value(), None  # maps and lists of Python's own, all the way down
+        problem = str(result.value())
+    except Exception as error:  # the library's own failure
+        if _OUT_OF_ROUNDS not in str(error):
+            raise ValueError(str(error)) from None
+        problem = str(error)
+    if _OUT_OF_ROUNDS in problem:
+        raise OutOfBudget(f"it ran out of its budget: {TOO_MANY_ROUNDS}")
+    return None, problem.partition(": ")[2]
 
 
 @lru_cache(maxsize=1)

@@ -3,6 +3,7 @@
 WakefulError
 ├── ConfigError            something declared is wrong: what, where, did you mean; refused before anything runs
 ├── InvalidEvent           an event that cannot be accepted; names the field, and the index in a batch
+│   ├── ReservedName       its source or type belongs to another door
 │   └── UnsupportedContentType   (intake/cloudevents.py) a body of a kind that carries no event
 ├── InvalidTime            a time in words that is past, can be read in two ways, or is none; says what was understood
 ├── IdempotencyConflict    an Idempotency-Key that was used before, for another request
@@ -33,7 +34,7 @@ WakefulError
     │   └── Stuck          the run made no progress for too long, and was interrupted
     ├── Persistent         will not work again: dead at once
     │   ├── InvalidData         the event's data does not fit the handler's model
-    │   ├── InvalidKey          key= or priority= cannot be told for the event
+    │   ├── InvalidKey          key=, priority= or once= cannot be told for the event
     │   ├── NotSerialisable     an argument or result that is not JSON, or is too large
     │   ├── UnfinishedCalls     the handler returned while a run.* call was in flight
     │   ├── DeadlineExceeded    the run's deadline passed
@@ -88,6 +89,10 @@ class InvalidEvent(WakefulError):
         super().__init__(message)
         self.field = field
         self.index = index
+
+
+class ReservedName(InvalidEvent):
+    """An event with a source, or a type, that belongs to another door. Nothing of its request was stored."""
 
 
 class InvalidTime(WakefulError):
@@ -246,9 +251,10 @@ class InvalidData(Persistent):
 
 
 class InvalidKey(Persistent):
-    """What `key=` or `priority=` says of an event is no key or priority; the handler did not start."""
+    """What `key=`, `priority=` or `once=` says of an event is no key or priority, or is not known; the handler did not start."""
 
     problem: str = ""  # what is wrong, without the event
+    exhausted: bool = False  # the expression ran out of its budget
 
 
 class NotSerialisable(Persistent):

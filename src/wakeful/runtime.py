@@ -42,10 +42,12 @@ from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
 from wakeful.intake.matching import fits
+from wakeful.intake.reserved import ReservedNames
 from wakeful.intake.route import Router
 from wakeful.model import OWN_AGENTS, Decision, Event, Receipt
 from wakeful.output.channels.base import Channel
 from wakeful.output.channels.base import Surroundings as ChannelSurroundings
+from wakeful.output.channels.event import EventChannel
 from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
 from wakeful.settings import ping_url, shown_store, store_url
@@ -71,7 +73,7 @@ from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.scheduler import Scheduler
 from wakeful.triggers.schedules import Schedules
-from wakeful.triggers.sources import Sources
+from wakeful.triggers.sources import Sources, brought_by
 from wakeful.triggers.webhooks import KIND, Webhooks
 from wakeful.watch.facts import Facts
 from wakeful.watch.ping import Ping
@@ -143,6 +145,12 @@ class Runtime:
         agents = self.agents = app.everything
         # Whoever only watches does what Wakeful itself needs done, like telling people of alarms, and nothing of the app's own.
         here = {name: one for name, one in app.inner.items() if name.startswith(OWN_AGENTS)} if watching else agents
+        self.reserved = ReservedNames(
+            app.name,
+            brought=brought_by(one for agent in agents.values() for one in agent.triggers),
+            agents=agents,
+            stored=partial(self.database.fetch, "reserved_names", app.name),
+        )
         self.door = Door(
             app.name,
             # A schedule addresses its agent itself.
@@ -157,6 +165,8 @@ class Runtime:
             chains=app.chains,
             on_conflict=self._note_conflict,
             on_broken_rule=self._note_broken_rule,
+            reserved=self.reserved,
+            on_exhausted=self._note_exhausted,
         )
         self.membership = Membership(
             self.store,
@@ -188,6 +198,8 @@ class Runtime:
             agents={agent.name: agent.function for agent in agents.values()},
             matches=fits,
             channels=app.channels,
+            event_channels={name: one.type for name, one in app.channels.items() if isinstance(one, EventChannel)},
+            emits={name: one.options.emits for name, one in agents.items() if one.options.emits is not None},
             sent=self._sent,
             circuits=self.circuits,
             reminders=self.reminders,
@@ -204,7 +216,7 @@ class Runtime:
             app.channels if channels is None else channels,  # those of a test stand in for the app's own
             self.store,
             lambda: self.membership.process,
-            ChannelSurroundings(self.door.accept),
+            ChannelSurroundings(partial(self.door.accept, by="app")),
             chance=self.surroundings.chance,
             time_for_calls=self.membership.time_for_calls,
             time_passes=clock.for_database() is None,
@@ -342,6 +354,7 @@ class Runtime:
         CURRENT.set(self.outage)  # of everything that is started from here
         await self.store.open(migrate=self.database.dialect == "sqlite" if migrate is None else migrate)
         self.outage.over()
+        await self.reserved.learn()
 
     async def start(self, *, watch: bool = True) -> None:
         """Join the others, put back what dead processes left, and begin to work; with `watch`, look after what is expected."""
@@ -631,6 +644,13 @@ class Runtime:
     def _note_broken_rule(self, decision: Decision) -> None:
         self.alarm(
             f"rule/{self.app.name}/{decision.rule}", f"rule {decision.rule} denies everything: {decision.reason}"
+        )
+
+    def _note_exhausted(self, agent: str, event: Event, reason: str) -> None:
+        self.alarm(
+            f"condition/{self.app.name}/{agent}",
+            f"event {event.id} of {event.source} started no run of agent {agent}, because {reason}: see `wakeful why {event.id}`",
+            agent=agent,
         )
 
     async def _note_agents_not_loaded(self) -> None:

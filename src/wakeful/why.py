@@ -28,6 +28,7 @@ SHOWN_MESSAGE = 300
 SHOWN_MESSAGES = 3
 SHOWN_VALUE = 60
 SHOWN_OUTPUT = 300
+OUT_OF_BUDGET = "ran out of its budget"  # as cel.py says it
 DID = {
     "replay": "replayed it",
     "again": "had it done again",
@@ -424,6 +425,12 @@ def tell_admission(admission: Shown) -> list[str]:
             return [f"Agent {agent} did nothing, because its condition was not met: {reason}."]
         case "expired":
             return [f"Agent {agent} did nothing, because the event {reason}."]
+        case "denied" if OUT_OF_BUDGET in reason:
+            hand_over = f"`wakeful replay --events TYPE --from TIME --agent {agent} --denied`"
+            return [
+                f"Agent {agent} did nothing, because it could not be told whether the event is for it: {reason}.",
+                f"Ask for less in its where=, then hand the event over: {hand_over}.",
+            ]
         case "denied":
             return [f"Agent {agent} did nothing, because policy denied it: {reason}."]
         case "superseded":
@@ -858,9 +865,12 @@ def tell_wait(step: Shown, children: list[Shown], present: Microseconds) -> str:
         about = f" about {event['subject']}" if event["subject"] else ""
         where = under(event)
         option = f" --subject {event['subject']}" if event["subject"] else ""
+        bring = f"`wakeful emit APP {event['type']}{option}` brings one."
+        if source := event.get("source"):
+            about, bring = f"{about} from {source}", f"Events of type {event['type']} from other sources do not count."
         return (
             f"{since} waits for an event {event['type']}{about}{where}, until {at(step['due_at'])} at the latest, {left}; "
-            f"then the wait ends with TimedOut. `wakeful emit APP {event['type']}{option}` brings one."
+            f"then the wait ends with TimedOut. {bring}"
         )
     if "child" in awaited:
         state = next((f" and which is {one['state']}" for one in children if one["id"] == awaited["child"]), "")

@@ -290,6 +290,30 @@ LINES = {
 }
 
 
+def test_what_a_handler_may_not_emit(wakeful, folder):
+    text = """from wakeful import App, Run, on
+
+app = App("desk")
+
+
+@app.agent(on("go"), emits=["ticket.*", "note"])
+async def talk(run: Run) -> None:
+    await run.emit("ticket.opened", tenant="x")
+    await run.emit("nite")
+    await run.emit("note", chaindepth=0)
+    await run.emit("note", source="/elsewhere")
+    await run.emit(run.event.data["type"])
+"""
+    (folder / "app.py").write_text(text)
+    found = wakeful("check", "app.py", "--json", code=1).json["problems"]
+    assert [one.rpartition("(")[2] for one in found] == ["app.py:9)", "app.py:10)", "app.py:11)"]
+    assert 'emits=["ticket.*", "note"] is all that it may emit. Did you mean "note"?' in found[0]
+    assert "agent talk: run.emit('note'): chaindepth is set by Wakeful" in found[1]
+    assert "agent talk: run.emit('note'): source is set by Wakeful" in found[2]
+    (folder / "app.py").write_text(text.replace('emits=["ticket.*", "note"]', 'emits="ticket.*"'))
+    assert "emits must be a list of types or patterns" in wakeful("check", "app.py", code=1).err
+
+
 def test_what_the_source_of_handlers_shows_to_be_wrong(wakeful, folder):
     (folder / "app.py").write_text(FORESEEN)
     found = wakeful("check", "app.py", "--json", code=1).json["problems"]

@@ -104,7 +104,7 @@ def wait_for_renewals(server, store, number):
     raise AssertionError(f"the lease was renewed {len(seen) - 1} times in a minute")
 
 
-# 20 MiB of headers
+# headers without an end
 
 
 def many(line):
@@ -134,11 +134,11 @@ def test_what_is_not_the_body_is_refused_while_it_is_read(serve, first, piece, s
     server, port = serve()
     assert answers(port)
     before = memory_of(server)
-    said, sent = flood(port, first, piece, 20 * MEBIBYTE)
+    said, sent = flood(port, first, piece, 64 * MEBIBYTE)
     assert said.startswith(b"HTTP/1.1 %d " % status), said
     assert b"connection: close" in said
-    assert sent < 8 * MEBIBYTE, "what the system's buffers take, and not much more"
-    assert memory_of(server) - before < 8 * MEBIBYTE
+    assert sent < 32 * MEBIBYTE, "what the system's buffers take, and not much more"
+    assert memory_of(server) - before < 16 * MEBIBYTE
     assert answers(port)
 
 

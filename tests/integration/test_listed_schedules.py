@@ -10,7 +10,8 @@ import pytest
 from support.apps import NewApp, pass_time, working
 from wakeful import App, Run, on
 from wakeful.clock import VirtualClock
-from wakeful.errors import NotFound
+from wakeful.errors import NotFound, ReservedName
+from wakeful.intake.cloudevents import new_event
 from wakeful.model import Decision
 from wakeful.policy.decide import DEFAULT_RULES
 from wakeful.runtime import Runtime
@@ -197,7 +198,10 @@ async def test_what_others_send_as_if_it_came_from_a_schedule_is_no_occurrence(a
     async def note(run: Run) -> None: ...
 
     async with working(app) as runtime:
-        await app.emit("wakeful.schedule", source="/app/schedules/none", id="x", scheduledfor="never")
+        forged = new_event("wakeful.schedule", source="/app/schedules/none", id="x", scheduledfor="never")
+        with pytest.raises(ReservedName, match='source "/app/schedules/none" is reserved'):
+            await runtime.door.accept([forged])
+        await runtime.door.accept([forged], by="source")  # stored before such names were reserved
         await runtime.drain()
         assert "occurrence" not in await story(runtime, "x")
 

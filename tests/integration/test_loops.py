@@ -276,20 +276,37 @@ async def test_calls_and_event_channels_are_links_too(new_app: NewApp):
         assert "it is number 5 of the chain" in shown["error"]["message"]
 
 
-async def test_an_agent_may_begin_a_new_chain_on_purpose(new_app: NewApp):
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        {"chaindepth": 0},
+        {"chainpath": "app/other"},
+        {"chainid": "another"},
+        {"causedby": "nobody"},
+        {"causationid": "x"},
+        {"correlationid": "x"},
+        {"traceparent": "x"},
+        {"callpath": ""},
+        {"source": "/elsewhere"},
+        {"time": "2026-01-01T00:00:00Z"},
+    ],
+    ids=lambda one: next(iter(one)),
+)
+async def test_an_agent_cannot_leave_its_chain(new_app: NewApp, attribute: dict[str, Any]):
     app = new_app(chain_depth=2)
-    seen: list[int] = []
 
-    @app.agent(on("again"))
+    @app.agent(on("again"), attempts=1)
     async def poll(run: Run) -> None:
-        seen.append(run.event.extensions.get("chaindepth", 0))
-        if len(seen) < 10:
-            await run.emit("again", chaindepth=0)
+        await run.emit("again", **attribute)
 
     async with working(app) as runtime:
-        await app.emit("again")
+        receipt = await app.emit("again")
         await runtime.drain()
-        assert seen == [0] * 10
+        (run,) = (await runtime.reader.runs(agent="poll"))["runs"]
+        shown = await runtime.reader.run(receipt.runs[0])
+        assert run["state"] == "dead"
+        assert shown is not None
+        assert f"run.emit('again'): {next(iter(attribute))} is set by Wakeful" in shown["error"]["message"]
 
 
 async def test_a_batch_is_as_deep_as_its_deepest_event(new_app: NewApp):

@@ -97,7 +97,7 @@ class TestReleasing:
         async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
             await runtime.drain()
             found = await the_one(runtime)
-            await runtime.door.accept([Event("/tape.txt", "0", "tape.line", {"line": "b"})])
+            await runtime.door.accept([Event("/tape.txt", "0", "tape.line", {"line": "b"})], by="source")
             tape.mend()
             settled = await release(runtime.store, runtime.releasing, found, operator="ada")
             assert settled.known == 1

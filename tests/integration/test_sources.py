@@ -241,7 +241,7 @@ async def test_the_same_identity_with_other_content_is_an_alarm(new_app: NewApp)
     tape, seen = Tape(), list[str]()
     tape.write("a")
     async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
-        await runtime.door.accept([Event("/tape", "0", "tape.line", {"line": "another"})])
+        await runtime.door.accept([Event("/tape", "0", "tape.line", {"line": "another"})], by="source")
         await runtime.drain()
         assert seen == ["another"]
         async with asyncio.timeout(60):

@@ -15,6 +15,7 @@ from wakeful.api.security import ApiSettings
 from wakeful.app import App
 from wakeful.clock import VirtualClock, to_datetime
 from wakeful.errors import TooLate
+from wakeful.intake.reserved import By
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
 from wakeful.stores.alarms import AlarmChanged, ChangeAlarm
@@ -267,7 +268,12 @@ class FakeDoor:
         self.error: Exception | None = None
 
     async def accept(
-        self, events: list[Event], *, idempotency: tuple[str, str] | None = None, agent: str | None = None
+        self,
+        events: list[Event],
+        *,
+        idempotency: tuple[str, str] | None = None,
+        agent: str | None = None,
+        by: By = "outside",
     ) -> list[Receipt]:
         if self.error is not None:
             raise self.error

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 
 PATIENCE = 60.0
 HALF_A_HEAD = b"POST /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: appl"
-HALF_A_BODY = b"POST /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{"
+HALF_A_BODY = (
+    b"POST /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+)
 
 
 def call(port: int, sent: bytes = b"", *, address: str = "127.0.0.1") -> socket.socket:

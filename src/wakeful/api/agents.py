@@ -32,7 +32,7 @@ def agent_routes(door: Door, agents: Agents, results: Results | None, body_limit
             raise NotFound("there is no such agent")
         agents.refuse_unknown(agent)
         event = new_event("wakeful.run", data, source=f"/{agents.name}/run", id=given.get("id"))
-        receipts = await door.accept([event], agent=agent)
+        receipts = await door.accept([event], agent=agent, by="app")
         if wait is None:
             return JsonResponse({"events": [receipt.to_json() for receipt in receipts]}, status_code=202)
         status, answer = await answer_with_outputs(receipts, results, wait)

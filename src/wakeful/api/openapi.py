@@ -366,7 +366,7 @@ def _responses() -> Json:
         "413": "The body is over the limit; it was not read to the end",
         "415": "This Content-Type carries no event, or no change, which is JSON",
         "421": "The Host header names another server",
-        "422": "This Idempotency-Key was used for another request, or the data, the state or the answer does not fit",
+        "422": "This Idempotency-Key was used for another request, the source or type of an event is reserved for another door, or the data, the state or the answer does not fit",
         "429": "Too many for now: Retry-After says when to send it again",
         "503": "The store is unavailable: it may be stored; sending it again is safe",
     }

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
+from wakeful.intake.reserved import By
 from wakeful.model import Decision, Event, Flow, Receipt
 from wakeful.operations import (
     alarms,
@@ -42,9 +43,15 @@ class Door(Protocol):
     """The one door that events come in by."""
 
     async def accept(
-        self, events: list[Event], *, idempotency: tuple[str, str] | None = None, agent: str | None = None
+        self,
+        events: list[Event],
+        *,
+        idempotency: tuple[str, str] | None = None,
+        agent: str | None = None,
+        by: By = "outside",
     ) -> list[Receipt]:
-        """Store events durably, all or none, and answer for each in the same order.
+        """Store events durably, all or none, and answer for each in the same order. ReservedName if one of them has a name that
+        is not for those `by` whom it comes.
 
         `idempotency` is the client's key and a digest of its request: the same pair gets the same answer again, the same
         key with another digest raises IdempotencyConflict. StoreUnavailable means that it is not known whether they are stored.

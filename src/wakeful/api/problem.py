@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from wakeful.errors import IdempotencyConflict, InvalidEvent, NotFound, SchemaMismatch, StoreUnavailable
+from wakeful.errors import IdempotencyConflict, InvalidEvent, NotFound, ReservedName, SchemaMismatch, StoreUnavailable
 from wakeful.intake.cloudevents import UnsupportedContentType
 
 MEDIA_TYPE = "application/problem+json"
@@ -64,10 +64,12 @@ def problem_of(error: Exception, *, reading: bool = False) -> Problem:
         case UnsupportedContentType():
             title = "This Content-Type carries no event"
             return Problem(415, str(error), kind="unsupported-content-type", title=title, field=error.field)
+        case ReservedName():
+            title = "This name is reserved for another door"
+            return Problem(422, _at(error), kind="reserved-name", title=title, field=error.field, index=error.index)
         case InvalidEvent():
             title = "The event cannot be accepted"
-            detail = str(error) if error.index is None else f"event at index {error.index} of the batch: {error}"
-            return Problem(400, detail, kind="invalid-event", title=title, field=error.field, index=error.index)
+            return Problem(400, _at(error), kind="invalid-event", title=title, field=error.field, index=error.index)
         case IdempotencyConflict():
             title = "This Idempotency-Key was used for another request"
             detail = str(error) or "use a new key for a new request"
@@ -92,6 +94,11 @@ def problem_of(error: Exception, *, reading: bool = False) -> Problem:
             return Problem(error.status_code, detail or _words(error.status_code), headers=error.headers)
         case _:
             return Problem(500, "something failed inside Wakeful; its log has the details", kind="internal")
+
+
+def _at(error: InvalidEvent) -> str:
+    """What is wrong, and with which event of a batch."""
+    return str(error) if error.index is None else f"event at index {error.index} of the batch: {error}"
 
 
 def _words(status: int) -> str:

@@ -162,7 +162,8 @@ def handler_problems(app: App) -> list[str]:
     from wakeful.execution.foreseen import foresee
     from wakeful.loading import shorter_paths
 
-    found = foresee({name: agent.function for name, agent in app.agents.items()}, app.channels)
+    emits = {name: one.options.emits for name, one in app.agents.items() if one.options.emits is not None}
+    found = foresee({name: agent.function for name, agent in app.agents.items()}, app.channels, emits)
     return [shorter_paths(problem) for problem in found]
 
 

@@ -108,7 +108,8 @@ class Connection(HttpToolsProtocol):
         else:
             if self.stage == HEAD:
                 self.head_size += self.part
-                if self.head_size > HEAD_LIMIT + PART:  # the first part may hold the end of another request
+                # The first part may hold the end of another request.
+                if self.head_size > HEAD_LIMIT + PART or len(self.headers) > HEADERS_LIMIT:
                     self.refuse(HEAD_TOO_LARGE)
             elif self.stage == BODY:
                 self._count_body(continued=before is self.cycle, got=len(self.cycle.body) - kept)
@@ -200,6 +201,7 @@ class Connection(HttpToolsProtocol):
     def _leave(self, answer: bytes) -> None:
         self.stage = LEAVING
         self.since = self.open.now
+        super().on_message_begin()  # forget what there is of a request
         if self.transport.is_closing():
             return
         # To close with unread bytes would reset the connection, and the client might never see the answer.

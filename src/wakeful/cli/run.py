@@ -79,7 +79,7 @@ run_command = Command(declare, execute)
 async def _run(app: App, arguments: argparse.Namespace, data: Any, stopping: Stopping) -> int:
     event = new_event("wakeful.run", data, source=f"/{app.name}/run", id=arguments.id)
     async with sending(app, arguments.store) as runtime:
-        receipt = (await runtime.door.accept([event], agent=arguments.agent))[0]
+        receipt = (await runtime.door.accept([event], agent=arguments.agent, by="app"))[0]
         if not receipt.runs:
             return await _no_run(runtime, receipt, arguments)
         identifier = receipt.runs[0]

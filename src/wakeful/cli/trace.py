@@ -321,7 +321,8 @@ def waits_for(awaited: Shown) -> str:
     if "event" in awaited:
         event = awaited["event"]
         about = f" about {event['subject']}" if event["subject"] else ""
-        return f"for event {event['type']}{about}{under(event)}"
+        come = f" from {event['source']}" if event.get("source") else ""
+        return f"for event {event['type']}{about}{come}{under(event)}"
     return ""
 
 

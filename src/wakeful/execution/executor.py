@@ -337,7 +337,7 @@ class Executor:
 
     async def _handle(self, run: Run, claim: Claim, agent: Handler) -> FinishRun | CommitRun | None:
         """Run the handler, and check what it returned: how the run goes on from there."""
-        if agent.flow.key is not None or agent.flow.priority is not None:
+        if agent.flow.key is not None or agent.flow.priority is not None or agent.flow.once is not None:
             refuse_without_key(claim, run.event, agent)
         arguments = (run, read_events(run.events, agent)) if agent.takes_data else (run,)
         try:
@@ -625,6 +625,7 @@ def refuse_without_key(claim: Claim, event: Event, agent: Handler) -> None:
     a person has mended by other data goes, out of the order, unless what its agent keeps for the key would be needed.
     """
     agent.flow.priority_of(event)
+    agent.flow.refuse_exhausted(event)
     if agent.flow.key is None or claim.key is not None:
         return
     key = agent.flow.key_of(event)

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from wakeful.clock import duration, readable
-from wakeful.errors import ConfigError, did_you_mean
+from wakeful.errors import ConfigError, Persistent, did_you_mean
+from wakeful.execution.emits import Emits, refuse_attributes
 from wakeful.execution.retry import WAITS_IN_PLACE
 from wakeful.execution.run import Run
 from wakeful.execution.waiting import LONGEST
@@ -31,9 +32,13 @@ ALLOWED_INSIDE = frozenset({"event", "attempt", "log", "agent", "app", "id"})  #
 UNKNOWN = object()
 
 
-def foresee(agents: Mapping[str, Callable[..., Any]], channels: Collection[str] | None = None) -> list[str]:
+def foresee(
+    agents: Mapping[str, Callable[..., Any]],
+    channels: Collection[str] | None = None,
+    emits: Mapping[str, Emits] | None = None,
+) -> list[str]:
     """What is wrong with the handlers of an app, each with file and line. The runs of those that gather are over many events.
-    `channels`: those of the app; None: not known.
+    `channels`: those of the app; None: not known. `emits`: of agents that may not emit everything.
     """
     modules: dict[str, _Module | None] = {}
     problems: list[str] = []
@@ -49,7 +54,7 @@ def foresee(agents: Mapping[str, Callable[..., Any]], channels: Collection[str] 
         node = None if module is None else module.written_at(handler.__code__.co_firstlineno, handler.__code__.co_name)
         if module is None or node is None or not node.args.args:
             continue
-        reading = _Handler(name, module, agents, handler.__globals__, channels)
+        reading = _Handler(name, module, agents, handler.__globals__, channels, (emits or {}).get(name))
         reading.read(node, node.args.args[0].arg)
         problems += reading.problems
         calls[name] = reading.calls
@@ -93,6 +98,7 @@ class _Handler:
     agents: Mapping[str, Callable[..., Any]]
     known: Mapping[str, Any]  # the names of its module, as they are now
     channels: Collection[str] | None = None
+    emits: Emits | None = None
     problems: list[str] = field(default_factory=list)
     calls: dict[str, str] = field(default_factory=dict)
     _seen: set[tuple[int, str]] = field(default_factory=set)
@@ -128,6 +134,8 @@ class _Handler:
                 self._check_span(call, "run.sleep", first)
             case "wait_for":
                 self._check_wait(call, first, options.get("where", UNKNOWN))
+            case "emit":
+                self._check_emit(call, options.get("type", first), [name for name in options if name is not None])
             case "send":
                 self._check_send(call, options.get("channel", first))
             case "ask":
@@ -171,6 +179,16 @@ class _Handler:
                 condition_of(where)
             except ConfigError as error:
                 self._tell(at, f"run.wait_for: where: {str(error).removeprefix('run.wait_for: ')}")
+
+    def _check_emit(self, at: ast.AST, type_: Any, given: list[str]) -> None:
+        if type_ is UNKNOWN or not isinstance(type_, str):
+            return
+        try:
+            refuse_attributes(self.agent, type_, dict.fromkeys(given))
+        except Persistent as error:
+            self._tell(at, str(error).removeprefix(f"agent {self.agent}: "))
+        if self.emits is not None and not self.emits.allows(type_):
+            self._tell(at, f"run.emit({type_!r}): {self.emits.refusal(type_)}")
 
     def _check_send(self, at: ast.AST, channel: Any) -> None:
         if channel is UNKNOWN or self.channels is None or (isinstance(channel, str) and channel in self.channels):

@@ -9,6 +9,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast, get_args, overload
 
 from wakeful.clock import SECOND, Duration, Microseconds, duration
 from wakeful.errors import ConfigError, did_you_mean
+from wakeful.execution.emits import Emits, read_emits
 from wakeful.model import Overlap
 from wakeful.rate import Rate
 
@@ -90,6 +91,7 @@ class AgentOptions:
     deliver: str | None = None
     checks: tuple[Callable[[Any], Any], ...] = ()
     state: type[Any] | None = None
+    emits: Emits | None = None  # the types of events that may come out of its runs; None: any
     # order and limits
     key: str | Callable[..., Any] | None = None
     concurrency_per_key: int | None = None
@@ -202,6 +204,8 @@ def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> A
             message = f"{where}: checks must be a list of functions of the output, not {value!r}"
             raise ConfigError(message)
         return tuple(value)
+    if name == "emits":
+        return read_emits(value, where=where)
     if name == "state" and value is not None:
         _refuse_state(value, where)
     if name in {"name", "owner", "deliver", "dependency", "version"} and not (

@@ -42,6 +42,7 @@ from wakeful.execution.effects import (
     plain,
     settle_open,
 )
+from wakeful.execution.emits import refuse_attributes
 from wakeful.execution.fanout import gather_all
 from wakeful.execution.ledger import Ledger
 from wakeful.execution.locks import Lock, locks_held
@@ -316,7 +317,11 @@ class Run:
         id: str | None = None,  # noqa: A002
         **extensions: Any,
     ) -> Receipt:
-        """A new event through the one door, stored together with this checkpoint. On resume it is not sent again."""
+        """A new event through the one door, stored together with this checkpoint. On resume it is not sent again.
+
+        `extensions` are further attributes. Those of the chain (`chaindepth`, `causationid`, …) are set by Wakeful alone, and
+        so is the source. An agent that was declared with `emits=` emits nothing else: Persistent for all of these.
+        """
         name = f"emit {type}"
         digested, text = digest_of_arguments((type, data, subject, id), extensions, step=name)
         key, shown = self._next_key(name, digested)
@@ -327,6 +332,8 @@ class Run:
             recorded = self.recorded(key)
             if recorded is not None and recorded.result is not None:
                 return Receipt.from_json(from_json(recorded.result))
+            refuse_attributes(self.agent, type, extensions)
+            self._refuse_to_say(type, f"run.emit({type!r})")
             event = new_event(
                 type,
                 data,
@@ -339,7 +346,7 @@ class Run:
             step = self.new_step(key, shown, "done", arguments=text[:ARGUMENTS_SHOWN])
             await self.save_facts()
             locks = locks_held(self._claim)
-            receipts = await self._around.door.accept([event], claim=self._claim, step=step, locks=locks)
+            receipts = await self._around.door.accept([event], claim=self._claim, step=step, locks=locks, by="app")
             self._claim.finished += 1
             return receipts[0]
         except ClaimLost:
@@ -347,6 +354,12 @@ class Run:
             raise
         finally:
             self._exit()
+
+    def _refuse_to_say(self, type: str, call: str) -> None:  # noqa: A002 the field's own name
+        emits = self._around.emits.get(self.agent)
+        if emits is not None and not emits.allows(type):
+            message = f"agent {self.agent}: {call}: {emits.refusal(type)}"
+            raise Persistent(message)
 
     async def act(self, action: Action[P, T], /, *arguments: P.args, **keywords: P.kwargs) -> T:
         """An effect now: policy, ledger, call, record; returns its result. On resume a confirmed one is not done again.
@@ -427,6 +440,8 @@ class Run:
             guess = did_you_mean(str(channel), self._around.channels)
             words = f'run.send: app {self._around.app} has no channel "{channel}".{guess}'
             raise UnknownChannel(f'{words} Declare it: App(…, channels={{"{channel}": http("https://…")}})')
+        if (type_ := self._around.event_channels.get(channel)) is not None:
+            self._refuse_to_say(type_, f'a message to channel "{channel}"')
         text = to_text(message, what=f"the message to channel {channel}", passed=True)
         subject = None if subject is None else plain(subject)
         key, _ = self._next_key(f"send {channel}", digest(text, subject or ""))
@@ -575,11 +590,17 @@ class Run:
         where: str | None = None,
         values: Mapping[str, Any] | None = None,
         timeout: Duration | None = None,
+        source: str | None = None,
     ) -> Event:
         """Wait for an event, durably: the first of this type that came since the run was made and that no earlier wait of the
         run took. `where` is CEL over `event`, `data` and `values`. TimedOut when it does not come within `timeout`.
+
+        Without `source` it takes what any door of the run's app brought; with it, only events of that source. The name of a
+        webhook, or of something that is read, is reserved: no other door brings events under it.
         """
-        return await waiting.wait_for(self, type, subject=subject, where=where, values=values, timeout=timeout)
+        return await waiting.wait_for(
+            self, type, subject=subject, where=where, values=values, timeout=timeout, source=source
+        )
 
     async def call(
         self, agent: Any, data: Any = None, *, subject: str | None = None, timeout: Duration | None = None
@@ -741,7 +762,8 @@ class Run:
     async def start_child(self, event: Event, agent: str, step: Step, written: Callable[[Receipt], str]) -> Receipt:
         """An event for one agent, together with the step that waits for the end of its run."""
         door = self._around.door
-        return (await door.accept([event], agent=agent, claim=self._claim, step=step, written=written, adopts=True))[0]
+        options: dict[str, Any] = {"claim": self._claim, "step": step, "written": written, "adopts": True}
+        return (await door.accept([event], agent=agent, by="app", **options))[0]
 
     def name_of_agent(self, agent: Any) -> str | None:
         """The name of an agent of the app, by that name or by its function; None when there is none."""

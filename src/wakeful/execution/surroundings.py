@@ -11,7 +11,9 @@ from typing import Any, Protocol
 
 from wakeful.clock import Clock
 from wakeful.execution.circuits import Shut
+from wakeful.execution.emits import Emits
 from wakeful.execution.lock_news import LockNews
+from wakeful.intake.reserved import By
 from wakeful.model import Claim, Decision, Effect, Event, Receipt, Step
 from wakeful.policy.decide import Facts, decide
 from wakeful.stores.base import (
@@ -95,6 +97,7 @@ class RunDoor(Protocol):
         written: Callable[[Receipt], str] | None = None,
         adopts: bool = False,
         locks: tuple[HeldLock, ...] = (),
+        by: By,
     ) -> list[Receipt]: ...
 
 
@@ -134,6 +137,8 @@ class Surroundings:
     agents: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # those of the app, and their functions
     matches: Matches | None = None
     channels: Collection[str] = ()
+    event_channels: Mapping[str, str] = field(default_factory=dict)  # those that make events, and of which type
+    emits: Mapping[str, Emits] = field(default_factory=dict)  # of agents that may not emit everything
     sent: Callable[[Collection[str]], None] = lambda _: None  # deliveries to these channels were committed
     # What is called in the place of a step's function, an action or its find. For tests; identities stay the same.
     stand_in: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None

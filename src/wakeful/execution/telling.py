@@ -51,8 +51,13 @@ async def find_needless(run: Run, memo: Memo) -> dict[str, Any] | None:
     passed = BEFORE_ALL
     while page := await run.surroundings.store.came_since(run.app, memo.unless or "", memo.mark or "0", passed):
         for one in page:
-            if condition is None or (one.envelope and condition.matches(from_envelope(one.envelope)).matched):
+            match = None if condition is None or not one.envelope else condition.matches(from_envelope(one.envelope))
+            if condition is None or (match is not None and match.matched):
                 return shown(one)
+            if match is not None and match.exhausted:  # rather told in vain than not at all
+                run.log.warning(
+                    "whether an event makes the reminder needless is not known", event=one.id, reason=match.reason
+                )
         passed = page[-1].place
     return None
 

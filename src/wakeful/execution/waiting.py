@@ -93,24 +93,39 @@ async def wait_for(
     where: str | None,
     values: Mapping[str, Any] | None,
     timeout: Duration | None,
+    source: str | None = None,
 ) -> Event:
     """The first event of a type that came since the run was made and that no earlier wait of it took."""
     what = f"agent {run.agent}: run.wait_for({type_!r})"
-    _refuse_wait(what, type_, subject, where, values)
+    _refuse_wait(what, type_, subject, where, values, source)
     limit = None if timeout is None else _span(timeout, what)
     with run.calling("run.wait_for"):
         variables = None if values is None else to_text(dict(values), what=f"{what}: values", passed=True)
-        key, shown, text = _identity(run, f"wait_for {type_}", (subject, where, values, timeout))
+        given = (subject, where, values, timeout)  # without a source, as waits that are recorded already
+        key, shown, text = _identity(run, f"wait_for {type_}", given if source is None else (*given, source))
         awaited: dict[str, Any] = {"type": type_, "subject": subject, "where": where}
+        if source is not None:
+            awaited["source"] = source
         if variables is not None:
             awaited["values"] = from_json(variables)
         step, _ = _begin(run, key, shown, text, {"event": awaited}, limit)
-        wait = Wait(key, type_, subject or "", where, variables)
+        wait = Wait(key, type_, subject or "", _from_source(source, where), variables)
         ended = await _reach(run, step, f"{what}: no such event came", wait=wait)
         return from_envelope(ended.result or "{}")
 
 
-def _refuse_wait(what: str, type_: Any, subject: Any, where: Any, values: Any) -> None:
+def _from_source(source: str | None, where: str | None) -> str | None:
+    """The source is a part of the condition: processes of an earlier version ask it too."""
+    if source is None:
+        return where
+    asked = f"event.source == {to_json(source).decode()}"
+    return asked if where is None else f"{asked} && ({where})"
+
+
+def _refuse_wait(what: str, type_: Any, subject: Any, where: Any, values: Any, source: Any) -> None:
+    if not (source is None or (isinstance(source, str) and 0 < len(source) <= TEXT_LIMIT)):
+        message = f"{what}: source={source!r:.60}: give the source of the event as text, or leave it out"
+        raise Persistent(message)
     if not isinstance(type_, str) or not type_.strip() or "*" in type_ or len(type_) > TEXT_LIMIT:
         message = f"{what}: give the one type to wait for, without *; what else must hold goes into where="
         raise Persistent(message)
@@ -334,7 +349,8 @@ def in_words(step: Step) -> str:
     if "event" in told:
         awaited = told["event"]
         about = f" about {awaited['subject']}" if awaited["subject"] else ""
-        return f"waits for event {awaited['type']}{about}"
+        come = f" from {awaited['source']}" if awaited.get("source") else ""
+        return f"waits for event {awaited['type']}{about}{come}"
     if "child" in told:
         return f"waits for run {told['child']} of agent {told['agent']}"
     if "question" in told:

@@ -15,6 +15,7 @@ from wakeful.errors import ConfigError, did_you_mean
 from wakeful.intake.cloudevents import content_digest, to_envelope
 from wakeful.intake.flow import FlowPlan
 from wakeful.intake.matching import fits
+from wakeful.intake.reserved import By, ReservedNames
 from wakeful.intake.route import Router
 from wakeful.model import (
     Admission,
@@ -36,6 +37,7 @@ from wakeful.policy.loops import Chain, ChainLimits
 from wakeful.stores.base import AcceptEvents, HeldLock
 
 LONGEST_TRACE = 64
+BUDGET_RULE = "budget of conditions"
 
 
 class AcceptingStore(Protocol):
@@ -62,6 +64,8 @@ class Door:
         chains: ChainLimits | None = None,
         on_conflict: Callable[[Event], None] = lambda _: None,
         on_broken_rule: Callable[[Decision], None] = lambda _: None,
+        reserved: ReservedNames | None = None,
+        on_exhausted: Callable[[str, Event, str], None] = lambda *_: None,
     ) -> None:
         self._app = app
         self._router = router
@@ -73,11 +77,14 @@ class Door:
         self._chains = chains or ChainLimits()
         self._on_conflict = on_conflict
         self._on_broken_rule = on_broken_rule
+        self._reserved = reserved or ReservedNames(app)
+        self._on_exhausted = on_exhausted
 
     async def accept(
         self,
         events: list[Event],
         *,
+        by: By = "outside",
         idempotency: tuple[str, str] | None = None,
         agent: str | None = None,
         within: Any = None,
@@ -88,13 +95,17 @@ class Door:
         adopts: bool = False,
         aliases: tuple[str, ...] = (),
     ) -> list[Receipt]:
-        """Store events and what becomes of them; answers after the commit.
+        """Store events and what becomes of them; answers after the commit. ReservedName, before anything is stored, if one of
+        them has a name that is not for those `by` whom it comes.
 
         `agent` addresses one agent instead of routing. `within` is a caller's own transaction (PostgreSQL). `claim`
         and `step` are a run's checkpoint that is stored together with the events it emits; `written` says what that
         checkpoint holds, `adopts` that it waits for the end of the run that is made. It is made inside the `locks`.
         `aliases` are further names of a single event: one that came before makes it a duplicate.
         """
+        if by != "source":
+            await self._reserved.learn_now_and_then()
+            self._reserved.refuse(events, by)
         arrivals = [self.arrive(event, agent, aliases=aliases) for event in events]
         request = AcceptEvents(self._app, arrivals, idempotency, claim, step, written, adopts, fits, locks=locks)
         if within is not None:
@@ -124,8 +135,12 @@ class Door:
         decisions: list[tuple[str, Decision]] = []
         expired = expires_at is not None and expires_at <= now
         chain = self._chains.chain(event) if event.extensions else None
-        for name, matched, reason in self._concerned(event, agent):
-            if not matched:
+        for name, matched, reason, exhausted in self._concerned(event, agent):
+            if exhausted and not expired:  # nobody knows whether it is meant: no run begins, and a person hears of it
+                admissions.append(Admission(name, "denied", reason=reason))
+                decisions.append((name, Decision("deny", rule=BUDGET_RULE, reason=reason)))
+                self._on_exhausted(name, event, reason)
+            elif not matched:
                 admissions.append(Admission(name, "skipped", reason=reason))
             elif expired:
                 admissions.append(Admission(name, "expired", reason=f"expired at {to_text(expires_at)}"))
@@ -177,13 +192,13 @@ class Door:
 
         return Loop(chain.root, within, judge, facts.owner)
 
-    def _concerned(self, event: Event, agent: str | None) -> list[tuple[str, bool, str]]:
+    def _concerned(self, event: Event, agent: str | None) -> list[tuple[str, bool, str, bool]]:
         if agent is None:
-            return [(routing.agent, routing.matched, routing.reason) for routing in self._router.route(event)]
+            return [(one.agent, one.matched, one.reason, one.exhausted) for one in self._router.route(event)]
         if agent not in self._owners:
             message = f'app {self._app} has no agent "{agent}".{did_you_mean(agent, self._owners)}'
             raise ConfigError(message)
-        return [(agent, True, "addressed to it")]
+        return [(agent, True, "addressed to it", False)]
 
     @staticmethod
     def _state(*, expired: bool, admissions: list[Admission], event: Event) -> tuple[EventState, str | None]:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from pydantic_core import to_json
 
-from wakeful.cel import Expression, compile_expression
+from wakeful.cel import Expression, OutOfBudget, compile_expression
 from wakeful.clock import Microseconds, duration, readable
 from wakeful.errors import ConfigError, InvalidKey, storable
 from wakeful.model import Event, Flow, Overlap, digest
@@ -94,12 +94,12 @@ class FlowPlan:
         options = self.options
         try:
             key, priority = self.key_of(event), self.priority_of(event)
+            once, note = (None, None) if self.once is None else self.once_of(event)
         except InvalidKey:
             return Flow(priority=0 if self.ranked else None, expires=options.expires)
         if key is None and (options.overlap != "queue" or options.debounce or options.batch):
             key = ""
         ordered = self.key is not None or options.overlap != "queue"
-        once, note = (None, None) if self.once is None else self.once_of(event)
         return Flow(
             key,
             (options.concurrency_per_key or 1) if ordered else None,
@@ -115,13 +115,17 @@ class FlowPlan:
         )
 
     def once_of(self, event: Event) -> tuple[str | None, str | None]:
-        """The key by which an event is handled once, or None and why it has none: then it is handled like any other."""
+        """The key by which an event is handled once, or None and why it has none: then it is handled like any other. InvalidKey where
+        that is not known, because the expression ran out of its budget.
+        """
         if self.once is None:
             return None, None
         try:
             value = self._ask("once", self.once, event)
             key = "" if value is None else as_key(value)
         except (InvalidKey, ValueError) as error:
+            if isinstance(error, InvalidKey) and error.exhausted:  # a second run of a key would be worse than none
+                raise
             words = error.problem if isinstance(error, InvalidKey) else str(error)
             return None, f"once={shown_source(self.once)} gives no key ({words}): it is not compared with other events"
         return (
@@ -129,6 +133,11 @@ class FlowPlan:
             if key
             else (None, f"once={shown_source(self.once)} gives no key: it is not compared with other events")
         )
+
+    def refuse_exhausted(self, event: Event) -> None:
+        """InvalidKey where the expression of `once=` ran out of its budget: such a run would be compared with no other."""
+        if isinstance(self.once, Expression):
+            self.once_of(event)
 
     def place(self, event: Event) -> Flow:
         """As `flow`, for an event that a person hands over: it queues, and nothing takes its place."""
@@ -160,7 +169,9 @@ class FlowPlan:
         try:
             return source.value(event) if isinstance(source, Expression) else source(event)
         except ValueError as error:
-            raise self._refusal(option, source, str(error) or type(error).__name__, event) from None
+            refusal = self._refusal(option, source, str(error) or type(error).__name__, event)
+            refusal.exhausted = isinstance(error, OutOfBudget)
+            raise refusal from None
         except Exception as error:  # a function of the user's, which must not stop intake
             raise self._refusal(option, source, f"{type(error).__name__}: {error}", event) from error
 

@@ -51,6 +51,9 @@ class Routing:
     agent: str
     matched: bool
     reason: str
+    exhausted: bool = (
+        False  # a condition ran out of its budget, and no other one matched: whether it is meant is not known
+    )
 
 
 @dataclass(slots=True)
@@ -120,6 +123,7 @@ def asks_nothing(selector: Selector) -> bool:
 
 def _ask(agent: str, selectors: list[Selector], event: Event) -> Routing:
     reasons = []
+    exhausted = False
     for selector in selectors:
         if asks_nothing(selector):
             return Routing(agent, matched=True, reason=selector.describe())
@@ -127,7 +131,8 @@ def _ask(agent: str, selectors: list[Selector], event: Event) -> Routing:
         if match.matched:
             return Routing(agent, matched=True, reason=match.reason)
         reasons.append(match.reason)
-    return Routing(agent, matched=False, reason="; ".join(reasons))
+        exhausted = exhausted or match.exhausted
+    return Routing(agent, matched=False, reason="; ".join(reasons), exhausted=exhausted)
 
 
 def type_matcher(pattern: str) -> Callable[[str], bool]:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.intake.cloudevents import new_event
+from wakeful.intake.reserved import By
 from wakeful.model import Event, Receipt
 from wakeful.watch.expectations import CHECKIN
 
@@ -21,7 +22,7 @@ class Reading(Protocol):
 class Door(Protocol):
     """Where events go in."""
 
-    async def accept(self, events: list[Event], /) -> list[Receipt]: ...
+    async def accept(self, events: list[Event], /, *, by: By) -> list[Receipt]: ...
 
 
 async def app_expecting(reader: Reading, name: str, app: str | None) -> str:
@@ -43,4 +44,4 @@ async def app_expecting(reader: Reading, name: str, app: str | None) -> str:
 async def check_in(door: Door, app: str, name: str, data: Any = None, identifier: str | None = None) -> Receipt:
     """Say that it was done; what comes back is on disk."""
     event = new_event(CHECKIN, data, source=f"/{app}/checkins", id=identifier, subject=name)
-    return (await door.accept([event]))[0]
+    return (await door.accept([event], by="app"))[0]

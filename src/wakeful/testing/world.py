@@ -24,6 +24,7 @@ from wakeful.errors import ConfigError, InvalidData, NotFound, did_you_mean
 from wakeful.execution.actions import Action
 from wakeful.execution.call import call
 from wakeful.execution.run import TURNS_BEFORE_LEAVING
+from wakeful.intake.cloudevents import new_event
 from wakeful.model import RUN_STATES, ApprovalState, DeliveryState, EffectState, Event, Receipt
 from wakeful.operations.answering import answer_question
 from wakeful.operations.results import unfit_result
@@ -195,12 +196,16 @@ class World:
     # doing
 
     async def emit(self, type: str, data: Any = None, **attributes: Any) -> Receipt:  # noqa: A002 the field's own name
-        """Send an event in, as `app.emit`; returns once it is stored, before anything was done about it."""
-        return await self.runtime.app.emit(type, data, **attributes)
+        """Send an event in, as `app.emit`; returns once it is stored, before anything was done about it. A test stands in for
+        everything outside: with `source=` it may also speak for a webhook, or for what an app reads.
+        """
+        if attributes.get("source") is None or "within" in attributes:
+            return await self.runtime.app.emit(type, data, **attributes)
+        return await self.accept(new_event(type, data, **attributes))
 
     async def accept(self, event: Event, *, agent: str | None = None) -> Receipt:
         """Send in an event that was made elsewhere; with `agent`, to that one, whatever its triggers say."""
-        return (await self.runtime.door.accept([event], agent=agent))[0]
+        return (await self.runtime.door.accept([event], agent=agent, by="source"))[0]
 
     async def start(self, agent: str, data: Any = None, **options: Any) -> Receipt:
         """Run one agent now, whatever its triggers say."""

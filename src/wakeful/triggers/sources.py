@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from wakeful.clock import Clock
@@ -167,6 +167,15 @@ def _agents_of(name: str, triggers: Mapping[str, Sequence[Trigger]]) -> list[str
     return [
         agent for agent, mine in triggers.items() if any(isinstance(one, Webhook) and one.path == name for one in mine)
     ]
+
+
+def brought_by(triggers: Iterable[Trigger]) -> dict[str, str]:
+    """The names in `source` of events that come by a door of their own, and by which trigger each comes."""
+    found: dict[str, str] = {}
+    for one in triggers:
+        if one.source is not None and isinstance(one, Webhook | ReadTrigger):
+            found.setdefault(one.source, f'webhook "{one.path}"' if isinstance(one, Webhook) else one.describe())
+    return found
 
 
 def shared(triggers: Mapping[str, Sequence[Trigger]]) -> list[list[ReadTrigger]]:

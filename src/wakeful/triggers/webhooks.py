@@ -27,6 +27,7 @@ from wakeful.errors import (
     words_of,
 )
 from wakeful.intake.quarantine import keep, without_hidden
+from wakeful.intake.reserved import By
 from wakeful.model import Event, Receipt
 from wakeful.rate import Rate
 from wakeful.service import Service
@@ -59,7 +60,7 @@ class CannotVerify(WakefulError):
 class WebhookDoor(Protocol):
     """Where events go in."""
 
-    async def accept(self, events: list[Event], *, aliases: Aliases = ()) -> list[Receipt]: ...
+    async def accept(self, events: list[Event], *, aliases: Aliases = (), by: By) -> list[Receipt]: ...
 
 
 class WebhookStore(Protocol):
@@ -173,7 +174,7 @@ class Webhooks(Service):
         if not brought:
             return []
         # Other names are those of the request, and a request that has some brings one event.
-        receipts = await self._door.accept([one.event for one in brought], aliases=brought[0].aliases)
+        receipts = await self._door.accept([one.event for one in brought], aliases=brought[0].aliases, by="source")
         counts = self._counts[endpoint.path]
         counts.taken += len(receipts)
         counts.repeated += sum(one.status == "duplicate" for one in receipts)
@@ -242,7 +243,9 @@ class Webhooks(Service):
         if not self.endpoints:
             return None
         if not self._entered:
-            await self._store.enter_sources(EnterSources(self._app, [(path, KIND) for path in self.endpoints]))
+            brings = {path: [one.source] for path, one in self.endpoints.items()}
+            known = [(path, KIND) for path in self.endpoints]
+            await self._store.enter_sources(EnterSources(self._app, known, brings=brings))
             self._entered = True
         await self._serve()
         silent = time.monotonic() - self._said_at > SAY_THAT_IT_LIVES_EVERY

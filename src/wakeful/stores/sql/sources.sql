@@ -14,9 +14,10 @@ where wakeful_source.kind <> excluded.kind
   or excluded.agents is not null and (
     wakeful_source.owner is distinct from excluded.owner or wakeful_source.lag_within is distinct from excluded.lag_within)
 
--- names_of_sources(app) --
--- Which names the events of an app's sources have.
+-- reserved_names(app) --
+-- Which names the events of an app's sources have, and its agents.
 select name, kind, brings from wakeful_source where app = :app
+union all select name, 'agent', null from wakeful_agent where app = :app
 
 -- insert_server(now, app, source, process) --
 insert into wakeful_server (app, source, process, since) values (:app, :source, :process, {now})

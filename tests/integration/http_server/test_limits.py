@@ -88,6 +88,8 @@ async def running(request: pytest.FixtureRequest) -> AsyncIterator[Running]:
     one = Running(getattr(request, "param", HttpLimits()))
     serving = asyncio.create_task(one.server.serve(sockets=[one.listener]))
     await one.server.ready.wait()
+    assert one.server._looking is not None
+    one.server._looking.cancel()  # the test looks itself
     yield one
     one.site.go_on.set()
     for client in one.clients:
@@ -160,6 +162,12 @@ async def test_so_many_headers_and_no_more(running: Running, over: int):
     lines = b"".join(b"X-%d: a\r\n" % number for number in range(HEADERS_LIMIT - 1 + over))
     reader, _ = await running.connect(b"GET / HTTP/1.1\r\nHost: a\r\n" + lines + b"\r\n")
     assert (await answer(reader))[0] == (431 if over else 200)
+
+
+async def test_small_headers_are_counted_before_they_end(running: Running):
+    reader, _ = await running.connect(b"GET / HTTP/1.1\r\n" + b"a:\r\n" * (HEADERS_LIMIT + 1) + b"b")
+    assert (await answer(reader))[0] == 431
+    assert not running.only.headers
 
 
 async def test_a_large_body_before_large_headers_does_not_count_as_headers(running: Running):

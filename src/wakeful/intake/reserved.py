@@ -1,0 +1,115 @@
+"""Reserved names: a source that has a door of its own takes its events by that door alone.
+
+    webhook, file, bucket, row, queue ──(its own door: verified, or read)──► accept
+    POST /v1/events, wakeful emit, app.emit ──► the same source? ReservedName ──► nothing is stored
+
+Else anything that may send events could speak as a signed sender: wake its agents, and make the real delivery a duplicate. The
+names are known before an event comes: the app's own code declares them, and the store knows those of processes with other
+code, such as a program that only emits. Looking one up is one look into a set; the store is asked once a minute at most.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic_core import from_json
+
+from wakeful.errors import ReservedName, StoreUnavailable
+from wakeful.intake.untrusted import shown
+from wakeful.model import Event
+
+# Who hands an event in: anything outside, the app itself for one of its runs, or the source whose name the event has.
+By = Literal["outside", "app", "source"]
+
+OWN_TYPES = "wakeful."
+LEARN_EVERY = 60.0  # seconds
+AGENT = "agent"
+
+
+class ReservedNames:
+    """Which names in `source` belong to a door of their own, in one app."""
+
+    def __init__(
+        self,
+        app: str,
+        *,
+        brought: Mapping[str, str] | None = None,
+        agents: Iterable[str] = (),
+        stored: Callable[[], Awaitable[Sequence[Sequence[Any]]]] | None = None,
+    ) -> None:
+        """`brought`: the names that this process declares, and by which trigger each comes. `stored` asks the store for what
+        other processes declared: (name, kind, names as JSON) of each source, (name, "agent", None) of each agent.
+        """
+        self._app = app
+        self._declared = dict(brought or {})
+        self._own = {f"/{app}/run", f"/{app}/checkins", *(self.of_agent(agent) for agent in agents)}
+        self._families = (f"/{app}/schedules/", f"/{app}/alarms/")
+        self._stored = stored
+        self._learnt_at: float | None = None
+        self._brought = dict(self._declared)
+        self._all = frozenset({*self._own, *self._brought})
+
+    def of_agent(self, agent: str) -> str:
+        """The source of what the runs of an agent emit."""
+        return f"/{self._app}/{agent}"
+
+    async def learn(self) -> None:
+        """Ask the store which names other processes declared."""
+        if self._stored is None:
+            return
+        self._learnt_at = time.monotonic()
+        brought, agents = {}, []
+        for name, kind, brings in await self._stored():
+            if kind == AGENT:
+                agents.append(self.of_agent(name))
+                continue
+            for source in from_json(brings) if brings else [name]:
+                brought[source] = f"{kind} {name}"
+        self._brought = {**brought, **self._declared}
+        self._all = frozenset({*self._own, *agents, *self._brought})
+
+    async def learn_now_and_then(self) -> None:
+        """`learn`, if that is long ago. While the store is unavailable, the names stay as they are."""
+        if self._learnt_at is not None and time.monotonic() - self._learnt_at > LEARN_EVERY:
+            try:
+                await self.learn()
+            except StoreUnavailable:
+                return
+
+    def refuse(self, events: Sequence[Event], by: By = "outside") -> None:
+        """ReservedName for the first event that has a name which is not for it. An app's own runs may use the app's own names."""
+        if by == "source":
+            return
+        names, families = (self._all, self._families) if by == "outside" else (self._brought, ())
+        for number, event in enumerate(events):
+            source = event.source
+            if source in names or source.startswith(families) or (by == "outside" and event.type.startswith(OWN_TYPES)):
+                raise self._refusal(event, number if len(events) > 1 else None)
+
+    def owner_of(self, source: str) -> str | None:
+        """What brings the events of a source, in words; None: any door may."""
+        if source in self._brought:
+            return self._brought[source]
+        return f"app {self._app} itself" if source in self._all or source.startswith(self._families) else None
+
+    def _refusal(self, event: Event, index: int | None) -> ReservedName:
+        owner = self.owner_of(event.source)
+        if owner is None:
+            message = (
+                f'type {shown(event.type)} is reserved: types that begin with "{OWN_TYPES}" are those of Wakeful\'s own events. '
+                "Give this event another type"
+            )
+            return ReservedName(message, field="type", index=index)
+        if event.source in self._brought:
+            message = (
+                f"source {shown(event.source)} is reserved: its events come by {owner} alone. Send it there, or give this event "
+                "a source of its own"
+            )
+        else:
+            message = (
+                f"source {shown(event.source)} is reserved: its events come out of {owner} alone (agents, schedules, alarms, "
+                "check-ins, runs that are started by hand). Give this event a source of its own"
+            )
+        return ReservedName(message, field="source", index=index)
