@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from support.bytecode import keep_bytecode
 from support.memory import use_memory
+from wakeful.redaction import KNOWN
 
 use_memory()
 keep_bytecode()
@@ -17,6 +20,13 @@ pytest_plugins = [
     "support.shop",
     "support.shops",
 ]
+
+
+@pytest.fixture(autouse=True)
+def no_known_secrets() -> Iterator[None]:
+    """What one test kept secret is an ordinary word in the next."""
+    yield
+    KNOWN.forget()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,10 +14,12 @@ from pydantic_core import to_json
 
 from wakeful.clock import Microseconds, to_datetime
 from wakeful.private_files import FILE, make_folder
+from wakeful.redaction import redact_bytes
 
 
 def line_of(run: dict[str, Any]) -> bytes:
-    return to_json(run, inf_nan_mode="strings") + b"\n"
+    """One run, without secrets that are known: an archive is for other eyes than the store."""
+    return redact_bytes(to_json(run, inf_nan_mode="strings")) + b"\n"
 
 
 def append_to_day(folder: Path, runs: Sequence[dict[str, Any]], now: Microseconds) -> Path:

@@ -67,6 +67,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
 from wakeful.clock import SECOND, Duration, Microseconds, duration
+from wakeful.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -493,14 +494,14 @@ def describe(error: BaseException) -> dict[str, Any]:
         "message": words_of(error)[:MESSAGE_LIMIT],
         "failure": verdict.failure,
         **({} if verdict.lasting else {"lasting": False}),
-        "traceback": storable(lines[-TRACEBACK_LIMIT:]),
+        "traceback": storable(redact(lines)[-TRACEBACK_LIMIT:]),  # before it is cut: half a secret is not found
     }
 
 
 def words_of(error: BaseException) -> str:
-    """What an exception says, in characters that any database can store."""
+    """What an exception says, without secrets that are known, in characters that any database can store."""
     try:
-        words = str(error)
+        words = redact(str(error))
     except Exception:
         words = ""
     return storable(words) or type(error).__name__

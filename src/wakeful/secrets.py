@@ -3,6 +3,8 @@
 http(url, secret=env("HOOK_SECRET"))      declared: nothing is read, nothing can be shown
 channel.open()                            read once, so that a missing one is heard of at the start
 channel.deliver(...)                      read again, and used
+
+Each value that was read is redacted in what people see from then on (`redaction.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import re
 from dataclasses import dataclass
 
 from wakeful.errors import ConfigError
+from wakeful.redaction import KNOWN
 
 # Every name that an env(…) of this process was given. Names only, and for all apps alike: a variable that one of them reads as a
 # secret is no plain setting to another.
@@ -33,6 +36,7 @@ class Env:
             )
             raise ConfigError(message)
         _NAMED.add(self.name)
+        KNOWN.declare(self.name)
 
     def reveal(self, needed_by: str | None = None) -> str:
         """What is in the variable now; `needed_by` says in the error who asked. An empty variable counts as not set."""
@@ -41,6 +45,7 @@ class Env:
             who = f"{needed_by}: " if needed_by else ""
             message = f"{who}the environment variable {self.name} is not set: set it where this process is started"
             raise ConfigError(message)
+        KNOWN.learn_secret(self.name, value)  # it may be another one than before
         return value
 
     def __repr__(self) -> str:

@@ -228,7 +228,7 @@ async def test_it_is_told_what_it_runs_for(new_app: NewApp, monkeypatch: pytest.
         run = await go(runtime, {"number": 7})
     told, event = from_json(run["output"]["stdout"])
     assert (told["WAKEFUL_RUN_ID"], told["WAKEFUL_AGENT"]) == (run["id"], "report")
-    assert (told["MODE"], told["KEY"]) == ("live", "secret-key")
+    assert (told["MODE"], told["KEY"]) == ("live", "[redacted: REPORT_KEY]")
     assert not {"WAKEFUL_TOKEN", "WAKEFUL_ENCRYPTION_KEYS", "WAKEFUL_SCHEDULED_FOR"} & set(told)
     assert (event["type"], event["data"]) == ("go", {"number": 7})
     assert not os.path.exists(told["WAKEFUL_EVENT"])  # noqa: ASYNC240, PTH110

@@ -23,6 +23,7 @@ from wakeful.api.reply import JsonResponse, found
 from wakeful.api.waiting import answer_with_outputs, read_wait_alone
 from wakeful.intake.cloudevents import parse_request
 from wakeful.model import STORED_EVENT_STATES
+from wakeful.redaction import redact_bytes
 
 IDEMPOTENCY_KEY_LIMIT = 255
 LIST_PARAMETERS = ("type", "state", "id", "limit", "after")
@@ -67,6 +68,8 @@ class Events:
         else:
             status, shown = await answer_with_outputs(receipts, self._results, wait)
         answer = to_json(shown, inf_nan_mode="null")
+        if wait is not None:  # receipts alone hold nothing but identities
+            answer = redact_bytes(answer)
         length = str(len(answer)).encode()
         start = [(b"content-type", b"application/json"), (b"content-length", length)]
         await send({"type": "http.response.start", "status": status, "headers": start})

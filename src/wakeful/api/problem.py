@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from wakeful.errors import IdempotencyConflict, InvalidEvent, NotFound, ReservedName, SchemaMismatch, StoreUnavailable
 from wakeful.intake.cloudevents import UnsupportedContentType
+from wakeful.redaction import redact_bytes
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER = "1"  # seconds; the database is usually back within a few, and intake costs it little to say no again
@@ -53,7 +54,8 @@ class Problem(Exception):
         return members
 
     def response(self) -> Response:
-        return Response(to_json(self.to_json()), status_code=self.status, headers=self.headers, media_type=MEDIA_TYPE)
+        content = redact_bytes(to_json(self.to_json()))
+        return Response(content, status_code=self.status, headers=self.headers, media_type=MEDIA_TYPE)
 
 
 def problem_of(error: Exception, *, reading: bool = False) -> Problem:

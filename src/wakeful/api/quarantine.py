@@ -20,6 +20,7 @@ from wakeful.api.reply import JsonResponse, found
 from wakeful.api.security import ApiSettings
 from wakeful.errors import StoreUnavailable, did_you_mean
 from wakeful.operations.quarantine import Settled, discard, release
+from wakeful.redaction import redact_base64
 from wakeful.stores.sources import QuarantineKind
 from wakeful.triggers.releasing import Releasing
 
@@ -54,7 +55,10 @@ def quarantine_routes(
 
     async def one(request: Request) -> Response:
         held = await known(request)
-        return found(None if held is None else {name: held[name] for name in held if name != "received"}, "input")
+        if held is None:
+            return found(None, "input")
+        raw = None if held["raw"] is None else redact_base64(held["raw"])
+        return found({name: held[name] for name in held if name != "received"} | {"raw": raw}, "input")
 
     async def let_in(request: Request) -> Response:
         change = await read_change(request, settings, ("trust", "note"))

@@ -8,16 +8,17 @@ from pydantic_core import to_json
 from starlette.responses import Response
 
 from wakeful.api.problem import Problem
+from wakeful.redaction import redact_bytes
 
 
 class JsonResponse(Response):
-    """JSON made by pydantic, as everything that is stored is."""
+    """JSON made by pydantic, as everything that is stored is, without secrets that are known."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         # A result may hold NaN, and JSON has no word for it.
-        return to_json(content, inf_nan_mode="null")
+        return redact_bytes(to_json(content, inf_nan_mode="null"))
 
 
 def found(thing: Any, what: str) -> JsonResponse:

@@ -148,12 +148,13 @@ def explain(error: Exception) -> int:
     """One line on stderr: what went wrong. The traceback only for those who ask for it."""
     from wakeful.cli.arguments import UsageError
     from wakeful.errors import WakefulError
+    from wakeful.redaction import redact
 
     if os.environ.get("WAKEFUL_DEBUG"):
         import traceback
 
-        traceback.print_exception(error)
-    text = " ".join(str(error).split())
+        sys.stderr.write(redact("".join(traceback.format_exception(error))))
+    text = " ".join(redact(str(error)).split())
     if not isinstance(error, WakefulError):
         kind = type(error).__name__
         text = f"unexpected {kind}: {text or kind} (WAKEFUL_DEBUG=1 shows where)"

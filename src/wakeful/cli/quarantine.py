@@ -43,6 +43,7 @@ from wakeful.operations.pace import Pace
 from wakeful.operations.quarantine import Settled, Tally, discard, kept_keys, release, settle_all
 from wakeful.operations.redo import MANY
 from wakeful.private_files import write_file
+from wakeful.redaction import redact_base64, redact_bytes
 from wakeful.settings import default_app
 from wakeful.size import in_bytes
 from wakeful.stores.reading import Reader
@@ -242,7 +243,7 @@ def _show(arguments: argparse.Namespace, identifier: str) -> int:
     if found["raw"] is None:
         print("its bytes were removed when their retention time was over")
         return 0
-    raw = b64decode(found["raw"])
+    raw = redact_bytes(b64decode(found["raw"]))
     print()
     print(in_words(raw[:SHOWN_BYTES]))
     if len(raw) > SHOWN_BYTES:
@@ -254,7 +255,8 @@ def _show(arguments: argparse.Namespace, identifier: str) -> int:
 
 def public(found: Shown) -> Shown:
     """As the HTTP API answers."""
-    return {name: value for name, value in found.items() if name != "received"}
+    raw = None if found["raw"] is None else redact_base64(found["raw"])
+    return {name: value for name, value in found.items() if name != "received"} | {"raw": raw}
 
 
 def in_words(raw: bytes) -> str:
@@ -272,7 +274,10 @@ def _write_raw(arguments: argparse.Namespace, found: Shown) -> int:
     if found["raw"] is None:
         message = f"the bytes of {found['key']} were removed when their retention time was over"
         raise NotFound(message)
-    raw = b64decode(found["raw"])
+    came = b64decode(found["raw"])
+    raw = redact_bytes(came)
+    if raw is not came:
+        say("a secret that is known here was replaced in it; the store has the bytes as they came")
     if arguments.raw == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(raw)

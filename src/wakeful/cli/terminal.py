@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from wakeful.clock import SECOND, Microseconds, readable
+from wakeful.redaction import redact
 from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
 
 SHOWN_OF_AN_ID = 10
@@ -91,11 +92,12 @@ def is_piped(out: Console) -> bool:
 
 def print_json(value: Any) -> None:
     """The same objects that the HTTP API answers with."""
-    sys.stdout.write(to_json(value, indent=2, inf_nan_mode="null").decode() + "\n")
+    sys.stdout.write(redact(to_json(value, indent=2, inf_nan_mode="null").decode()) + "\n")
 
 
 def announce(text: str) -> None:
     """A line of output that says what this process does now; a line of the log where everything is to be JSON."""
+    text = redact(text)
     if SPEAKS_JSON.get():
         logger_of().info(text)
     else:
@@ -104,6 +106,7 @@ def announce(text: str) -> None:
 
 def say(text: str) -> None:
     """A line for the person at the terminal, apart from the command's output."""
+    text = redact(text)
     if SPEAKS_JSON.get():
         logger_of().info(text)
         return
@@ -172,14 +175,14 @@ def state(name: str) -> Text:
 
 
 def plain(text: Any) -> str:
-    """Text on one line, with everything that is not printable escaped."""
-    whole = str(text)
+    """Text on one line, with everything that is not printable escaped, and without secrets that are known."""
+    whole = redact(str(text))
     return whole if whole.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in whole)
 
 
 def plain_lines(text: str) -> str:
     """As `plain`, but line ends stay."""
-    return "\n".join(plain(line) for line in text.splitlines())
+    return "\n".join(plain(line) for line in redact(text).splitlines())
 
 
 def value(thing: Any, room: int | None = None) -> str:

@@ -22,6 +22,7 @@ from wakeful.execution.circuits import Shut
 from wakeful.execution.options import UNKNOWN_ATTEMPTS_OF_A_STEP, StepOptions
 from wakeful.execution.retry import SINCE, GiveUp, Trouble, decide, trouble_of
 from wakeful.model import Step
+from wakeful.redaction import redact
 from wakeful.values import from_text, read_back, returns_of, to_text
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Checkpoint:
         self._run = run
         self._key = key
         self._name = name
-        self._text = text if len(text) <= ARGUMENTS_SHOWN else text[:ARGUMENTS_SHOWN]
+        self._text = shown_arguments(text)
         self._options = options
         self._function = function
         self._arguments = arguments
@@ -216,6 +217,11 @@ class Checkpoint:
         return self._run.new_step(
             self._key, self._name, state, arguments=self._text, started_at=self._started, position=self._position
         )
+
+
+def shown_arguments(text: str) -> str:
+    """As much of them as is stored to be shown. Secrets are taken out before they are cut: half a secret is not found."""
+    return text if len(text) <= ARGUMENTS_SHOWN else redact(text)[:ARGUMENTS_SHOWN]
 
 
 def marked(error: Exception, key: str) -> Exception:

@@ -42,6 +42,7 @@ from wakeful.execution.child_environment import ChildEnvironment, facts_of, read
 from wakeful.execution.options import read_duration
 from wakeful.intake.cloudevents import to_envelope
 from wakeful.model import Step, digest
+from wakeful.redaction import redact
 
 if TYPE_CHECKING:
     from wakeful.execution.run import Run
@@ -336,8 +337,10 @@ class Tail:
             del self._kept[:over]
 
     def text(self) -> str:
-        """In characters that any database can store; the first line says so where something is missing."""
-        kept = storable(self._kept.decode("utf-8", "replace"))
+        """In characters that any database can store, without secrets that are known; the first line says so where something is
+        missing.
+        """
+        kept = redact(storable(self._kept.decode("utf-8", "replace")))
         return kept if not self._cut else f"… {self._cut:,} bytes before this are not kept …\n{kept}"
 
 

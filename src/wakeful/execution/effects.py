@@ -50,6 +50,7 @@ from wakeful.execution.circuits import Shut
 from wakeful.execution.options import UNKNOWN_ATTEMPTS, UNKNOWN_ATTEMPTS_OF_A_STEP
 from wakeful.execution.retry import GiveUp, Trouble, decide, given_up, told_to_wait, trouble_of
 from wakeful.model import Decision, Effect
+from wakeful.redaction import redact
 from wakeful.values import arguments_of, from_text, given_result, read_back, returns_of, to_text
 
 if TYPE_CHECKING:
@@ -562,7 +563,7 @@ def other_arguments(before: Sequence[Effect], text: str) -> str | None:
     """In words, what an earlier attempt did and this one does not ask for again."""
     if not before:
         return None
-    was, now = (arguments_of(from_json(stored))[:ARGUMENTS_SHOWN] for stored in (before[0].arguments, text))
+    was, now = (redact(arguments_of(from_json(stored)))[:ARGUMENTS_SHOWN] for stored in (before[0].arguments, text))
     return f"arguments changed: was {was}, now {now}"
 
 

@@ -9,7 +9,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.clock import from_datetime, to_datetime
 from wakeful.errors import ConfigError
-from wakeful.execution.checkpoint import ARGUMENTS_SHOWN
+from wakeful.execution.checkpoint import shown_arguments
 from wakeful.model import digest
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.reminders import Reminder, reminder_of
@@ -39,7 +39,7 @@ async def remind(
     wish = await reminders.wish(
         name, when, text, to=to, unless=unless, where=where, tz=tz, operator=f"run {run.id} of agent {run.agent}"
     )
-    step = run.new_step(key, shown, "done", arguments=arguments[:ARGUMENTS_SHOWN])
+    step = run.new_step(key, shown, "done", arguments=shown_arguments(arguments))
     made = await run.make_reminder(step, wish, write_reminder)
     reminders.changed()
     return reminder_of(made)

@@ -28,7 +28,7 @@ from wakeful.execution import occurrence, reminding, scheduling, waiting
 from wakeful.execution.actions import Action, uses
 from wakeful.execution.business_key import key_of
 from wakeful.execution.call import is_async
-from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, Checkpoint
+from wakeful.execution.checkpoint import Checkpoint, shown_arguments
 from wakeful.execution.circuits import Shut
 from wakeful.execution.compensation import compensate
 from wakeful.execution.effects import (
@@ -343,7 +343,7 @@ class Run:
                 time=to_datetime(self._around.clock.now()),
                 **(self.inherited() | extensions),
             )
-            step = self.new_step(key, shown, "done", arguments=text[:ARGUMENTS_SHOWN])
+            step = self.new_step(key, shown, "done", arguments=shown_arguments(text))
             await self.save_facts()
             locks = locks_held(self._claim)
             receipts = await self._around.door.accept([event], claim=self._claim, step=step, locks=locks, by="app")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from wakeful.redaction import redact
+
 if TYPE_CHECKING:
     from wakeful.execution.run import Run
 
@@ -34,4 +36,6 @@ class RunLog:
     def _say(self, level: str, message: str, fields: dict[str, Any]) -> None:
         self._run.progress()
         if not self._run.replaying:
-            getattr(self._logger, level)(message, **fields)
+            # Here too, and not only where lines are written: a program that embeds an app has a log of its own.
+            cleaned = {name: redact(value) if isinstance(value, str) else value for name, value in fields.items()}
+            getattr(self._logger, level)(redact(message) if isinstance(message, str) else message, **cleaned)

@@ -19,7 +19,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.clock import to_datetime
 from wakeful.errors import ConfigError, Denied, Persistent, StoreUnavailable, describe, did_you_mean, restore
-from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, marked
+from wakeful.execution.checkpoint import marked, shown_arguments
 from wakeful.model import Decision, Step
 from wakeful.policy.decide import ScheduleFacts
 from wakeful.stores.scheduling import ScheduleByRun
@@ -110,7 +110,7 @@ async def _reach(
         if step is not None:
             return step
         wanted = await wish()
-        new = run.new_step(key, shown, "done", arguments=arguments[:ARGUMENTS_SHOWN])
+        new = run.new_step(key, shown, "done", arguments=shown_arguments(arguments))
         step = await run.change_schedule(
             ScheduleByRun(
                 run.claim,

@@ -24,7 +24,7 @@ from wakeful.alarm_words import moment
 from wakeful.cel import named_values
 from wakeful.clock import SECOND, Duration, Microseconds, duration, from_datetime, readable
 from wakeful.errors import ConfigError, Persistent, TimedOut, describe, did_you_mean, restore
-from wakeful.execution.checkpoint import ARGUMENTS_SHOWN, marked
+from wakeful.execution.checkpoint import marked, shown_arguments
 from wakeful.execution.retry import WAITS_IN_PLACE
 from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, new_event
 from wakeful.intake.matching import condition_of
@@ -317,7 +317,7 @@ def _identity(run: Run, name: str, arguments: tuple[Any, ...]) -> tuple[str, str
 
 
 def _new_step(run: Run, key: str, shown: str, text: str, told: dict[str, Any]) -> Step:
-    step = run.new_step(key, shown, "waiting", arguments=text[:ARGUMENTS_SHOWN])
+    step = run.new_step(key, shown, "waiting", arguments=shown_arguments(text))
     step.result = _info(told)
     step.tries = 0
     return step

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from wakeful.redaction import KNOWN
 from wakeful.settings import encryption_keys, listen_store, most_connections, sqlite_path
 from wakeful.stores.keyring import read_keys
 
@@ -25,6 +26,11 @@ def open_database(
     """The database of a store's address. Its payloads are encrypted with the given keys, how many connections it has and where
     those lead that listen is as given; else all of this is as the settings say.
     """
+    for address in (url, listen or ""):
+        KNOWN.learn_address("WAKEFUL_STORE", address)
+    for key in encryption or ():
+        if isinstance(key, str):
+            KNOWN.learn("encryption key", key)
     path = sqlite_path(url)
     ring = read_keys(encryption, encryption_keys())
     if path is not None:

@@ -23,6 +23,7 @@ from typing import Any, Literal
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.payloads import Codec, Places, given_places, returned_places
 from wakeful.stores.places import queries_of_places
+from wakeful.stores.redacting import RedactingCodec, shown_places
 from wakeful.stores.run_filters import queries_of_runs
 
 Dialect = Literal["sqlite", "postgres"]
@@ -153,11 +154,15 @@ def statements(dialect: Dialect) -> dict[str, str]:
 
 def codec(dialect: Dialect, ring: KeyRing | None = None) -> Codec:
     """What a database's payloads look like in its rows."""
-    return Codec(
+    made = RedactingCodec(
         Shaped(lambda name: query_named(dialect, name).given),
         Shaped(lambda name: query_named(dialect, name).returned),
         ring,
     )
+    made.shown = Shaped(
+        lambda name: shown_places(query_named(dialect, name).sql, query_named(dialect, name).parameters)
+    )
+    return made
 
 
 def parse(text: str, dialect: Dialect) -> list[Query]:

@@ -1,7 +1,7 @@
 """Logs: one line per thing that happened, on stderr; JSON for machines, words for people.
 
     structlog (Wakeful, run.log) ──┐
-                                   ├──► the same processors ──► JSON line, or readable line ──► stderr
+                                   ├──► the same processors ──► JSON line, or readable line ──► no secrets ──► stderr
     logging (uvicorn, libraries) ──┘
 
 The executor binds `run`, `agent` and `trace` as context variables, so every line that is written inside a run has them,
@@ -23,6 +23,7 @@ from structlog.typing import EventDict, Processor
 
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.model import trace_id
+from wakeful.redaction import redact
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -40,7 +41,7 @@ def configure_logs(json: bool | None = None, *, level: str | None = None, stream
     threshold = read_level(level)
     as_json = not out.isatty() if json is None else json
     shared = _shared(as_json=as_json)
-    renderer = _json_renderer() if as_json else _readable_renderer(out)
+    renderer = [*(_json_renderer() if as_json else _readable_renderer(out)), _redact]
     structlog.configure(
         processors=[*shared, *renderer],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
@@ -119,6 +120,11 @@ def _name_trace(_logger: Any, _method: str, line: EventDict) -> EventDict:
         if found is not None:
             line["trace_id"] = found
     return line
+
+
+def _redact(_logger: Any, _method: str, line: Any) -> Any:
+    """The last word: the line as it is written, with all its fields and the traceback, without secrets that are known."""
+    return redact(line) if isinstance(line, str) else line
 
 
 def _json_renderer() -> list[Processor]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from wakeful.errors import ConfigError
+from wakeful.redaction import KNOWN
 from wakeful.secrets import Env, Secret, reveal
 
 GivenSecret = Secret | Sequence[Secret]
@@ -35,6 +36,7 @@ class Secrets:
                 raise ConfigError(message)
             if isinstance(one, str):
                 _refuse_unfit(one, where=where, name=name)
+                KNOWN.learn("secret", one)
         return cls(cast("tuple[Secret, ...]", each))
 
     def open(self, where: str, name: str = "secret") -> list[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import SplitResult
 
 from wakeful.output.channels.addresses import check_url
+from wakeful.redaction import redact
 from wakeful.secrets import Env, Secret, reveal
 from wakeful.service import Service
 from wakeful.telemetry.logger import logger_of
@@ -99,7 +100,7 @@ class Ping(Service):
 
         try:
             async with asyncio.timeout(TAKES_AT_MOST):
-                answer = await self._ready().post(self.address(kind), content=words[:BODY_LIMIT].encode())
+                answer = await self._ready().post(self.address(kind), content=redact(words)[:BODY_LIMIT].encode())
         except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, OSError) as error:
             return str(error) or type(error).__name__
         return None if answer.is_success else f"answered {answer.status_code}"

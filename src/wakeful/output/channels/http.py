@@ -24,6 +24,7 @@ from wakeful.execution.options import Backoff, read_options
 from wakeful.output.channels.addresses import Resolve, check_url, resolve, shown_url
 from wakeful.output.channels.base import Channel, Message, Surroundings
 from wakeful.output.channels.record import to_record
+from wakeful.redaction import KNOWN
 from wakeful.secrets import Env, Secret, reveal
 from wakeful.signing import read_key, sign
 
@@ -217,6 +218,7 @@ def _read_secrets(given: Any, where: str) -> tuple[Secret, ...]:
     if not secrets or not all(isinstance(one, str | Env) for one in secrets):
         message = f'{where}: secret must be a text, env("NAME"), or a list of these'
         raise ConfigError(message)
+    KNOWN.learn("secret", *(one for one in secrets if isinstance(one, str)))
     return secrets
 
 
