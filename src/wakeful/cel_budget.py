@@ -27,6 +27,7 @@ OF_A_VALUE = 300
 OF_A_ROUND = 150
 OF_GATHERING = 20  # for each round and each element that is gathered already: the library copies the list
 OF_A_CALL = 20
+SHORT_PATTERN = 200
 
 
 Path = tuple[str, str]  # ("data", "title")
@@ -225,25 +226,28 @@ def _search(given: list[Bound]) -> Bound:
     return Bound(cost + text.longest * (6 + min(wanted.longest, text.longest) // 32))
 
 
-def _match(given: list[Bound], pattern: str | None) -> Bound:
-    """A regular expression is compiled each time, and costs for each character as much as it has states, where it has many. A
-    repetition multiplies them: a pattern that comes with the event may have a thousand for each of its characters.
+def _match(given: list[Bound], pattern: str | None, *, written: bool) -> Bound:
+    """A regular expression is compiled each time, and may cost for each character as much as it has states. A repetition multiplies
+    them: a pattern that is not known may have a thousand for each of its characters. One that is `written` in the code, and short, is
+    believed to be meant well: it costs little for each character.
     """
     length, text = given[-1].longest, given[0].longest
     states, each = 2_000 * length, 5_000 * length
     if pattern is not None:
         counts = [int(count) for count in _REPEATED.findall(pattern)]
         states = math.prod(counts, start=length + 1) if "){" in pattern else length + 4 * sum(counts)
-        each = 5 * states if counts else max(3, length // 4)
+        each = 30 * states
+        if written and length <= SHORT_PATTERN:
+            each = 5 * states if counts else max(3, length // 4)
     cost = sum(one.cost for one in given) + 4_000
-    return Bound(cost + 500 * states + each * text)
+    return Bound(cost + 1_000 * states + each * text)
 
 
 def _replace(given: list[Bound], wanted: str | None) -> Bound:
     text, old, new = given[:3]
     places = text.longest // len(wanted) if wanted else text.longest + 1
     longest = text.longest + places * new.longest
-    cost = sum(one.cost for one in given) + OF_A_CALL + 50 * text.longest + longest
+    cost = sum(one.cost for one in given) + OF_A_CALL + 50 * text.longest + 4 * longest
     cost += text.longest * (min(old.longest, text.longest) // 32)
     return Bound(cost, 1, longest, longest)
 
@@ -259,7 +263,7 @@ def _join(given: list[Bound]) -> Bound:
     pieces = given[0]
     between = given[1].longest if len(given) > 1 else 0
     longest = pieces.texts + pieces.values * between
-    return Bound(sum(one.cost for one in given) + OF_A_CALL + 20 * pieces.values + longest, 1, longest, longest)
+    return Bound(sum(one.cost for one in given) + OF_A_CALL + 20 * pieces.values + 5 * longest, 1, longest, longest)
 
 
 def _grow(given: list[Bound]) -> Bound:
@@ -272,9 +276,8 @@ def _grow(given: list[Bound]) -> Bound:
 def _add(given: list[Bound]) -> Bound:
     whole = _sum(given)
     elements = sum(one.elements for one in given)
-    return Bound(
-        whole.cost + OF_A_CALL + whole.longest + whole.values, whole.values, whole.longest, whole.texts, elements
-    )
+    cost = whole.cost + OF_A_CALL + 2 * whole.longest + 40 * (whole.values - len(given))
+    return Bound(cost, whole.values, whole.longest, whole.texts, elements)
 
 
 _FUNCTIONS: dict[str, Callable[[list[Bound]], Bound]] = {
@@ -306,10 +309,10 @@ _FUNCTIONS: dict[str, Callable[[list[Bound]], Bound]] = {
     "string": _grow,
 }
 # Those that depend on what their second argument is, where that is known.
-_BY_TEXT: dict[str, Callable[[list[Bound], str | None], Bound]] = {
-    "matches": _match,
-    "replace": _replace,
-    "split": _split,
+_BY_TEXT: dict[str, Callable[[list[Bound], str | None, bool], Bound]] = {
+    "matches": lambda given, pattern, written: _match(given, pattern, written=written),
+    "replace": lambda given, wanted, _: _replace(given, wanted),
+    "split": lambda given, separator, _: _split(given, separator),
 }
 _REPEATED = re.compile(r"[{,](\d+)")
 
@@ -428,7 +431,7 @@ def _call(message: bytes) -> Part:
         def bound(scope: Scope) -> Bound:
             named = path is not None and path[0] not in scope.names
             text = scope.texts.get(cast("Path", path)) if known is None and named else known
-            return by_text([part(scope) for part in parts], text)
+            return by_text([part(scope) for part in parts], text, known is not None)
 
         return bound
     function = _FUNCTIONS.get(name, _plain)
@@ -484,7 +487,7 @@ class _Loop:
         them is all there is; the sum of both is over either.
         """
         over, first = self.range(scope), self.first(scope)
-        rounds = max(1, min(over.elements, ROUNDS // scope.rounds))
+        rounds = max(1, min(over.elements, -(-ROUNDS // scope.rounds)))
         share = -(-over.texts // rounds)
         alike = Bound(1, -(-over.values // rounds), min(over.longest, share), share)
         each, cost_of_each = self._round(scope, alike, rounds)
@@ -498,7 +501,9 @@ class _Loop:
         )
         end = self.result(scope._replace(names={**scope.names, self.gathered: made}))
         cost = over.cost + first.cost + rounds * cost_of_each + cost_of_one + end.cost
-        return Bound(cost + (OF_GATHERING * rounds**2 if self.gathers else 0), *end[1:])
+        # Few rounds of the outer loop with all of this one's cost more than many rounds with a part of them.
+        copied = rounds * min(over.elements, ROUNDS) if self.gathers else 0
+        return Bound(cost + OF_GATHERING * copied, *end[1:])
 
     def _round(self, scope: Scope, element: Bound, rounds: int) -> tuple[Bound, int]:
         """What one round adds to what is gathered, and its cost."""
