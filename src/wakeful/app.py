@@ -555,7 +555,9 @@ class App:
         return reached(self)
 
     def asgi(self, **options: Any) -> Starlette:
-        """The app's HTTP side, to be served or mounted. Served by itself it also runs the app."""
+        """The app's HTTP side, to be served or mounted. Served by itself it also runs the app. Raises `ConfigError` without a
+        token (WAKEFUL_TOKEN, or `token=`), unless `open_to="loopback"` lets in programs of this machine.
+        """
         from wakeful.api.serving import serve_app
 
         return serve_app(self, **options)

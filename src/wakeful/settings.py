@@ -24,6 +24,11 @@ def token(environment: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environment is None else environment).get("WAKEFUL_TOKEN") or None
 
 
+def next_token(environment: Mapping[str, str] | None = None) -> str | None:
+    """The token that takes the place of the other one, valid beside it, from WAKEFUL_TOKEN_NEXT."""
+    return (os.environ if environment is None else environment).get("WAKEFUL_TOKEN_NEXT") or None
+
+
 def ping_url(environment: Mapping[str, str] | None = None) -> str | None:
     """The URL that hears from whoever watches, from WAKEFUL_PING."""
     return (os.environ if environment is None else environment).get("WAKEFUL_PING") or None
