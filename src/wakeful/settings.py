@@ -24,6 +24,11 @@ def token(environment: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environment is None else environment).get("WAKEFUL_TOKEN") or None
 
 
+def next_token(environment: Mapping[str, str] | None = None) -> str | None:
+    """The token that takes the place of the other one, valid beside it, from WAKEFUL_TOKEN_NEXT."""
+    return (os.environ if environment is None else environment).get("WAKEFUL_TOKEN_NEXT") or None
+
+
 def ping_url(environment: Mapping[str, str] | None = None) -> str | None:
     """The URL that hears from whoever watches, from WAKEFUL_PING."""
     return (os.environ if environment is None else environment).get("WAKEFUL_PING") or None
@@ -32,6 +37,15 @@ def ping_url(environment: Mapping[str, str] | None = None) -> str | None:
 def encryption_keys(environment: Mapping[str, str] | None = None) -> str | None:
     """The keys that payloads are encrypted with, from WAKEFUL_ENCRYPTION_KEYS."""
     return (os.environ if environment is None else environment).get("WAKEFUL_ENCRYPTION_KEYS") or None
+
+
+def strict_encryption(environment: Mapping[str, str] | None = None) -> bool:
+    """Does this process demand a store in which everything is encrypted and bound to its place, from WAKEFUL_ENCRYPTION_STRICT?"""
+    given = (os.environ if environment is None else environment).get("WAKEFUL_ENCRYPTION_STRICT") or "0"
+    if given not in {"0", "1"}:
+        message = f"WAKEFUL_ENCRYPTION_STRICT must be 1 or 0, not {given!r}"
+        raise ConfigError(message)
+    return given == "1"
 
 
 def most_connections(environment: Mapping[str, str] | None = None) -> int | None:

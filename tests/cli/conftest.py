@@ -86,6 +86,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in (
         "WAKEFUL_STORE",
         "WAKEFUL_TOKEN",
+        "WAKEFUL_TOKEN_NEXT",
         "WAKEFUL_LOG",
         "WAKEFUL_DEBUG",
         "NO_COLOR",

@@ -4,6 +4,8 @@ from base64 import b64encode
 
 import pytest
 
+from support.tokens import TOKEN
+
 
 def test_what_is_declared(wakeful, tickets):
     shown = wakeful("check", "app.py").out
@@ -50,7 +52,7 @@ def test_a_store_that_cannot_be(wakeful, tickets):
 
 def test_a_host_beyond_loopback(wakeful, tickets, monkeypatch):
     assert "set WAKEFUL_TOKEN" in wakeful("check", "app.py", "--host", "0.0.0.0", code=1).err
-    monkeypatch.setenv("WAKEFUL_TOKEN", "secret")
+    monkeypatch.setenv("WAKEFUL_TOKEN", TOKEN)
     wakeful("check", "app.py", "--host", "0.0.0.0")
 
 

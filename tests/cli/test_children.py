@@ -187,7 +187,7 @@ def test_a_child_cannot_answer_what_its_app_asks(place, start, token):
     (place / "answering.py").write_text(ANSWERING)
     line = f"{sys.executable} answering.py $(cat question) {WAKEFUL} $(cat url)"
     (place / "app.py").write_text(ASKING + f'\napp.command("answering", on("answering"), {line!r})\n')
-    server = Server(start, place, WAKEFUL_ENCRYPTION_KEYS="", WAKEFUL_TOKEN=token)
+    server = Server(start, place, WAKEFUL_ENCRYPTION_KEYS="", WAKEFUL_TOKEN=token, WAKEFUL_TOKEN_NEXT="")
     asking = server.emit("ask")["runs"][0]
     asyncio.run(until(lambda: server.get("/v1/approvals")["approvals"]))
     question = server.get("/v1/approvals")["approvals"][0]["id"]

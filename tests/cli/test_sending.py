@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import apsw
 import pytest
 
+from support.tokens import TOKEN
+
 SKIPPING = """
 from wakeful import App, Run, on
 
@@ -170,7 +172,7 @@ def test_a_running_worker_is_left_to_do_it(wakeful, tickets, start):
 
 
 def test_to_a_server(wakeful, tickets, start):
-    server = start("serve", "app.py", "--port", "0", env={"WAKEFUL_TOKEN": "secret"})
+    server = start("serve", "app.py", "--port", "0", env={"WAKEFUL_TOKEN": TOKEN})
     url = server.wait_for(r"on (http://\S+)")[1]
     refused = wakeful("emit", "ticket.odd", "--url", url, code=1)
     assert "answered 401" in refused.err
@@ -178,9 +180,9 @@ def test_to_a_server(wakeful, tickets, start):
 
 
 def test_to_a_server_with_its_token(wakeful, tickets, start, monkeypatch):
-    server = start("serve", "app.py", "--port", "0", env={"WAKEFUL_TOKEN": "secret"})
+    server = start("serve", "app.py", "--port", "0", env={"WAKEFUL_TOKEN": TOKEN})
     url = server.wait_for(r"on (http://\S+)")[1]
-    monkeypatch.setenv("WAKEFUL_TOKEN", "secret")
+    monkeypatch.setenv("WAKEFUL_TOKEN", TOKEN)
     assert wakeful("emit", "ticket.odd", "--url", url, "--id", "1").out == "unmatched 1\n"
     answer = wakeful("emit", "ticket.odd", "--url", url, "--id", "1", "--json").json
     assert answer["events"][0]["status"] == "duplicate"

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from support.command_line import wait_for_answer
+from support.tokens import TOKEN
 from wakeful.testing.postgres_server import PostgresServer
 
 SLOW = """
@@ -163,10 +164,10 @@ def test_a_token_guards_it_beyond_loopback(slow, start, wakeful):
         "wakeful: --host 0.0.0.0 can be reached from other machines, and there is no token: "
         "set WAKEFUL_TOKEN, or bind to 127.0.0.1\n"
     )
-    server = start("serve", "slow.py", "--host", "0.0.0.0", "--port", "0", env={"WAKEFUL_TOKEN": "secret"})
+    server = start("serve", "slow.py", "--host", "0.0.0.0", "--port", "0", env={"WAKEFUL_TOKEN": TOKEN})
     url = server.wait_for(r"serving slow on (http://0\.0\.0\.0:\d+)")[1].replace("0.0.0.0", "127.0.0.1")
     assert httpx2.get(f"{url}/v1/runs", trust_env=False).status_code == 401
-    right = {"Authorization": "Bearer secret"}
+    right = {"Authorization": f"Bearer {TOKEN}"}
     assert httpx2.get(f"{url}/v1/runs", headers=right, trust_env=False).status_code == 200
     assert httpx2.get(f"{url}/healthz", headers={"Host": "evil.example"}, trust_env=False).status_code == 421
 
@@ -181,7 +182,7 @@ def test_a_port_that_is_taken(slow, wakeful):
 
 
 def test_a_host_that_is_none(slow, wakeful, monkeypatch):
-    monkeypatch.setenv("WAKEFUL_TOKEN", "secret")
+    monkeypatch.setenv("WAKEFUL_TOKEN", TOKEN)
     assert "is the name right?" in wakeful("serve", "slow.py", "--host", "no.such.host.invalid", code=1).err
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from support.tokens import TOKEN
+
 APP = """
 from support.tape import Tape
 from wakeful import App, Run
@@ -222,9 +224,9 @@ class TestQuarantine:
 
         key = the_key(wakeful)
         support = str(Path(__file__).parents[1])  # where the app finds its trigger
-        server = start("serve", "app.py", "--port", "0", env={"WAKEFUL_TOKEN": "t", "PYTHONPATH": support})
+        server = start("serve", "app.py", "--port", "0", env={"WAKEFUL_TOKEN": TOKEN, "PYTHONPATH": support})
         url = server.wait_for(r"on (http://\S+)")[1]
-        headers = {"Authorization": "Bearer t", "Wakeful-Operator": "ada"}
+        headers = {"Authorization": f"Bearer {TOKEN}", "Wakeful-Operator": "ada"}
 
         def get(path: str):
             return httpx2.get(url + path, headers=headers, trust_env=False).json()

@@ -29,6 +29,7 @@ import httpx2
 
 from docs import forks as program
 from wakeful.testing.ports import free_port
+from wakeful.tokens import new_token
 
 SHOWN_PORT = "8765"
 SHOWN_POSTGRES = "postgresql://localhost/agents"
@@ -92,7 +93,7 @@ class Shell:
     def run(self, block: str, *, fails: bool = False) -> None:
         """Every command of a console block, each with what it shall print."""
         for command, expected in commands(block):
-            words = shlex.split(self.real(command))
+            words = shlex.split(self._filled(self.real(command)))
             if words[0] == "cd":
                 self.folder = (self.folder / words[1]).resolve(strict=True)
             elif words[0] == "export":
@@ -101,6 +102,11 @@ class Shell:
                 self._expect(command, expected, curl(words[1:]))
             else:
                 self._wakeful(command, words, expected, fails=fails)
+
+    def _filled(self, command: str) -> str:
+        """With a new token where one is made, and with the variables that the page has exported."""
+        command = command.replace("$(wakeful token)", new_token())
+        return re.sub(r"\$([A-Z_]+)", lambda found: self._environment.get(found[1], found[0]), command)
 
     def real(self, text: str) -> str:
         """Text of the page with the addresses that are real here."""

@@ -62,7 +62,7 @@ def test_no_command_or_option_is_made_up():
     """Every `wakeful … --option` on any page is one that there is."""
     for article in all_pages():
         shown = article.code + [block.text for block in article.blocks if block.language in {"console", "sh"}]
-        for words in (match for text in shown for match in re.findall(r"\bwakeful ([a-z]+\b[^\n|&`]*)", text)):
+        for words in (match for text in shown for match in re.findall(r"\bwakeful ([a-z]+\b[^\n|&`)]*)", text)):
             name, _, rest = words.partition(" ")
             assert name in COMMANDS, f"{article}: there is no command wakeful {name}"
             known = {*options_of(name), "--help"}
@@ -318,7 +318,7 @@ async def test_bad_input_gets_the_documented_answers(tmp_path):
     rows = page("docs/intake.md").table("Bad input")
     assert len(rows) > 10
     async with app.running(worker=False) as runtime:
-        transport = httpx2.ASGITransport(app.asgi())
+        transport = httpx2.ASGITransport(app.asgi(open_to="loopback"))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
             for sent, status, field, detail in rows:
                 answer = await http.post(

@@ -15,6 +15,7 @@ from standardwebhooks.webhooks import Webhook
 from support.apps import FOREVER, NewApp, working
 from support.clouds import Cloud, Line
 from support.envelopes import BESIDE, cloudevent, dms, mysql, postgres, with_schema
+from support.tokens import TOKEN
 from wakeful import App, Run, debezium
 from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess
@@ -136,7 +137,7 @@ async def test_ten_thousand_changes_none_lost_none_doubled(new_app: NewApp, clou
 @asynccontextmanager
 async def served(app: App) -> AsyncIterator[tuple[Runtime, httpx2.AsyncClient]]:
     async with working(app) as runtime:
-        transport = httpx2.ASGITransport(app.asgi(token="other"))
+        transport = httpx2.ASGITransport(app.asgi(token=TOKEN))
         headers = {"authorization": "Bearer sesame"}
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as http:
             yield runtime, http

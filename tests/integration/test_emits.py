@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from support.apps import NewApp, working
-from wakeful import App, Run, on
+from wakeful import App, Run, on, webhook
 from wakeful.channels import event
 from wakeful.errors import ConfigError
 from wakeful.runtime import Runtime
+from wakeful.verify import none
 
 
 def speaking(app: App, type_: str, **options: Any) -> App:
@@ -91,3 +92,15 @@ def test_bad_patterns_are_refused_where_they_are_written(emits: Any, words: str)
         speaking(App("app"), "x", emits=emits)
     assert words in str(caught.value)
     assert "agent desk (" in str(caught.value)
+
+
+async def test_a_run_cannot_speak_for_a_webhook_that_has_its_name(new_app: NewApp):
+    app = speaking(new_app(), "ticket.opened")
+
+    @app.agent(webhook("/hooks/desk", verify=none(), source="/app/desk"))
+    async def signed(run: Run) -> None: ...
+
+    async with working(app) as runtime:
+        error = await error_of(runtime)
+        assert 'source "/app/desk" is reserved: its events come by webhook "/hooks/desk" alone.' in str(error)
+        assert (await runtime.reader.runs(agent="signed"))["runs"] == []

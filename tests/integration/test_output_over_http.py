@@ -11,11 +11,12 @@ import pytest
 from pydantic import BaseModel
 
 from support.apps import NewApp, go, the_run, working
+from support.tokens import TOKEN
 from wakeful import App, Operation, Persistent, Run, Transient, action, on
 from wakeful.channels import Channel, Message
 from wakeful.runtime import Runtime
 
-HEADERS = {"Authorization": "Bearer secret", "Wakeful-Operator": "ada"}
+HEADERS = {"Authorization": f"Bearer {TOKEN}", "Wakeful-Operator": "ada"}
 
 
 class Post(Channel):
@@ -49,7 +50,7 @@ def app(new_app: NewApp, post: Post) -> App:
 @asynccontextmanager
 async def served(app: App) -> AsyncIterator[tuple[Runtime, httpx2.AsyncClient]]:
     async with working(app) as runtime:
-        transport = httpx2.ASGITransport(app.asgi(token="secret"))
+        transport = httpx2.ASGITransport(app.asgi(token=TOKEN))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as http:
             yield runtime, http
 

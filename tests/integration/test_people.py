@@ -10,10 +10,11 @@ import httpx2
 from pydantic import BaseModel
 
 from support.apps import go, working
+from support.tokens import TOKEN
 from wakeful import App, Run, on
 from wakeful.runtime import Runtime
 
-HEADERS = {"Authorization": "Bearer secret", "Wakeful-Operator": "ada"}
+HEADERS = {"Authorization": f"Bearer {TOKEN}", "Wakeful-Operator": "ada"}
 
 
 class Refund(BaseModel):
@@ -24,7 +25,7 @@ class Refund(BaseModel):
 @asynccontextmanager
 async def served(app: App) -> AsyncIterator[tuple[Runtime, httpx2.AsyncClient]]:
     async with working(app) as runtime:
-        transport = httpx2.ASGITransport(app.asgi(token="secret"))
+        transport = httpx2.ASGITransport(app.asgi(token=TOKEN))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as http:
             yield runtime, http
 
@@ -71,7 +72,7 @@ class TestOverHttp:
 
     async def test_it_needs_the_token(self, app: App):
         async with working(app):
-            transport = httpx2.ASGITransport(app.asgi())
+            transport = httpx2.ASGITransport(app.asgi(open_to="loopback"))
             async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
                 assert shown(await http.get("/v1/approvals"))["approvals"] == []
                 shown(await http.post("/v1/approvals/x/answer", json={"answer": 1}), 403)

@@ -244,7 +244,7 @@ async def test_a_webhook_is_verified_again_unless_a_person_vouches(new_app: NewA
         pass
 
     async with working(app) as runtime:
-        transport = httpx2.ASGITransport(app.asgi())
+        transport = httpx2.ASGITransport(app.asgi(open_to="loopback"))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
             for number in (1, 2):
                 body, headers = delivery({"number": number}, id=str(number))
@@ -289,7 +289,7 @@ async def test_one_body_that_came_as_two_things_is_kept_twice(new_app: NewApp, m
 
     monkeypatch.setenv("SHOP", "wrong")
     async with working(app) as runtime:
-        transport = httpx2.ASGITransport(app.asgi())
+        transport = httpx2.ASGITransport(app.asgi(open_to="loopback"))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
             for topic in ("orders/create", "orders/paid", "orders/paid"):
                 assert await send_shopify(http, topic, "right") == 401
@@ -312,7 +312,7 @@ async def test_a_header_that_was_not_kept_is_no_id(new_app: NewApp):
     async def note(run: Run) -> None: ...
 
     async with working(app) as runtime:
-        transport = httpx2.ASGITransport(app.asgi())
+        transport = httpx2.ASGITransport(app.asgi(open_to="loopback"))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
             await http.post("/hooks/x", content=b"{", headers={"x-token": "hush", "content-type": "application/json"})
         found = await the_one(runtime)

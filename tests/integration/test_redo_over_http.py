@@ -11,12 +11,13 @@ import pytest
 from pydantic import BaseModel
 
 from support.apps import go, working
+from support.tokens import TOKEN
 from wakeful import App, Operation, Persistent, Run, action, on
 from wakeful.model import run_id
 from wakeful.runtime import Runtime
 from wakeful.stores.base import ChangePause
 
-HEADERS = {"Authorization": "Bearer secret", "Wakeful-Operator": "ada"}
+HEADERS = {"Authorization": f"Bearer {TOKEN}", "Wakeful-Operator": "ada"}
 
 
 class Parcel(BaseModel):
@@ -26,7 +27,7 @@ class Parcel(BaseModel):
 @asynccontextmanager
 async def served(app: App) -> AsyncIterator[tuple[Runtime, httpx2.AsyncClient]]:
     async with working(app) as runtime:
-        transport = httpx2.ASGITransport(app.asgi(token="secret"))
+        transport = httpx2.ASGITransport(app.asgi(token=TOKEN))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as http:
             yield runtime, http
 

@@ -11,10 +11,11 @@ import httpx2
 import pytest
 
 from support.apps import pass_time, working
+from support.tokens import TOKEN
 from wakeful import App, VirtualClock
 from wakeful.runtime import Runtime
 
-HEADERS = {"Authorization": "Bearer secret", "Wakeful-Operator": "ada"}
+HEADERS = {"Authorization": f"Bearer {TOKEN}", "Wakeful-Operator": "ada"}
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def clock() -> VirtualClock:
 @asynccontextmanager
 async def served(app: App) -> AsyncIterator[tuple[Runtime, httpx2.AsyncClient]]:
     async with working(app) as runtime:
-        transport = httpx2.ASGITransport(app.asgi(token="secret"))
+        transport = httpx2.ASGITransport(app.asgi(token=TOKEN))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as http:
             yield runtime, http
 

@@ -8,9 +8,11 @@ import httpx2
 import pytest
 
 from support.apps import NewApp, working
+from support.tokens import TOKEN
 from wakeful import App, Persistent, Run, on
 
 HOST = "http://127.0.0.1"
+JSON = {"Content-Type": "application/json"}
 
 
 def desk(app: App) -> App:
@@ -29,7 +31,7 @@ def desk(app: App) -> App:
 
 
 def client(app: App, **options) -> httpx2.AsyncClient:
-    transport = httpx2.ASGITransport(app.asgi(**options))
+    transport = httpx2.ASGITransport(app.asgi(**({"open_to": "loopback"} | options)))
     return httpx2.AsyncClient(transport=transport, base_url=HOST)
 
 
@@ -109,7 +111,7 @@ async def test_an_agent_is_run_now(new_app: NewApp):
         assert waited.json()["events"][0]["outputs"] == {told["runs"][0]: {"words": "hello"}}
         dead = await http.post("/v1/agents/answer/runs?wait=30s", json="boom")
         assert next(iter(dead.json()["events"][0]["failed"].values()))["state"] == "dead"
-        patient = await http.post("/v1/agents/patient/runs?wait=10ms")  # no body: no data
+        patient = await http.post("/v1/agents/patient/runs?wait=10ms", headers=JSON)  # no body: no data
         assert patient.status_code == 202
 
 
@@ -128,9 +130,9 @@ async def test_what_an_agent_is_not_run_with(new_app: NewApp):
 
 async def test_the_token_is_asked_for(new_app: NewApp):
     app = desk(new_app(clock=None))
-    async with working(app), client(app, token="secret") as http:
+    async with working(app), client(app, token=TOKEN) as http:
         assert (await http.post("/v1/agents/answer/runs", json="hello")).status_code == 401
-        allowed = await http.post("/v1/agents/answer/runs", json="a", headers={"Authorization": "Bearer secret"})
+        allowed = await http.post("/v1/agents/answer/runs", json="a", headers={"Authorization": f"Bearer {TOKEN}"})
         assert allowed.status_code == 202
 
 

@@ -11,12 +11,13 @@ import httpx2
 import pytest
 
 from support.apps import NewApp, pass_time, working
+from support.tokens import TOKEN
 from wakeful import App, Run
 from wakeful.clock import VirtualClock
 from wakeful.runtime import Runtime
 from wakeful.triggers.every import every
 
-HEADERS = {"Authorization": "Bearer secret", "Wakeful-Operator": "ada"}
+HEADERS = {"Authorization": f"Bearer {TOKEN}", "Wakeful-Operator": "ada"}
 START = datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)
 
 
@@ -28,7 +29,7 @@ def clock() -> VirtualClock:
 @asynccontextmanager
 async def served(app: App) -> AsyncIterator[tuple[Runtime, httpx2.AsyncClient]]:
     async with working(app) as runtime:
-        transport = httpx2.ASGITransport(app.asgi(token="secret"))
+        transport = httpx2.ASGITransport(app.asgi(token=TOKEN))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as http:
             yield runtime, http
 

@@ -62,7 +62,7 @@ def take(app: App, sender: Sender, seen: list[tuple[str, Any]]) -> None:
 @asynccontextmanager
 async def served(app: App) -> AsyncIterator[tuple[Runtime, httpx2.AsyncClient]]:
     async with working(app) as runtime:
-        transport = httpx2.ASGITransport(app.asgi())
+        transport = httpx2.ASGITransport(app.asgi(open_to="loopback"))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
             yield runtime, http
 

@@ -8,16 +8,17 @@ from contextlib import asynccontextmanager
 import httpx2
 
 from support.apps import go, working
+from support.tokens import TOKEN
 from wakeful import App, Persistent, Run, on
 from wakeful.runtime import Runtime
 
-HEADERS = {"Authorization": "Bearer secret", "Wakeful-Operator": "ada"}
+HEADERS = {"Authorization": f"Bearer {TOKEN}", "Wakeful-Operator": "ada"}
 
 
 @asynccontextmanager
 async def served(app: App) -> AsyncIterator[tuple[Runtime, httpx2.AsyncClient]]:
     async with working(app) as runtime:
-        transport = httpx2.ASGITransport(app.asgi(token="secret"))
+        transport = httpx2.ASGITransport(app.asgi(token=TOKEN))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=HEADERS) as http:
             yield runtime, http
 

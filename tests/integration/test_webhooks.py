@@ -18,6 +18,7 @@ from starlette.routing import Mount
 from support.apps import NewApp, working
 from support.hooks import TOLERANCE, Anybody, Signed, Timed, delivery, signature
 from support.stores import count, query
+from support.tokens import TOKEN
 from wakeful import App, ConfigError, Run, env, on, webhook
 from wakeful.clock import VirtualClock
 from wakeful.errors import InvalidEvent, NotFound, StoreUnavailable
@@ -42,9 +43,9 @@ def note(app: App, *triggers: Any, seen: list[Any] | None = None, name: str = "n
 
 
 @asynccontextmanager
-async def served(app: App, *, token: str | None = "secret") -> AsyncIterator[tuple[Runtime, httpx2.AsyncClient]]:
+async def served(app: App, *, token: str | None = TOKEN) -> AsyncIterator[tuple[Runtime, httpx2.AsyncClient]]:
     async with working(app) as runtime:
-        transport = httpx2.ASGITransport(app.asgi(token=token))
+        transport = httpx2.ASGITransport(app.asgi(token=token, open_to="loopback"))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
             yield runtime, http
 
@@ -307,7 +308,7 @@ class TestRefusing:
         note(app)
         async with served(app, token=None) as (runtime, http):
             body, headers = delivery({})
-            guarded = httpx2.ASGITransport(app.asgi(token="secret"))
+            guarded = httpx2.ASGITransport(app.asgi(token=TOKEN))
             async with httpx2.AsyncClient(transport=guarded, base_url="http://localhost") as stranger:
                 for path in ("/hooks", f"{PATH}/", f"{PATH}/y", "/hooks/X"):
                     assert (await http.post(path, content=body, headers=headers)).status_code == 404, path
@@ -392,7 +393,7 @@ class TestServing:
         async with served(app) as (_, http):
             assert (await send(http, {})).status_code == 202
             assert (await http.get("/v1/events")).status_code == 401
-            shown = (await http.get("/v1/openapi.json", headers={"authorization": "Bearer secret"})).json()
+            shown = (await http.get("/v1/openapi.json", headers={"authorization": f"Bearer {TOKEN}"})).json()
             assert shown["paths"][PATH]["post"]["summary"] == "A webhook, verified as signed"
             elsewhere = await send(http, {}, headers={"host": "tunnel.example"})
             assert elsewhere.status_code == 421
@@ -439,7 +440,7 @@ class TestServing:
 
     async def test_mounted_in_another_program(self, app: App):
         note(app)
-        outside = Starlette(routes=[Mount("/inner", app.asgi(token="secret"))])
+        outside = Starlette(routes=[Mount("/inner", app.asgi(token=TOKEN))])
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(outside), base_url="http://localhost") as http:
             answer = await send(http, {}, path=f"/inner{PATH}")
             assert (answer.status_code, "retry-after" in answer.headers) == (503, True)  # it does not run yet
@@ -513,7 +514,7 @@ def test_nothing_that_is_sent_is_a_500(sqlite_url: str, requests: list[tuple[byt
         note(app, webhook("/hooks/none", verify=none()), name="none")
         note(app, webhook("/hooks/github", verify=github(secret="secret")), name="github")
         async with app.running(worker=False):
-            http = app.asgi()
+            http = app.asgi(open_to="loopback")
             for body, headers, signed in requests:
                 given = [(name.encode(), value.encode("latin-1")) for name, value in headers]
                 if signed:

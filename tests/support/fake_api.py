@@ -776,7 +776,9 @@ class Api:
             settings=settings,
             **options,
         )
-        self.client = TestClient(self.app, base_url="http://localhost:8400", raise_server_exceptions=False)
+        self.client = TestClient(
+            self.app, base_url="http://localhost:8400", raise_server_exceptions=False, client=("127.0.0.1", 50_000)
+        )
 
 
 def assert_problem(response: Any, status: int, **members: Any) -> dict[str, Any]:

@@ -7,27 +7,27 @@ from typing import Any
 import pytest
 
 from support.fake_api import ALARM, Api, assert_problem
+from support.tokens import TOKEN, WITH_TOKEN
 from wakeful.api.security import ApiSettings
 from wakeful.clock import duration
 
-TOKEN = {"Authorization": "Bearer secret"}
 KEY = ALARM["key"]
 
 
 @pytest.fixture
 def api() -> Api:
-    return Api(ApiSettings(token="secret"))
+    return Api(ApiSettings(token=TOKEN))
 
 
 def post(api: Api, path: str, body: dict[str, Any] | None = None) -> Any:
-    return api.client.post(path, json=body or {}, headers={**TOKEN, "Wakeful-Operator": "ada"})
+    return api.client.post(path, json=body or {}, headers={**WITH_TOKEN, "Wakeful-Operator": "ada"})
 
 
 def test_looking(api: Api):
-    assert api.client.get("/v1/alarms", headers=TOKEN).json() == {"alarms": []}
-    assert api.client.get(f"/v1/alarms/{KEY}", headers=TOKEN).json()["text"] == "a dead letter"
-    assert_problem(api.client.get("/v1/alarms/nothing/there", headers=TOKEN), 404)
-    assert_problem(api.client.get("/v1/alarms?state=shut", headers=TOKEN), 400, field="state")
+    assert api.client.get("/v1/alarms", headers=WITH_TOKEN).json() == {"alarms": []}
+    assert api.client.get(f"/v1/alarms/{KEY}", headers=WITH_TOKEN).json()["text"] == "a dead letter"
+    assert_problem(api.client.get("/v1/alarms/nothing/there", headers=WITH_TOKEN), 404)
+    assert_problem(api.client.get("/v1/alarms?state=shut", headers=WITH_TOKEN), 400, field="state")
 
 
 def test_changing(api: Api):
@@ -60,9 +60,9 @@ def test_what_is_refused(api: Api):
 
 
 def test_a_server_whose_parts_do_not_look_any_more_is_not_ready(api: Api):
-    assert api.client.get("/readyz").status_code == 200
+    assert api.client.get("/readyz", headers=WITH_TOKEN).status_code == 200
     api.silent = {"scheduler": 75.2, "worker": float("inf")}
-    answer = api.client.get("/readyz")
+    answer = api.client.get("/readyz", headers=WITH_TOKEN)
     assert answer.status_code == 503
     assert answer.json()["status"] == "not ready"
     parts = answer.json()["parts"]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from support.fake_api import APP, Api, assert_problem
+from support.tokens import TOKEN
 from wakeful.api.security import ApiSettings
 
-AS_ADA = {"Authorization": "Bearer secret", "Wakeful-Operator": "ada"}
+AS_ADA = {"Authorization": f"Bearer {TOKEN}", "Wakeful-Operator": "ada"}
 
 
 @pytest.fixture
 def api() -> Api:
-    return Api(ApiSettings(token="secret"))
+    return Api(ApiSettings(token=TOKEN))
 
 
 def retire(api: Api, name: str, **fields: object):

@@ -16,11 +16,11 @@ from schemathesis.specs.openapi.checks import (
 from starlette.routing import Route
 
 from support.fake_api import Api, FakeStore
+from support.tokens import TOKEN, WITH_TOKEN
 from wakeful.api.openapi import document
 from wakeful.api.security import ApiSettings
 
-TOKEN = {"Authorization": "Bearer secret"}
-API = Api(ApiSettings(token="secret"))
+API = Api(ApiSettings(token=TOKEN))
 schema = schemathesis.openapi.from_dict(document())
 schema.app = API.app
 
@@ -60,7 +60,7 @@ def test_operations_have_names_of_their_own():
 
 
 def test_it_is_served():
-    response = API.client.get("/v1/openapi.json", headers=TOKEN)
+    response = API.client.get("/v1/openapi.json", headers=WITH_TOKEN)
     assert response.status_code == 200
     assert response.json()["openapi"] == "3.1.0"
 
@@ -69,7 +69,7 @@ def test_it_is_served():
 @schema.parametrize()
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_what_the_document_says_is_so(case):
-    case.headers = {**(case.headers or {}), "Host": "localhost", **TOKEN}
+    case.headers = {**(case.headers or {}), "Host": "localhost", **WITH_TOKEN}
     vars(API.store).update(vars(FakeStore()))  # nothing is settled yet
     case.call_and_validate(
         base_url="http://localhost",

@@ -7,24 +7,23 @@ from typing import Any
 import pytest
 
 from support.fake_api import PAUSE, Api, assert_problem
+from support.tokens import TOKEN, WITH_TOKEN
 from wakeful.api.security import ApiSettings
-
-TOKEN = {"Authorization": "Bearer secret"}
 
 
 @pytest.fixture
 def api() -> Api:
-    return Api(ApiSettings(token="secret"))
+    return Api(ApiSettings(token=TOKEN))
 
 
 def post(api: Api, path: str, body: dict[str, Any]) -> Any:
-    return api.client.post(path, json=body, headers={**TOKEN, "Wakeful-Operator": "ada"})
+    return api.client.post(path, json=body, headers={**WITH_TOKEN, "Wakeful-Operator": "ada"})
 
 
 def test_looking(api: Api):
-    assert api.client.get("/v1/pauses", headers=TOKEN).json() == {"pauses": [PAUSE]}
-    assert api.client.get("/v1/pauses?app=desk", headers=TOKEN).json() == {"pauses": []}
-    assert_problem(api.client.get("/v1/pauses?agent=x", headers=TOKEN), 400, field="agent")
+    assert api.client.get("/v1/pauses", headers=WITH_TOKEN).json() == {"pauses": [PAUSE]}
+    assert api.client.get("/v1/pauses?app=desk", headers=WITH_TOKEN).json() == {"pauses": []}
+    assert_problem(api.client.get("/v1/pauses?agent=x", headers=WITH_TOKEN), 400, field="agent")
 
 
 def test_pausing_and_resuming_one(api: Api):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
@@ -175,7 +176,7 @@ class TestHealth:
 
         api.reader.health = hang
         ready = health_routes(api.reader, ready_within=0.01)[1].endpoint
-        assert (await ready(None)).status_code == 503
+        assert (await ready(Request({"type": "http"}))).status_code == 503
 
 
 def test_extra_routes_come_after_our_own():

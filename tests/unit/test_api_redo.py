@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from support.fake_api import CURSOR, DEAD_DELIVERY, DELIVERY, EFFECT, LETTER, STATE, Api, assert_problem
+from support.tokens import TOKEN, WITH_TOKEN
 from wakeful.api.redo import SLICE
 from wakeful.api.security import ApiSettings
 from wakeful.operations.redo import MANY
 
-TOKEN = {"Authorization": "Bearer secret"}
 CHANGES = (
     "/v1/effects/eff/confirm",
     "/v1/effects/eff/repeat",
@@ -28,11 +28,11 @@ CHANGES = (
 
 @pytest.fixture
 def api():
-    return Api(ApiSettings(token="secret"))
+    return Api(ApiSettings(token=TOKEN))
 
 
 def post(api, path, body=None, **headers):
-    return api.client.post(path, json=body, headers={**TOKEN, **headers})
+    return api.client.post(path, json=body, headers={**WITH_TOKEN, **headers})
 
 
 def nothing_was_changed(api):
@@ -65,7 +65,7 @@ class TestToken:
 
     @pytest.mark.parametrize("path", CHANGES)
     def test_they_are_not_for_looking(self, api, path):
-        assert_problem(api.client.get(path, headers=TOKEN), 405)
+        assert_problem(api.client.get(path, headers=WITH_TOKEN), 405)
 
 
 class TestBody:
@@ -85,7 +85,7 @@ class TestBody:
     def test_what_is_wrong_is_named(self, api, path, body, field):
         if path in {"/v1/replay", "/v1/discard"}:
             body = body.replace(b'{"note"', b'{"filter": {"all": true}, "note"')
-        answer = api.client.post(path, content=body, headers={**TOKEN, "Content-Type": "application/json"})
+        answer = api.client.post(path, content=body, headers={**WITH_TOKEN, "Content-Type": "application/json"})
         assert_problem(answer, 400, field=field)
         assert nothing_was_changed(api)
 
@@ -94,7 +94,7 @@ class TestBody:
         assert 'Did you mean "again"?' in problem["detail"]
 
     def test_too_large(self):
-        api = Api(ApiSettings(token="secret", body_limit=10))
+        api = Api(ApiSettings(token=TOKEN, body_limit=10))
         assert_problem(post(api, "/v1/runs/abc/replay", {"note": "x" * 20}), 413)
 
     @pytest.mark.parametrize("name", ["x" * 201, "a\tb"])
@@ -105,13 +105,13 @@ class TestBody:
 
 class TestEffects:
     def test_listing_and_one(self, api):
-        page = api.client.get("/v1/effects", params={"state": "held", "limit": "5"}, headers=TOKEN).json()
+        page = api.client.get("/v1/effects", params={"state": "held", "limit": "5"}, headers=WITH_TOKEN).json()
         assert page == {"effects": [EFFECT], "next": CURSOR}
         assert api.reader.asked == {"state": "held", "limit": 5, "after": None}
-        assert api.client.get("/v1/effects/eff", headers=TOKEN).json() == EFFECT
-        assert_problem(api.client.get("/v1/effects/nothing", headers=TOKEN), 404)
-        assert_problem(api.client.get("/v1/effects?state=hold", headers=TOKEN), 400, field="state")
-        assert_problem(api.client.get("/v1/effects?after=x", headers=TOKEN), 400, field="after")
+        assert api.client.get("/v1/effects/eff", headers=WITH_TOKEN).json() == EFFECT
+        assert_problem(api.client.get("/v1/effects/nothing", headers=WITH_TOKEN), 404)
+        assert_problem(api.client.get("/v1/effects?state=hold", headers=WITH_TOKEN), 400, field="state")
+        assert_problem(api.client.get("/v1/effects?after=x", headers=WITH_TOKEN), 400, field="after")
 
     @pytest.mark.parametrize(
         ("verb", "state"), [("confirm", "confirmed"), ("repeat", "retrying"), ("abandon", "abandoned")]
@@ -166,7 +166,7 @@ class TestRuns:
 
 class TestMany:
     def test_groups(self, api):
-        run, delivery = api.client.get("/v1/dead", headers=TOKEN).json()["groups"]
+        run, delivery = api.client.get("/v1/dead", headers=WITH_TOKEN).json()["groups"]
         assert (run["kind"], run["error"], run["count"]) == ("run", "Persistent: broken …", 1)
         assert run["confirmed_effects"] == 2
         assert delivery == {
@@ -178,8 +178,8 @@ class TestMany:
             "last_at": "1970-01-01T00:00:01Z",
             "deliveries": ["abc-d1"],
         }
-        assert api.client.get("/v1/dead?error=lost", headers=TOKEN).json() == {"groups": []}
-        assert_problem(api.client.get("/v1/dead?agnet=x", headers=TOKEN), 400, field="agnet")
+        assert api.client.get("/v1/dead?error=lost", headers=WITH_TOKEN).json() == {"groups": []}
+        assert_problem(api.client.get("/v1/dead?agnet=x", headers=WITH_TOKEN), 400, field="agnet")
 
     def test_a_plan_changes_nothing(self, api):
         plan = post(api, "/v1/replay", {"filter": {"agent": "review"}, "plan": True}).json()
@@ -299,13 +299,13 @@ class TestRelease:
 class TestDeliveries:
     def test_listing_and_one(self, api):
         asked = {"channel": "ops", "state": "dead", "limit": "5"}
-        page = api.client.get("/v1/deliveries", params=asked, headers=TOKEN).json()
+        page = api.client.get("/v1/deliveries", params=asked, headers=WITH_TOKEN).json()
         assert page == {"deliveries": [DELIVERY], "next": CURSOR}
         assert api.reader.asked == {"channel": "ops", "state": "dead", "limit": 5, "after": None}
-        assert api.client.get("/v1/deliveries/abc-d1", headers=TOKEN).json() == DELIVERY
-        assert_problem(api.client.get("/v1/deliveries/nothing", headers=TOKEN), 404)
-        assert_problem(api.client.get("/v1/deliveries?state=daed", headers=TOKEN), 400, field="state")
-        assert_problem(api.client.get("/v1/deliveries?after=x", headers=TOKEN), 400, field="after")
+        assert api.client.get("/v1/deliveries/abc-d1", headers=WITH_TOKEN).json() == DELIVERY
+        assert_problem(api.client.get("/v1/deliveries/nothing", headers=WITH_TOKEN), 404)
+        assert_problem(api.client.get("/v1/deliveries?state=daed", headers=WITH_TOKEN), 400, field="state")
+        assert_problem(api.client.get("/v1/deliveries?after=x", headers=WITH_TOKEN), 400, field="after")
 
     @pytest.mark.parametrize(("verb", "discard"), [("replay", False), ("discard", True)])
     def test_one_is_redone_and_only_while_it_is_dead(self, api, verb, discard):
@@ -321,16 +321,16 @@ class TestDeliveries:
 
 class TestStates:
     def put(self, api, agent, body, **headers):
-        return api.client.put(f"/v1/states/{agent}", json=body, headers={**TOKEN, **headers})
+        return api.client.put(f"/v1/states/{agent}", json=body, headers={**WITH_TOKEN, **headers})
 
     def test_looking(self, api):
         both = [STATE, {**STATE, "app": "desk"}]
-        assert api.client.get("/v1/states", headers=TOKEN).json() == {"states": both}
-        assert api.client.get("/v1/states?app=shop", headers=TOKEN).json() == {"states": [STATE]}
-        assert api.client.get("/v1/states/counter?app=shop", headers=TOKEN).json() == {"states": [STATE]}
-        assert_problem(api.client.get("/v1/states/review", headers=TOKEN), 404)
-        assert_problem(api.client.get("/v1/states/counter?app=gone", headers=TOKEN), 404)
-        assert_problem(api.client.get("/v1/states?agent=x", headers=TOKEN), 400, field="agent")
+        assert api.client.get("/v1/states", headers=WITH_TOKEN).json() == {"states": both}
+        assert api.client.get("/v1/states?app=shop", headers=WITH_TOKEN).json() == {"states": [STATE]}
+        assert api.client.get("/v1/states/counter?app=shop", headers=WITH_TOKEN).json() == {"states": [STATE]}
+        assert_problem(api.client.get("/v1/states/review", headers=WITH_TOKEN), 404)
+        assert_problem(api.client.get("/v1/states/counter?app=gone", headers=WITH_TOKEN), 404)
+        assert_problem(api.client.get("/v1/states?agent=x", headers=WITH_TOKEN), 400, field="agent")
 
     def test_set(self, api):
         body = {"value": {"count": 7}, "note": "moved"}
@@ -342,9 +342,9 @@ class TestStates:
         assert (operation.verb, operation.target, operation.detail) == ("state set", "counter", "moved")
 
     def test_clear(self, api):
-        answer = api.client.request("DELETE", "/v1/states/counter", json={"note": "anew"}, headers=TOKEN)
+        answer = api.client.request("DELETE", "/v1/states/counter", json={"note": "anew"}, headers=WITH_TOKEN)
         assert answer.json()["version"] == 4
-        assert api.client.delete("/v1/states/counter", headers=TOKEN).status_code == 200
+        assert api.client.delete("/v1/states/counter", headers=WITH_TOKEN).status_code == 200
         assert [one.value for one in api.store.changed] == [None, None]
         assert [one.detail for one in api.store.operations] == ["anew", None]
 

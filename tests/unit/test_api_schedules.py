@@ -7,19 +7,18 @@ from typing import Any
 import pytest
 
 from support.fake_api import Api, assert_problem
+from support.tokens import TOKEN, WITH_TOKEN
 from wakeful.api.security import ApiSettings
 from wakeful.errors import ConfigError
-
-TOKEN = {"Authorization": "Bearer secret"}
 
 
 @pytest.fixture
 def api() -> Api:
-    return Api(ApiSettings(token="secret"))
+    return Api(ApiSettings(token=TOKEN))
 
 
 def ask(api: Api, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-    headers = {**TOKEN, "Wakeful-Operator": "ada"}
+    headers = {**WITH_TOKEN, "Wakeful-Operator": "ada"}
     return api.client.request(method, path, json=body, headers=headers)
 
 

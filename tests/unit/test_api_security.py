@@ -10,6 +10,7 @@ from starlette.routing import Mount, Route, Router
 from starlette.testclient import TestClient
 
 from support.fake_api import Api
+from support.tokens import TOKEN, WITH_TOKEN
 from wakeful.api.security import KNOWN_HOSTS_LIMIT, ApiSettings, Guard, refuse_open_binding
 from wakeful.errors import ConfigError
 
@@ -67,7 +68,7 @@ def test_every_other_name_is_refused(host):
 
 
 def test_the_bound_host_and_the_configured_ones_are_allowed():
-    api = Api(ApiSettings(host="Wakeful.internal", allowed_hosts=("ops.example.com",), token="t"))
+    api = Api(ApiSettings(host="Wakeful.internal", allowed_hosts=("ops.example.com",), token=TOKEN))
     assert status(api, "wakeful.internal:8400") == 200
     assert status(api, "OPS.example.com") == 200
     assert status(api, "example.com") == 421
@@ -75,14 +76,14 @@ def test_the_bound_host_and_the_configured_ones_are_allowed():
 
 
 def test_the_bound_address_is_allowed_however_it_is_written():
-    api = Api(ApiSettings(host="fd00::5", token="t"))
+    api = Api(ApiSettings(host="fd00::5", token=TOKEN))
     assert status(api, "[fd00:0:0::5]:8400") == 200
     assert status(api, "[fd00::6]:8400") == 421
 
 
 @pytest.mark.parametrize("bound", ["0.0.0.0", "::"])
 def test_bound_to_every_address_any_address_is_allowed_but_no_name(bound):
-    api = Api(ApiSettings(host=bound, token="t"))
+    api = Api(ApiSettings(host=bound, token=TOKEN))
     assert status(api, "10.0.0.5:8400") == 200
     assert status(api, "[fd00::5]") == 200
     assert status(api, "evil.example") == 421
@@ -129,7 +130,7 @@ async def test_hosts_without_end_do_not_fill_the_memory():
 class TestToken:
     @pytest.fixture
     def api(self):
-        return Api(ApiSettings(token="right", open_paths=frozenset({"/hooks/signed"})))
+        return Api(ApiSettings(token=TOKEN, open_paths=frozenset({"/hooks/signed"})))
 
     @pytest.mark.parametrize(
         "path", ["/v1/runs", "/v1/openapi.json", "/v1/events", "/nothing", "/", "/healthz/", "/healthzz"]
@@ -159,12 +160,22 @@ class TestToken:
         assert api.client.post(path).status_code == 401
 
     @pytest.mark.parametrize(
-        "given", ["Bearer wrong", "Bearer", "Bearer ", "right", "Basic right", "Bearer right right", "Bearer rightx"]
+        "given",
+        [
+            "Bearer wrong",
+            "Bearer",
+            "Bearer ",
+            TOKEN,
+            f"Basic {TOKEN}",
+            f"Bearer {TOKEN} {TOKEN}",
+            f"Bearer {TOKEN}x",
+            f"Bearer {TOKEN[:-1]}",
+        ],
     )
     def test_a_wrong_one_is_refused(self, api, given):
         assert api.client.get("/v1/runs", headers={"authorization": given}).status_code == 401
 
-    @pytest.mark.parametrize("given", ["Bearer right", "bearer right", "Bearer  right "])
+    @pytest.mark.parametrize("given", [f"Bearer {TOKEN}", f"bearer {TOKEN}", f"Bearer  {TOKEN} "])
     def test_the_right_one_is_taken(self, api, given):
         assert api.client.get("/v1/runs", headers={"authorization": given}).status_code == 200
 
@@ -179,17 +190,17 @@ class TestToken:
         client = TestClient(Router([Mount("/wakeful", api.app)]), base_url="http://localhost")
         assert client.get("/wakeful/healthz").status_code == 200
         assert client.get("/wakeful/v1/runs").status_code == 401
-        assert client.get("/wakeful/v1/runs", headers={"authorization": "Bearer right"}).status_code == 200
+        assert client.get("/wakeful/v1/runs", headers=WITH_TOKEN).status_code == 200
 
     def test_extra_routes_are_guarded(self):
         async def extra(_):
             return PlainTextResponse("extra")
 
-        api = Api(ApiSettings(token="right"), extra_routes=[Route("/console", extra)])
+        api = Api(ApiSettings(token=TOKEN), extra_routes=[Route("/console", extra)])
         assert api.client.get("/console").status_code == 401
 
     def test_it_is_not_shown(self):
-        assert "right" not in repr(ApiSettings(token="right"))
+        assert "tPq4" not in repr(ApiSettings(token=TOKEN, next_token=TOKEN))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.5", "wakeful.internal", ""])
@@ -199,7 +210,7 @@ def test_beyond_loopback_a_token_is_needed(host):
             refuse_open_binding(ApiSettings(host=host, token=token))
         with pytest.raises(ConfigError):
             Api(ApiSettings(host=host, token=token))
-    refuse_open_binding(ApiSettings(host=host, token="t"))
+    refuse_open_binding(ApiSettings(host=host, token=TOKEN))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]", "127.5.5.5"])

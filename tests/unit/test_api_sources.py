@@ -5,23 +5,22 @@ from __future__ import annotations
 import pytest
 
 from support.fake_api import CURSOR, INPUT, SOURCE, Api, assert_problem
+from support.tokens import TOKEN, WITH_TOKEN
 from wakeful.api.security import ApiSettings
 from wakeful.triggers.releasing import Releasing
-
-TOKEN = {"Authorization": "Bearer t"}
 
 
 @pytest.fixture
 def api():
-    return Api(ApiSettings(token="t"))
+    return Api(ApiSettings(token=TOKEN))
 
 
 def get(api, path, **query):
-    return api.client.get(path, params=query, headers=TOKEN)
+    return api.client.get(path, params=query, headers=WITH_TOKEN)
 
 
 def post(api, path, body=None):
-    return api.client.post(path, json=body or {}, headers=TOKEN)
+    return api.client.post(path, json=body or {}, headers=WITH_TOKEN)
 
 
 def test_sources(api):
@@ -66,11 +65,11 @@ def test_releasing_without_an_app_that_runs(api):
 
 def test_releasing_what_nobody_can_read(api):
     releasing = Releasing("shop", lambda event, **_: pytest.fail("nothing is to arrive"), lambda _: None, lambda: None)
-    api = Api(ApiSettings(token="t"), releasing=lambda: releasing)
+    api = Api(ApiSettings(token=TOKEN), releasing=lambda: releasing)
     problem = assert_problem(post(api, "/v1/quarantine/key/release"), 422)
     assert "app shop has no source inbox/*.md any more" in problem["detail"]
     other = Releasing("desk", lambda event, **_: pytest.fail("nothing is to arrive"), lambda _: None, lambda: None)
-    api = Api(ApiSettings(token="t"), releasing=lambda: other)
+    api = Api(ApiSettings(token=TOKEN), releasing=lambda: other)
     assert "belongs to app shop" in assert_problem(post(api, "/v1/quarantine/key/release"), 409)["detail"]
 
 

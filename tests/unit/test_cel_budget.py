@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakeful.cel import OutOfBudget, compile_arguments, compile_condition, compile_expression
-from wakeful.cel_budget import BUDGET, Meter, Sizes, left_of, sizes_of
+from wakeful.cel_budget import BUDGET, Meter
+from wakeful.cel_sizes import Sizes, left_of, sizes_of
 from wakeful.model import Event
 
 MILLION = "a" * 1_000_000
@@ -33,6 +34,10 @@ def meter(expression: str) -> Meter:
         ("data.a.replace('', data.a) == ''", {"a": "a" * 20_000}),
         ("data.a.replace('a', data.a).replace('a', data.a) == ''", {"a": "a" * 300}),
         ("data.a.matches(data.b)", {"a": "a" * 900, "b": "(a?){1000}b"}),
+        ("data.a.matches(data.a)", {"a": "ab" * 2_500}),
+        ("data.many.all(x, size(data.many + data.many) > 1)", {"many": [0] * 1_800}),
+        ("data.many.filter(x, 1 in data.many.map(y, 0)) == []", {"many": [0] * 700}),
+        ("data.many.join(data.a) == ''", {"a": "a" * 80_000, "many": ["b"] * 300}),
         ("data.a.matches('^(a?){1000}b$')", {"a": "a" * 10_000}),
         ("size(data.a.split('')) > 1", {"a": MILLION}),
         ("data.a.split('').map(c, data.a + c).join('') == ''", {"a": "a" * 5_000}),

@@ -7,13 +7,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.body import BODY_LIMIT, read_body
+from wakeful.api.foreign import refuse_forms
 from wakeful.api.parameters import is_plain, read_parameters
 from wakeful.api.ports import Agents, Door, Results
-from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse
 from wakeful.api.waiting import answer_with_outputs, read_wait
 from wakeful.errors import NotFound
-from wakeful.intake.cloudevents import PLAIN, new_event
+from wakeful.intake.cloudevents import new_event
 from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
 
 
@@ -21,14 +21,11 @@ def agent_routes(door: Door, agents: Agents, results: Results | None, body_limit
     async def start(request: Request) -> Response:
         given = read_parameters(request.query_params, ("id", "wait"))
         wait = read_wait(given)
+        refuse_forms(request.headers)
         try:
             body = await read_body(request.headers.get("content-length"), request.receive, limit=body_limit)
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is left to read it
-        media_type = request.headers.get("content-type", PLAIN).partition(";")[0].strip().lower()
-        if body.strip() and media_type != PLAIN:
-            detail = f"the body is the run's data as JSON: send it as {PLAIN}"
-            raise Problem(415, detail, kind="unsupported-content-type", field="Content-Type")
         data = read_json(body, depth=DEPTH_LIMIT, inside=("data",)) if body.strip() else None
         agent = request.path_params["agent"]
         if not is_plain(agent):

@@ -13,6 +13,7 @@ from typing import Any
 from starlette.requests import Request
 
 from wakeful.api.body import read_body
+from wakeful.api.foreign import refuse_forms
 from wakeful.api.problem import Problem
 from wakeful.api.security import ApiSettings
 from wakeful.errors import InvalidEvent, did_you_mean
@@ -69,6 +70,7 @@ async def read_change(request: Request, settings: ApiSettings, known: Iterable[s
             "set WAKEFUL_TOKEN, start it again, and send Authorization: Bearer TOKEN"
         )
         raise Problem(403, detail, kind="token-needed", title="A token is needed to change things")
+    refuse_forms(request.headers)
     body = await read_body(request.headers.get("content-length"), request.receive, limit=settings.body_limit)
     try:
         value = read_json(body, depth=DEPTH_LIMIT) if body.strip() else {}

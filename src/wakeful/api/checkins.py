@@ -7,6 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.body import BODY_LIMIT, read_body
+from wakeful.api.foreign import refuse_forms
 from wakeful.api.parameters import is_plain, read_parameters
 from wakeful.api.ports import Agents, Door, Reader
 from wakeful.api.problem import Problem
@@ -20,6 +21,7 @@ def checkin_routes(door: Door, reader: Reader, agents: Agents, body_limit: int =
     async def checkin(request: Request) -> Response:
         name = request.path_params["name"]
         given = read_parameters(request.query_params, ("id",))
+        refuse_forms(request.headers)
         try:
             body = await read_body(request.headers.get("content-length"), request.receive, limit=body_limit)
         except ClientDisconnect:

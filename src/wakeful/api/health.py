@@ -3,11 +3,13 @@
 /healthz answers as long as the process can: whoever restarts processes asks here. /readyz asks the store and its schema, and
 whether what runs in the background still looks: whoever sends traffic asks here, and whoever must hear that nobody works. A
 server whose database is gone is alive and not ready; restarting it would not help.
+
+Strangers are told "ready" or "not ready", and no more: what is wrong, which database it is and which sources there are is for callers
+with the token, or on a server without one for programs of this machine.
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,11 +19,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.ports import Reader
+from wakeful.api.readiness import READY_WITHIN, Readiness
 from wakeful.api.reply import JsonResponse
+from wakeful.api.security import IS_KNOWN, TRIES
 from wakeful.errors import SchemaMismatch, StoreUnavailable
-
-READY_WITHIN = 5.0
-
 
 # Parts of the process that have not looked for long, and for how many seconds.
 Silent = Callable[[], Mapping[str, float]]
@@ -34,35 +35,39 @@ SourceStates = Callable[[], Mapping[str, int]]
 def health_routes(
     reader: Reader, ready_within: float = READY_WITHIN, silent: Silent = dict, sources: SourceStates = dict
 ) -> list[Route]:
+    store = Readiness(reader, ready_within)
+
     async def alive(_: Request) -> Response:
         return JsonResponse({"status": "alive"})
 
-    async def ready(_: Request) -> Response:
-        try:
-            async with asyncio.timeout(ready_within):
-                parts = await reader.health()
-        except SchemaMismatch as error:
-            return _not_ready({"store": {"ok": True}, "schema": {"ok": False, "detail": str(error)}})
-        except (StoreUnavailable, TimeoutError) as error:
-            # Asked without a token, so the reason, which may name the database, goes to the log only.
-            told = str(error) if isinstance(error, StoreUnavailable) and error.locked else "the store does not answer"
-            return _not_ready({"store": {"ok": False, "detail": told}})
-        note = {"note": parts["note"]} if "note" in parts else {}
-        parts = {name: part for name, part in parts.items() if name != "note"}
+    async def ready(request: Request) -> Response:
+        is_ready, details = await _look(request)
+        answer = {"status": "ready" if is_ready else "not ready", **(details if request.scope.get(IS_KNOWN) else {})}
+        return JsonResponse(answer, status_code=200 if is_ready else 503)
+
+    async def _look(request: Request) -> tuple[bool, dict[str, Any]]:
+        health = await store.ask()
+        if isinstance(health, SchemaMismatch):
+            return False, {"parts": {"store": {"ok": True}, "schema": {"ok": False, "detail": str(health)}}}
+        if isinstance(health, StoreUnavailable | TimeoutError):
+            # The reason may name the database, and many systems keep what a probe answers: it goes to the log only.
+            is_locked = isinstance(health, StoreUnavailable) and health.locked
+            detail = str(health) if is_locked else "the store does not answer"
+            return False, {"parts": {"store": {"ok": False, "detail": detail}}}
+        note = {"note": health["note"]} if "note" in health else {}
+        parts = {name: part for name, part in health.items() if name != "note"}
         if states := sources():  # one that fails makes nobody unready: the rest goes on, and it raises an alarm
             parts = {**parts, "sources": {"ok": "failing" not in states, **states}}
+        tries = request.scope.get(TRIES)
+        if tries is not None and tries.wrong:
+            parts = {**parts, "tokens": {"ok": True, "wrong": tries.wrong, "slowed": tries.slowed}}
         if quiet := silent():
-            return _not_ready(
-                {**parts, **{part: {"ok": False, "detail": silence(since)} for part, since in quiet.items()}}
-            )
-        return JsonResponse({"status": "ready", **note, "parts": parts})
+            silences = {part: {"ok": False, "detail": silence(since)} for part, since in quiet.items()}
+            return False, {"parts": {**parts, **silences}}
+        return True, {**note, "parts": parts}
 
     return [Route("/healthz", alive, name="healthz"), Route("/readyz", ready, name="readyz")]
 
 
 def silence(since: float) -> str:
     return "has ended" if math.isinf(since) else f"has not looked for {since:.0f} seconds"
-
-
-def _not_ready(parts: dict[str, Any]) -> Response:
-    return JsonResponse({"status": "not ready", "parts": parts}, status_code=503)

@@ -69,7 +69,7 @@ def document() -> Json:
         },
         "servers": [{"url": "/"}],
         "security": [{}, {"token": []}],
-        "paths": _paths(),
+        "paths": _guarded(_paths()),
         "components": {
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer", "description": "WAKEFUL_TOKEN, where one is set"}
@@ -214,7 +214,8 @@ def _paths() -> Json:
             "get": {
                 "operationId": "readyz",
                 "summary": "Does the store answer, and is its schema right?",
-                "security": [{}],
+                "security": [{}, {"token": []}],
+                "description": "Callers with the token are told about each part, others only the status.",
                 "responses": {
                     "200": answer("Ready", reference("Health")),
                     "503": answer("Not ready, and which part is not", reference("Health")),
@@ -223,6 +224,16 @@ def _paths() -> Json:
             }
         },
     }
+
+
+def _guarded(paths: Json) -> Json:
+    """What the guard before all paths may answer, added to what each of them answers itself."""
+    for methods in paths.values():
+        for method, operation in methods.items():
+            also = ["403"] + (["429"] if "401" in operation["responses"] else [])
+            also += [] if method == "get" else ["415"]
+            operation["responses"] = {**problems(*also), **operation["responses"]}
+    return paths
 
 
 def _schemas() -> Json:
@@ -348,12 +359,12 @@ def _responses() -> Json:
     words = {
         "400": "Something in it is wrong: field says what, index which event of a batch",
         "401": "The token is missing or wrong",
-        "403": "This server has no token, and changing things needs one",
+        "403": "This server has no token, and changing things, or asking from elsewhere, needs one; or a foreign page asks",
         "404": "There is nothing of that name",
         "409": "It is not in a state for that, belongs to code, or another answer stands",
         "408": "The body did not come to its end in time",
         "413": "The body is over the limit; it was not read to the end",
-        "415": "This Content-Type carries no event",
+        "415": "This Content-Type carries no event, or no change, which is JSON",
         "421": "The Host header names another server",
         "422": "This Idempotency-Key was used for another request, the source or type of an event is reserved for another door, or the data, the state or the answer does not fit",
         "429": "Too many for now: Retry-After says when to send it again",

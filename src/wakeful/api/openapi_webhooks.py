@@ -18,7 +18,7 @@ def webhook_paths(endpoints: Iterable[Endpoint]) -> Json:
                 "requestBody": {"required": True, "content": {"*/*": {"schema": {}}}},
                 "responses": {
                     "202": answer("What became of it", reference("Receipts")),
-                    **problems("401", "408", "413", "415", "421", "429", "503"),
+                    **problems("401", "403", "408", "413", "415", "421", "429", "503"),
                 },
             }
         }

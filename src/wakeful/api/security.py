@@ -1,38 +1,75 @@
-"""Who may talk to the API: requests for a known Host, with the token where one is set.
+"""Who may talk to the API: requests for a known Host that no foreign page sent, with the token where one is set.
+
+Host ──► Origin, Sec-Fetch-Site ──► the token, or else a program of this machine
+                                └─► webhooks and health, without
 
 The Host check is what keeps a web page that somebody visits from reaching a server on that person's own machine by a
-name that was made to point to 127.0.0.1 (DNS rebinding): such a request carries the page's name as its Host.
+name that was made to point to 127.0.0.1 (DNS rebinding): such a request carries the page's name as its Host. It proves
+nothing about the sender: whoever is no browser writes there what it likes.
 """
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
-from collections.abc import Container
 from dataclasses import dataclass, field
+from typing import Protocol, Self
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from wakeful import settings as environment
+from wakeful.api import foreign
 from wakeful.api.body import BODY_LIMIT
+from wakeful.api.callers import OF_PROXIES, X_FORWARDED, Tokens, address_of, problem_of_stranger
 from wakeful.api.problem import Problem
 from wakeful.errors import ConfigError
+from wakeful.tokens import refuse_weak
 from wakeful.triggers.webhook import TAKEN
 
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 KNOWN_HOSTS_LIMIT = 1_024
+READ = foreign.READ | {b"host", b"authorization"}
+# In the scope of a request: whether its sender may see everything, and the tokens, for whom it may concern.
+IS_KNOWN = "wakeful.is_known"
+TRIES = "wakeful.tries"
+
+
+class Paths(Protocol):
+    """Paths of which there may be none."""
+
+    def __contains__(self, path: object, /) -> bool: ...
+    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
-    """How the API is bound and guarded."""
+    """How the API is bound and guarded. Raises `ConfigError` for a token that can be guessed."""
 
     host: str = "127.0.0.1"
     allowed_hosts: tuple[str, ...] = ()
     """Further names this server is reached by, such as the one of a reverse proxy; "*" allows every name."""
     token: str | None = field(default=None, repr=False)
+    next_token: str | None = field(default=None, repr=False)
+    """Valid beside the token, while one takes the place of the other."""
     body_limit: int = BODY_LIMIT
-    open_paths: Container[str] = frozenset()
+    open_paths: Paths = frozenset()
     """Paths that need no token because they check their callers themselves, such as signed webhooks."""
+
+    def __post_init__(self) -> None:
+        if self.token:
+            refuse_weak(self.token, "the token (WAKEFUL_TOKEN)")
+        if self.next_token:
+            refuse_weak(self.next_token, "the next token (WAKEFUL_TOKEN_NEXT)")
+        if self.next_token and not self.token:
+            message = (
+                "there is a next token (WAKEFUL_TOKEN_NEXT) and no token: set WAKEFUL_TOKEN to the present one, "
+                "or to the next one once all clients have it"
+            )
+            raise ConfigError(message)
+
+    @classmethod
+    def of_environment(cls, host: str) -> Self:
+        """Bound to `host`, with WAKEFUL_TOKEN and WAKEFUL_TOKEN_NEXT."""
+        return cls(host=host, token=environment.token(), next_token=environment.next_token())
 
 
 def is_loopback(host: str) -> bool:
@@ -62,33 +99,23 @@ class Guard:
 
     def __init__(self, app: ASGIApp, settings: ApiSettings) -> None:
         self._app = app
-        self._token = settings.token.encode() if settings.token else None
+        self._tokens = Tokens(settings.token, settings.next_token)
         self._open_paths = settings.open_paths
         bound = _name(settings.host)
         address = _address(bound)
         self._names = {_name(name) for name in (bound, *settings.allowed_hosts)}
+        self._origins = frozenset(name.strip().lower().encode() for name in settings.allowed_hosts)
         # Bound to every address, the server cannot know its own. An address as Host is safe then: the trick above
         # needs a name, and nobody can make somebody else's address resolve anew.
         self._any_address = bound == "" or (address is not None and address.is_unspecified)
         self._any_name = "*" in settings.allowed_hosts
-        self._known: set[bytes] = set()
+        self._known: dict[bytes, bool] = {}  # Host headers that are allowed, and whether they name this machine itself
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        hosts: list[bytes] = []
-        authorization: bytes | None = None
-        for name, value in scope["headers"]:
-            if name == b"host":
-                hosts.append(value)
-            elif name == b"authorization":
-                authorization = value
-        problem = self._problem_of_host(hosts)
-        if problem is None and self._token is not None and not self._is_open(scope):
-            problem = self._problem_of_token(authorization)
-            if problem is not None and _is_astray(scope):
-                problem = _nothing_here()
+        problem = self._problem(scope)
         if problem is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -96,13 +123,52 @@ class Guard:
         else:
             await problem.response()(scope, receive, send)
 
-    def _problem_of_host(self, hosts: list[bytes]) -> Problem | None:
-        if len(hosts) == 1 and (hosts[0] in self._known or self._allows(hosts[0])):
+    def _problem(self, scope: Scope) -> Problem | None:
+        """Why a request is not let in, if it is not. Every question of the drawing above, in its order."""
+        headers: dict[bytes, bytes] = {}
+        passed_on: bytes | None = None
+        for name, value in scope["headers"]:
+            if name in READ:
+                # What came twice is joined: that is no Host, token or type any more.
+                headers[name] = value if name not in headers else headers[name] + b", " + value
+            elif name in OF_PROXIES or name.startswith(X_FORWARDED):
+                passed_on = name
+        problem = self._problem_of_host(headers.get(b"host")) or foreign.problem_of_page(headers, self._origins)
+        path = path_of(scope)
+        if problem is not None or path in self._open_paths:
+            return problem
+        authorization = headers.get(b"authorization")
+        if self._tokens.exist:
+            is_known = self._tokens.has(authorization)
+        else:
+            local_name = self._known.get(headers[b"host"]) or is_loopback(_name(headers[b"host"].decode("latin-1")))
+            problem = problem_of_stranger(scope, passed_on, local_name=local_name, webhooks=self._open_paths)
+            is_known = problem is None
+        if path in HEALTH_PATHS:
+            self._note_health(scope, authorization, is_known=is_known)
+            return None
+        if is_known:
+            return None
+        problem = problem or self._tokens.refusal(authorization, scope)
+        return _nothing_here() if problem.status != 429 and _is_astray(scope, path) else problem
+
+    def _note_health(self, scope: Scope, authorization: bytes | None, *, is_known: bool) -> None:
+        """Health is told to everybody; who is known hears more. A probe whose token is out of date must not find a server that
+        is well unwell: its tries are counted and logged, but not answered with 401 or 429.
+        """
+        scope[IS_KNOWN] = is_known
+        scope[TRIES] = self._tokens.tries
+        if self._tokens.exist and not is_known and authorization is not None:
+            self._tokens.tries.add(address_of(scope))
+
+    def _problem_of_host(self, host: bytes | None) -> Problem | None:
+        is_one = host is not None and b"," not in host
+        if host is not None and is_one and (host in self._known or self._allows(host)):
             return None
         detail = (
             "the Host header names another server: use the address this one is bound to, or allow the name "
             "(allowed_hosts, --allow-host)"
-            if len(hosts) == 1
+            if is_one
             else "a request carries exactly one Host header"
         )
         return Problem(421, detail, kind="unknown-host", title="This server does not answer to that name", field="Host")
@@ -117,33 +183,15 @@ class Guard:
             or (address is not None and (self._any_address or str(address) in self._names))
         )
         if allowed and len(self._known) < KNOWN_HOSTS_LIMIT:
-            self._known.add(host)
+            self._known[host] = is_loopback(name)
         return allowed
 
-    def _is_open(self, scope: Scope) -> bool:
-        path = path_of(scope)
-        return path in HEALTH_PATHS or path in self._open_paths
 
-    def _problem_of_token(self, authorization: bytes | None) -> Problem | None:
-        scheme, _, given = (authorization or b"").partition(b" ")
-        # Compared in constant time, so that the time it takes tells nothing about how much of a guess was right.
-        if self._token is not None and scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token):
-            return None
-        return Problem(
-            401,
-            "send the token as: Authorization: Bearer TOKEN",
-            kind="unauthorized",
-            title="A token is needed" if authorization is None else "This token is not the right one",
-            field="Authorization",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
-
-
-def _is_astray(scope: Scope) -> bool:
+def _is_astray(scope: Scope, path: str) -> bool:
     """Does it look like a sender that calls a webhook which there is not? It is told so, instead of being asked for a token that
     it must not have. Nothing else is answered without one.
     """
-    first = path_of(scope).partition("/")[2].partition("/")[0]
+    first = path.partition("/")[2].partition("/")[0]
     return scope.get("method") == "POST" and first not in {"", *TAKEN}
 
 

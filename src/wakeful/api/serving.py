@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from wakeful.api.app import create_api
 from wakeful.api.security import ApiSettings
-from wakeful.errors import StoreUnavailable
+from wakeful.errors import ConfigError, StoreUnavailable
 from wakeful.operations.declared import Declared
+from wakeful.settings import next_token as next_token_of_environment
 from wakeful.settings import token as token_of_environment
 from wakeful.triggers.endpoint import Endpoint, read_endpoints
 
@@ -23,12 +24,21 @@ if TYPE_CHECKING:
 
 
 def create(
-    runtime: Runtime, *, host: str = "127.0.0.1", token: str | None = None, allowed_hosts: tuple[str, ...] = ()
+    runtime: Runtime,
+    *,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    next_token: str | None = None,
+    allowed_hosts: tuple[str, ...] = (),
 ) -> Starlette:
     """The HTTP app over a runtime that is started and stopped by its caller."""
     runtime.webhooks.open()
     settings = ApiSettings(
-        host=host, token=token, allowed_hosts=allowed_hosts, open_paths=runtime.webhooks.endpoints.keys()
+        host=host,
+        token=token,
+        next_token=next_token,
+        allowed_hosts=allowed_hosts,
+        open_paths=runtime.webhooks.endpoints.keys(),
     )
     return create_api(
         runtime.door,
@@ -85,6 +95,9 @@ class LateWebhooks:
     def __contains__(self, path: object) -> bool:
         return path in self.endpoints
 
+    def __len__(self) -> int:
+        return len(self.endpoints)
+
     def refuse_flood(self, endpoint: Endpoint) -> None:
         self._late.running.webhooks.refuse_flood(endpoint)
 
@@ -98,9 +111,23 @@ class LateWebhooks:
 
 
 def serve_app(
-    app: App, *, host: str = "127.0.0.1", token: str | None = None, allowed_hosts: tuple[str, ...] = (), **options: Any
+    app: App,
+    *,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    next_token: str | None = None,
+    allowed_hosts: tuple[str, ...] = (),
+    open_to: str | None = None,
+    **options: Any,
 ) -> Starlette:
-    """The HTTP side of an app. Served by itself it runs the app too; mounted, it uses the one that runs around it."""
+    """The HTTP side of an app. Served by itself it runs the app too; mounted, it uses the one that runs around it.
+
+    Raises `ConfigError` without a token, unless `open_to="loopback"` lets programs of this machine in: another server
+    decides where this one listens, so no binding can be relied on.
+    """
+    if not token:
+        token, next_token = token_of_environment(), next_token or next_token_of_environment()
+    refuse_open(token, open_to)
     door: Any
     reader: Any
     store: Any
@@ -112,7 +139,7 @@ def serve_app(
     )
     webhooks = LateWebhooks(app)
     settings = ApiSettings(
-        host=host, token=token or token_of_environment(), allowed_hosts=allowed_hosts, open_paths=webhooks
+        host=host, token=token, next_token=next_token, allowed_hosts=allowed_hosts, open_paths=webhooks
     )
     http = create_api(
         door,
@@ -141,3 +168,15 @@ def serve_app(
 
     http.router.lifespan_context = lifespan
     return http
+
+
+def refuse_open(token: str | None, open_to: str | None) -> None:
+    if open_to not in {None, "loopback"}:
+        message = f'asgi(open_to={open_to!r}): write open_to="loopback", or leave it out and set a token'
+        raise ConfigError(message)
+    if not token and open_to is None:
+        message = (
+            "asgi() has no token, and any server may serve it to anybody: set WAKEFUL_TOKEN (`wakeful token` prints one), pass "
+            'asgi(token=…), or write asgi(open_to="loopback") to let in programs of this machine, and nothing through a proxy'
+        )
+        raise ConfigError(message)

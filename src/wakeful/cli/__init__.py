@@ -50,6 +50,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume": ("pauses", "let what was paused go on, at a rate if need be"),
     "archive": ("archive", "write finished runs into a file, with --remove out of the store"),
     "changes": ("changes", "print the SQL that change tables need, or that removes them"),
+    "token": ("token", "print a new token for the HTTP side"),
     "keys": ("keys", "make, list and rotate the keys that payloads are encrypted with"),
     "doctor": ("doctor", "look at the store, its schema, clock, permissions and versions"),
     "migrate": ("migrate", "bring a store's schema up to date"),

@@ -16,7 +16,7 @@ from wakeful.cli.opening import chosen_store
 from wakeful.cli.terminal import Cell, plain, print_json, print_table, say, terminal
 from wakeful.errors import ConfigError, WakefulError
 from wakeful.secrets import Env
-from wakeful.settings import encryption_keys, shown_store, sqlite_path, token
+from wakeful.settings import encryption_keys, shown_store, sqlite_path
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -218,7 +218,7 @@ def host_problem(host: str | None) -> str | None:
     from wakeful.api.security import ApiSettings, refuse_open_binding
 
     try:
-        refuse_open_binding(ApiSettings(host=host, token=token()))
+        refuse_open_binding(ApiSettings.of_environment(host))
     except ConfigError as error:
         return str(error)
     return None

@@ -26,7 +26,6 @@ from wakeful.cli.listening import add_address, add_names, bind
 from wakeful.cli.terminal import say
 from wakeful.cli.working import add_working, first_of
 from wakeful.loading import app_folder, shown
-from wakeful.settings import token
 
 GRACE = 2.0
 DEBOUNCE = 200
@@ -42,7 +41,7 @@ def declare(parser: Parser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    refuse_open_binding(ApiSettings(host=arguments.host, token=token()))
+    refuse_open_binding(ApiSettings.of_environment(arguments.host))
     with bind(arguments.host, arguments.port) as listener:
         return live(lambda stopping: Dev(arguments, listener, stopping).run(), fast=False)
 

@@ -25,7 +25,6 @@ from wakeful.cli.http_connections import Connections
 from wakeful.cli.http_limits import HttpLimits, http_limits
 from wakeful.cli.life import Stopping
 from wakeful.cli.working import first_of
-from wakeful.settings import token
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -46,6 +45,8 @@ class HttpServer(uvicorn.Server):
                 log_config=None,
                 log_level="info" if access_log else None,
                 lifespan="off",
+                # The address of a caller is that of its connection: what a header says of it, everybody can say.
+                proxy_headers=False,
                 server_header=False,
                 timeout_graceful_shutdown=max(1, math.ceil(grace)),
             )
@@ -103,6 +104,6 @@ def only_health(runtime: Runtime, host: str) -> Starlette:
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
 
-    guard = Middleware(Guard, settings=ApiSettings(host=host, token=token()))
+    guard = Middleware(Guard, settings=ApiSettings.of_environment(host))
     routes = health_routes(runtime.reader, silent=runtime.silent_parts, sources=runtime.states_of_sources)
     return Starlette(routes=routes, middleware=[guard])

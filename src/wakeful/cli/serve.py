@@ -28,7 +28,7 @@ from wakeful.cli.working import (
     start_patiently,
     stop_politely,
 )
-from wakeful.settings import token
+from wakeful.settings import next_token, token
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -51,7 +51,7 @@ def declare_serve(parser: Parser) -> None:
 
 def serve(arguments: argparse.Namespace) -> int:
     app = prepare(arguments)
-    refuse_open_binding(ApiSettings(host=arguments.host, token=token()))
+    refuse_open_binding(ApiSettings.of_environment(arguments.host))
     inherited, lifeline = read_from_dev(arguments.from_dev)
     with inherited or bind(arguments.host, arguments.port) as listener:
         return live(lambda stopping: _serve(app, arguments, listener, lifeline, stopping))
@@ -74,7 +74,13 @@ async def _serve(
     try:
         opened = await is_open(runtime)
         paused_by = await paused_before_anything(runtime, pauses(arguments), opened=opened)
-        http = create(runtime, host=arguments.host, token=token(), allowed_hosts=tuple(arguments.allow_host))
+        http = create(
+            runtime,
+            host=arguments.host,
+            token=token(),
+            next_token=next_token(),
+            allowed_hosts=tuple(arguments.allow_host),
+        )
         server = HttpServer(http, grace=arguments.grace, access_log=arguments.access_log)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
@@ -85,6 +91,10 @@ async def _serve(
                 announce(f"serving {app.name} on {address} {describe(runtime)}")
                 for path, one in runtime.webhooks.endpoints.items():
                     announce(f"webhook {address}{path} ({one.verifier.name})")
+                if runtime.webhooks.endpoints and token() is None:
+                    announce(
+                        "no token: only webhooks and health are answered; WAKEFUL_TOKEN opens the rest (`wakeful token`)"
+                    )
                 await first_of(stopping.asked.wait(), asyncio.shield(serving))
                 server.should_exit = True
                 await stop_politely(runtime, stopping, arguments.grace)

@@ -24,7 +24,7 @@ from wakeful.cli.terminal import announce, say
 from wakeful.cli.working import WILL_NOT_PASS, close, first_of, is_open, prepare, start_logs, start_patiently
 from wakeful.clock import SECOND, Microseconds, SystemClock, readable
 from wakeful.errors import ConfigError, StoreUnavailable
-from wakeful.settings import ping_url, shown_store, token
+from wakeful.settings import ping_url, shown_store
 from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import CURRENT, Outage, note_outage
 from wakeful.watch.ping import Ping
@@ -71,7 +71,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     if arguments.port is None:
         return live(lambda stopping: _watch(arguments, app, ping, None, stopping))
-    refuse_open_binding(ApiSettings(host=arguments.host, token=token()))
+    refuse_open_binding(ApiSettings.of_environment(arguments.host))
     with bind(arguments.host, arguments.port) as listener:
         return live(lambda stopping: _watch(arguments, app, ping, listener, stopping))
 
@@ -203,5 +203,5 @@ def only_health(host: str, watcher: Watcher, reader: Reader, parts: Silent = dic
     def silent() -> dict[str, float]:
         return {**parts(), **({"watcher": watcher.blind_for} if watcher.is_red else {})}
 
-    guard = Middleware(Guard, settings=ApiSettings(host=host, token=token()))
+    guard = Middleware(Guard, settings=ApiSettings.of_environment(host))
     return Starlette(routes=health_routes(reader, silent=silent), middleware=[guard])

@@ -41,9 +41,8 @@ def worker(arguments: argparse.Namespace) -> int:
     if arguments.port is None:
         return live(lambda stopping: _work(app, arguments, None, stopping))
     from wakeful.api.security import ApiSettings, refuse_open_binding
-    from wakeful.settings import token
 
-    refuse_open_binding(ApiSettings(host=arguments.host, token=token()))
+    refuse_open_binding(ApiSettings.of_environment(arguments.host))
     with bind(arguments.host, arguments.port) as listener:
         return live(lambda stopping: _work(app, arguments, listener, stopping))
 

@@ -23,6 +23,7 @@ import uvicorn
 from wakeful.app import App
 from wakeful.demo.app import HOOK, HOOK_SECRET
 from wakeful.model import Receipt
+from wakeful.tokens import new_token
 
 HOST = "127.0.0.1"
 LONGEST = 30.0  # for an answer, on a machine that has other things to do
@@ -74,7 +75,8 @@ async def github_beside(app: App) -> AsyncIterator[GitHub]:
     """Serve a running app, under a secret that nobody else knows, and let GitHub know where."""
     os.environ[HOOK_SECRET] = secrets.token_hex(16)
     listener = socket.create_server((HOST, 0))
-    server = Server(uvicorn.Config(app.asgi(), log_config=None, access_log=False, lifespan="off"))
+    # Only webhooks are called, and the token is for the rest: no other program of this machine has it.
+    server = Server(uvicorn.Config(app.asgi(token=new_token()), log_config=None, access_log=False, lifespan="off"))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         async with httpx2.AsyncClient(trust_env=False, timeout=LONGEST) as http:

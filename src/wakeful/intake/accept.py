@@ -104,7 +104,8 @@ class Door:
         `aliases` are further names of a single event: one that came before makes it a duplicate.
         """
         if by != "source":
-            await self._reserved.learn_now_and_then()
+            if self._reserved.are_old:
+                await self._reserved.learn_again()
             self._reserved.refuse(events, by)
         arrivals = [self.arrive(event, agent, aliases=aliases) for event in events]
         request = AcceptEvents(self._app, arrivals, idempotency, claim, step, written, adopts, fits, locks=locks)

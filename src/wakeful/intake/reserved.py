@@ -10,6 +10,7 @@ code, such as a program that only emits. Looking one up is one look into a set; 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -24,6 +25,7 @@ from wakeful.model import Event
 By = Literal["outside", "app", "source"]
 
 OWN_TYPES = "wakeful."
+OWN_LENGTH = len(OWN_TYPES)
 LEARN_EVERY = 60.0  # seconds
 AGENT = "agent"
 
@@ -38,6 +40,7 @@ class ReservedNames:
         brought: Mapping[str, str] | None = None,
         agents: Iterable[str] = (),
         stored: Callable[[], Awaitable[Sequence[Sequence[Any]]]] | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         """`brought`: the names that this process declares, and by which trigger each comes. `stored` asks the store for what
         other processes declared: (name, kind, names as JSON) of each source, (name, "agent", None) of each agent.
@@ -45,8 +48,10 @@ class ReservedNames:
         self._app = app
         self._declared = dict(brought or {})
         self._own = {f"/{app}/run", f"/{app}/checkins", *(self.of_agent(agent) for agent in agents)}
+        self._beginning = f"/{app}/"
         self._families = (f"/{app}/schedules/", f"/{app}/alarms/")
         self._stored = stored
+        self._now = now
         self._learnt_at: float | None = None
         self._brought = dict(self._declared)
         self._all = frozenset({*self._own, *self._brought})
@@ -59,7 +64,7 @@ class ReservedNames:
         """Ask the store which names other processes declared."""
         if self._stored is None:
             return
-        self._learnt_at = time.monotonic()
+        self._learnt_at = self._now()
         brought, agents = {}, []
         for name, kind, brings in await self._stored():
             if kind == AGENT:
@@ -70,23 +75,34 @@ class ReservedNames:
         self._brought = {**brought, **self._declared}
         self._all = frozenset({*self._own, *agents, *self._brought})
 
-    async def learn_now_and_then(self) -> None:
-        """`learn`, if that is long ago. While the store is unavailable, the names stay as they are."""
-        if self._learnt_at is not None and time.monotonic() - self._learnt_at > LEARN_EVERY:
-            try:
-                await self.learn()
-            except StoreUnavailable:
-                return
+    @property
+    def are_old(self) -> bool:
+        """Is it time to learn them again?"""
+        return self._learnt_at is not None and self._now() - self._learnt_at > LEARN_EVERY
+
+    async def learn_again(self) -> None:
+        """While the store is unavailable, the names stay as they are."""
+        with contextlib.suppress(StoreUnavailable):
+            await self.learn()
 
     def refuse(self, events: Sequence[Event], by: By = "outside") -> None:
         """ReservedName for the first event that has a name which is not for it. An app's own runs may use the app's own names."""
-        if by == "source":
-            return
-        names, families = (self._all, self._families) if by == "outside" else (self._brought, ())
-        for number, event in enumerate(events):
-            source = event.source
-            if source in names or source.startswith(families) or (by == "outside" and event.type.startswith(OWN_TYPES)):
-                raise self._refusal(event, number if len(events) > 1 else None)
+        wrong = None
+        if by == "outside":  # the hot path of intake
+            names, families, own, length = self._all, self._families, self._beginning, len(self._beginning)
+            for event in events:
+                source = event.source
+                if (
+                    source in names
+                    or (source[:length] == own and source.startswith(families))
+                    or event.type[:OWN_LENGTH] == OWN_TYPES
+                ):
+                    wrong = event
+                    break
+        elif by == "app":
+            wrong = next((event for event in events if event.source in self._brought), None)
+        if wrong is not None:
+            raise self._refusal(wrong, events.index(wrong) if len(events) > 1 else None)
 
     def owner_of(self, source: str) -> str | None:
         """What brings the events of a source, in words; None: any door may."""

@@ -1,0 +1,55 @@
+"""What the store says of its health, asked at most once a second however many want to know it.
+
+/readyz is open to strangers. Without this, a thousand of their requests would be a thousand questions to the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from wakeful.errors import SchemaMismatch, StoreUnavailable
+
+READY_WITHIN = 5.0
+FRESH_FOR = 1.0
+
+# What the store told, or why it could not.
+Health = dict[str, Any] | SchemaMismatch | StoreUnavailable | TimeoutError
+
+
+class Asked(Protocol):
+    async def health(self) -> dict[str, Any]: ...
+
+
+class Readiness:
+    """The health of a store. Callers that come while it is being asked wait for the same answer."""
+
+    def __init__(
+        self, reader: Asked, ready_within: float = READY_WITHIN, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._reader = reader
+        self._ready_within = ready_within
+        self._now = now
+        self._last: tuple[float, Health] | None = None
+        self._asking: asyncio.Task[Health] | None = None
+
+    async def ask(self) -> Health:
+        if self._last is not None and self._now() - self._last[0] < FRESH_FOR:
+            return self._last[1]
+        asking = self._asking
+        if asking is None or asking.done() or asking.get_loop() is not asyncio.get_running_loop():
+            asking = self._asking = asyncio.create_task(self._look(), name="wakeful-readiness")
+        # Shielded: a caller that hangs up must not end what others wait for.
+        return await asyncio.shield(asking)
+
+    async def _look(self) -> Health:
+        health: Health
+        try:
+            async with asyncio.timeout(self._ready_within):
+                health = await self._reader.health()
+        except (SchemaMismatch, StoreUnavailable, TimeoutError) as error:
+            health = error.with_traceback(None)
+        self._last = (self._now(), health)
+        return health

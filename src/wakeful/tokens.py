@@ -1,0 +1,76 @@
+"""Bearer tokens: how one is made, and which are too weak to guard anything.
+
+A token cannot be checked for how it was made, only for how it looks: it is never taken for stronger than its length and its
+kinds of characters allow. That it was made by chance is up to the person who sets it.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import string
+from math import log2
+
+from wakeful.errors import ConfigError
+
+LEAST_BITS = 128
+LENGTH = 43  # of 62 kinds of characters: 256 bits
+ALPHABET = string.ascii_letters + string.digits
+FEW = 8  # different characters: chance makes fewer of them less than once in thousands of tokens
+SHORT = 16
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+FIXED_IN_UUID = 6  # bits that say which kind of UUID it is
+
+
+def new_token() -> str:
+    """A fresh token of 256 random bits: letters and digits, so that a double click takes all of it."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
+
+
+def refuse_weak(token: str, name: str) -> None:
+    """Raise `ConfigError` unless a token can be sent in a header and has 128 bits. The message never holds the token."""
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        message = (
+            f"{name} has a space, a line break or a letter that no header can carry: use letters and digits; "
+            "`wakeful token` prints a new one"
+        )
+        raise ConfigError(message)
+    if (bits := bits_of(token)) < LEAST_BITS:
+        message = (
+            f"{name} can be guessed: it looks like {bits:.0f} bits, and {LEAST_BITS} are needed (22 random letters and digits "
+            "of both cases, or 32 hexadecimal digits). `wakeful token` prints a new one"
+        )
+        raise ConfigError(message)
+
+
+def bits_of(token: str) -> float:
+    """How many bits a token has at most, by its looks.
+
+    >>> bits_of("secret"), bits_of("changeme" * 8), bits_of("9f86d081884c7d659a2feaa0c55ad015")
+    (20.0, 28.0, 128.0)
+    """
+    text = token.rstrip("=")  # what base64 pads with
+    if UUID.fullmatch(text):
+        return 32 * 4.0 - FIXED_IN_UUID
+    has_digit = any(character.isdigit() for character in text)
+    has_upper, has_lower = text.lower() != text, text.upper() != text
+    if has_upper and has_lower:
+        each = 6.0  # base64, or letters and digits
+    else:
+        text = re.sub(r"[^0-9A-Za-z]", "", text)  # separators, here
+        if not (has_upper or has_lower):
+            each = log2(10)
+        elif not has_digit:
+            each = 4.0  # words, perhaps: people do not choose letters by chance
+        else:
+            each = 4.0 if re.fullmatch(r"[0-9a-fA-F]*", text) else 5.0
+    return each * _without_repetition(text)
+
+
+def _without_repetition(text: str) -> int:
+    """How many characters count: of a short piece that is written again and again only the piece, and of a few characters in
+    turn only these.
+    """
+    kinds = len(set(text))
+    unit = next((size for size in range(1, SHORT) if text == (text[:size] * len(text))[: len(text)]), len(text))
+    return unit if kinds >= FEW else min(unit, kinds)
