@@ -510,6 +510,7 @@ class App:
         `run.call`: that waits durably.
         """
         from wakeful.execution.results import only_run
+        from wakeful.stores.tampered import refuse_tampered
         from wakeful.values import from_text
 
         limit = read_duration("timeout", timeout, "app.result")
@@ -518,6 +519,7 @@ class App:
             end = await runtime.results.result(identifier, limit)
         agent = self.everything.get(end.agent) if end.app == self.name else None
         of = f"agent {end.agent} (run {end.id})"
+        refuse_tampered(end.output or "")
         return from_text(end.output or "null", None if agent is None else agent.returns, of=of)
 
     async def remind(

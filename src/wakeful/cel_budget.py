@@ -8,17 +8,18 @@ by three numbers of what it is asked of:
     longest   how many characters the longest text has
     texts     how many characters all texts have together
 
-A unit is about a nanosecond of a slow core. An expression whose bound is over BUDGET is not evaluated. The bound knows sizes only, never
-what is in a text, so it is the same wherever it is asked.
+What functions cost by these is in cel_costs.py. An expression whose bound is over BUDGET is not evaluated. Of
+texts only the sizes count, but for what is searched for, split by or matched with.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
+
+from wakeful.cel_costs import BY_TEXT, FUNCTIONS, OF_A_CALL, Bound, plain, sum_of
+from wakeful.cel_sizes import Sizes, left_of, size_of, sizes_of
 
 BUDGET = 30_000_000
 ROUNDS = 10_000  # of all loops of one evaluation: the library ends it there
@@ -26,90 +27,8 @@ ROUNDS = 10_000  # of all loops of one evaluation: the library ends it there
 OF_A_VALUE = 300
 OF_A_ROUND = 150
 OF_GATHERING = 20  # for each round and each element that is gathered already: the library copies the list
-OF_A_CALL = 20
-SHORT_PATTERN = 200
-
 
 Path = tuple[str, str]  # ("data", "title")
-
-
-class Sizes(NamedTuple):
-    """How large something is."""
-
-    values: int
-    longest: int
-    texts: int
-    length: int = -1  # of a list or a map whose length is known: else it may have as many elements as there are values
-
-
-def sizes_of(given: Iterable[Any]) -> Sizes:
-    """The sizes of some values; they stop to grow soon after they are over any budget."""
-    values = longest = texts = 0
-    waiting = list(given)
-    while waiting:
-        value = waiting.pop()
-        values += 1
-        kind = type(value)
-        if kind is str:
-            length = len(value)
-            texts += length
-            longest = max(longest, length)
-        elif kind is dict:
-            waiting.extend(value.values())
-            for name in value:
-                length = len(name) if type(name) is str else 1
-                texts += length
-                longest = max(longest, length)
-        elif kind is list or kind is tuple:
-            waiting.extend(value)
-        elif isinstance(value, bytes):
-            texts += len(value)
-            longest = max(longest, len(value))
-        elif isinstance(value, Mapping):
-            waiting.append(dict(value))
-        if (values + len(waiting)) * OF_A_VALUE > BUDGET:
-            return Sizes(values + len(waiting), longest, texts)
-    return Sizes(values, longest, texts)
-
-
-def left_of(allowed: int, value: Any) -> int:
-    """What is left of so many values and characters; below zero, and perhaps not all was looked at, if they are not enough."""
-    kind = type(value)
-    if kind is dict:
-        allowed -= 2 * len(value) + 1
-        for name, held in value.items():
-            inner = type(held)
-            allowed -= len(name)
-            if inner is str:
-                allowed -= len(held)
-            elif inner is dict or inner is list or inner is bytes:
-                allowed = left_of(allowed, held)
-            if allowed < 0:
-                break
-        return allowed
-    if kind is list:
-        allowed -= len(value) + 1
-        for held in value:
-            if allowed < 0:
-                break
-            if type(held) is not int:
-                allowed = left_of(allowed, held)
-        return allowed
-    return allowed - len(value) if kind is str or kind is bytes else allowed - 1
-
-
-class Bound(NamedTuple):
-    """The most that a part of an expression can cost, and how large what it gives can be."""
-
-    cost: int
-    values: int = 1
-    longest: int = 0
-    texts: int = 0
-    length: int = -1
-
-    @property
-    def elements(self) -> int:
-        return self.values if self.length < 0 else self.length
 
 
 class Scope(NamedTuple):
@@ -148,7 +67,7 @@ class Meter:
         fields = {
             (root, name): value for root, held in bindings.items() if type(held) is dict for name, value in held.items()
         }
-        parts = {path: Bound(OF_A_CALL, *_size_of(value)) for path, value in fields.items()}
+        parts = {path: Bound(OF_A_CALL, *size_of(value)) for path, value in fields.items()}
         texts = {path: value for path, value in fields.items() if type(value) is str}
         bound = self._part(Scope(Bound(OF_A_CALL, *sizes), parts, texts, {}))
         there = sizes.values * OF_A_VALUE + 2 * sizes.texts
@@ -163,158 +82,6 @@ class Meter:
         if cost <= BUDGET:
             return None
         return f"of {sizes.values:,} values with {sizes.texts:,} characters it could cost {cost:,} units, and {BUDGET:,} are allowed"
-
-
-def _size_of(value: Any) -> Sizes:
-    length = len(value) if type(value) is list or type(value) is dict else -1
-    return sizes_of([value])._replace(length=length)
-
-
-# how much each function costs
-
-
-def _sum(parts: Iterable[Bound]) -> Bound:
-    cost = values = longest = texts = 0
-    for one in parts:
-        cost += one.cost
-        values += one.values
-        longest += one.longest
-        texts += one.texts
-    return Bound(cost, values, longest, texts)
-
-
-def _plain(given: list[Bound]) -> Bound:
-    """A function that goes through its arguments once, and gives no more than they are."""
-    whole = _sum(given)
-    return Bound(whole.cost + OF_A_CALL + 8 * whole.longest + whole.values, whole.values, whole.longest, whole.texts)
-
-
-def _measure(given: list[Bound]) -> Bound:
-    """A function that gives a number, a time or a boolean."""
-    return Bound(sum(one.cost + 3 * one.longest for one in given) + OF_A_CALL)
-
-
-def _compare(given: list[Bound]) -> Bound:
-    cost = sum(one.cost for one in given)
-    values, longest, texts = (min(one[place] for one in given) for place in (1, 2, 3))
-    return Bound(cost + OF_A_CALL + 20 * (values - 1) + max(longest, texts if values > 1 else 0) // 8)
-
-
-def _among(given: list[Bound]) -> Bound:
-    """`x in list`: a comparison with each of them."""
-    compared = _compare(given)
-    return Bound(compared.cost + 20 * given[-1].values + given[-1].texts // 8)
-
-
-def _choose(given: list[Bound]) -> Bound:
-    """&&, || and ?: give one of their arguments."""
-    cost = sum(one.cost for one in given) + OF_A_CALL
-    values, longest, texts = (max(one[place] for one in given) for place in (1, 2, 3))
-    return Bound(cost, values, longest, texts, max(one.elements for one in given))
-
-
-def _element(given: list[Bound]) -> Bound:
-    """list[i] and map[key]: no larger than all of it."""
-    chosen = _choose(given)
-    return chosen._replace(length=-1)
-
-
-def _search(given: list[Bound]) -> Bound:
-    """One text in another: at worst each character of the one with each of the other."""
-    text, wanted = given[0], given[-1] if len(given) == 2 else given[1]
-    cost = sum(one.cost for one in given) + OF_A_CALL
-    return Bound(cost + text.longest * (6 + min(wanted.longest, text.longest) // 32))
-
-
-def _match(given: list[Bound], pattern: str | None, *, written: bool) -> Bound:
-    """A regular expression is compiled each time, and may cost for each character as much as it has states. A repetition multiplies
-    them: a pattern that is not known may have a thousand for each of its characters. One that is `written` in the code, and short, is
-    believed to be meant well: it costs little for each character.
-    """
-    length, text = given[-1].longest, given[0].longest
-    states, each = 2_000 * length, 5_000 * length
-    if pattern is not None:
-        counts = [int(count) for count in _REPEATED.findall(pattern)]
-        states = math.prod(counts, start=length + 1) if "){" in pattern else length + 4 * sum(counts)
-        each = 30 * states
-        if written and length <= SHORT_PATTERN:
-            each = 5 * states if counts else max(3, length // 4)
-    cost = sum(one.cost for one in given) + 4_000
-    return Bound(cost + 1_000 * states + each * text)
-
-
-def _replace(given: list[Bound], wanted: str | None) -> Bound:
-    text, old, new = given[:3]
-    places = text.longest // len(wanted) if wanted else text.longest + 1
-    longest = text.longest + places * new.longest
-    cost = sum(one.cost for one in given) + OF_A_CALL + 50 * text.longest + 4 * longest
-    cost += text.longest * (min(old.longest, text.longest) // 32)
-    return Bound(cost, 1, longest, longest)
-
-
-def _split(given: list[Bound], separator: str | None) -> Bound:
-    text = given[0]
-    pieces = 2 + (text.longest // len(separator) if separator else text.longest)
-    searched = _search(given[:2]).cost + sum(one.cost for one in given[2:])
-    return Bound(searched + 80 * pieces + text.longest, pieces, text.longest, text.longest)
-
-
-def _join(given: list[Bound]) -> Bound:
-    pieces = given[0]
-    between = given[1].longest if len(given) > 1 else 0
-    longest = pieces.texts + pieces.values * between
-    return Bound(sum(one.cost for one in given) + OF_A_CALL + 20 * pieces.values + 5 * longest, 1, longest, longest)
-
-
-def _grow(given: list[Bound]) -> Bound:
-    """format, quote and conversions to text: all of it, with signs around it."""
-    whole = _sum(given)
-    longest = 4 * (whole.texts + whole.longest) + 40 * whole.values
-    return Bound(whole.cost + OF_A_CALL + 12 * longest, 1, longest, longest)
-
-
-def _add(given: list[Bound]) -> Bound:
-    whole = _sum(given)
-    elements = sum(one.elements for one in given)
-    cost = whole.cost + OF_A_CALL + 2 * whole.longest + 40 * (whole.values - len(given))
-    return Bound(cost, whole.values, whole.longest, whole.texts, elements)
-
-
-_FUNCTIONS: dict[str, Callable[[list[Bound]], Bound]] = {
-    "_&&_": _choose,
-    "_||_": _choose,
-    "_?_:_": _choose,
-    "!_": _choose,
-    "@not_strictly_false": _choose,
-    "__not_strictly_false__": _choose,
-    "_[_]": _element,
-    "_==_": _compare,
-    "_!=_": _compare,
-    "_<_": _compare,
-    "_<=_": _compare,
-    "_>_": _compare,
-    "_>=_": _compare,
-    "startsWith": _compare,
-    "endsWith": _compare,
-    "@in": _among,
-    **dict.fromkeys(("size", "int", "uint", "double", "bool", "timestamp", "duration"), _measure),
-    "_+_": _add,
-    "contains": _search,
-    "indexOf": _search,
-    "lastIndexOf": _search,
-    "join": _join,
-    "format": _grow,
-    "quote": _grow,
-    "strings.quote": _grow,
-    "string": _grow,
-}
-# Those that depend on what their second argument is, where that is known.
-_BY_TEXT: dict[str, Callable[[list[Bound], str | None, bool], Bound]] = {
-    "matches": lambda given, pattern, written: _match(given, pattern, written=written),
-    "replace": lambda given, wanted, _: _replace(given, wanted),
-    "split": lambda given, separator, _: _split(given, separator),
-}
-_REPEATED = re.compile(r"[{,](\d+)")
 
 
 # the expression, as the library compiled it: messages of protocol buffers, cel.expr.CheckedExpr and cel.expr.Expr
@@ -425,8 +192,8 @@ def _call(message: bytes) -> Part:
     parts = [_part(one) for one in written]
     second = written[1] if len(written) > 1 else b""
     known, path = _text_of(second), _path_of(second)
-    if name in _BY_TEXT:
-        by_text = _BY_TEXT[name]
+    if name in BY_TEXT:
+        by_text = BY_TEXT[name]
 
         def bound(scope: Scope) -> Bound:
             named = path is not None and path[0] not in scope.names
@@ -434,7 +201,7 @@ def _call(message: bytes) -> Part:
             return by_text([part(scope) for part in parts], text, known is not None)
 
         return bound
-    function = _FUNCTIONS.get(name, _plain)
+    function = FUNCTIONS.get(name, plain)
     return lambda scope: function([part(scope) for part in parts]) if parts else Bound(OF_A_CALL)
 
 
@@ -443,7 +210,7 @@ def _list(message: bytes) -> Part:
 
     def bound(scope: Scope) -> Bound:
         given = [part(scope) for part in parts]
-        whole = _sum(given)
+        whole = sum_of(given)
         longest = max((one.longest for one in given), default=0)
         return Bound(whole.cost + OF_A_CALL, 1 + whole.values, longest, whole.texts, len(given))
 
@@ -462,7 +229,7 @@ def _struct(message: bytes) -> Part:
 
     def bound(scope: Scope) -> Bound:
         given = [part(scope) for part in parts]
-        whole = _sum(given)
+        whole = sum_of(given)
         longest = max((one.longest for one in given), default=0)
         return Bound(whole.cost + OF_A_CALL, 1 + whole.values, longest, whole.texts, len(given))
 

@@ -16,6 +16,7 @@ WakefulError
 │   ├── SchemaMismatch     the schema is behind or ahead of this version
 │   ├── PayloadMissing     a row points to a large payload that is not there any more
 │   ├── EncryptionKeyMissing   payloads are encrypted with a key that is not here
+│   │   └── PayloadTampered    an encrypted payload was changed, moved or replaced outside of Wakeful
 │   ├── StateChanged       an agent's state was changed since the run read it: the run goes again
 │   ├── CancelAsked        somebody wants the run to stop: it commits nothing more, and what it did is undone
 │   ├── KeyTaken           another run does an effect of the same business key: this one has its result
@@ -146,6 +147,10 @@ class PayloadMissing(StoreError):
 
 class EncryptionKeyMissing(StoreError):
     """Payloads in the store are encrypted with a key that was not given."""
+
+
+class PayloadTampered(EncryptionKeyMissing):
+    """An encrypted payload was changed, moved to another row or replaced by plain text outside of Wakeful."""
 
 
 class StateChanged(StoreError):
@@ -346,6 +351,7 @@ CLASSES: tuple[tuple[tuple[type[BaseException], ...], FailureClass], ...] = (
     ((StoreUnavailable,), "transient"),
     ((PermissionError, NotImplementedError), "persistent"),
     ((ConfigError, InvalidEvent, InvalidTime, IdempotencyConflict, TooLate, NotFound, SchemaMismatch), "persistent"),
+    ((PayloadTampered,), "persistent"),
 )
 
 # Clients have classes of their own for an outage, by these names (httpx, requests, aiohttp, redis, asyncpg, boto, the SDKs of

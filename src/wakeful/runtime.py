@@ -35,6 +35,7 @@ from wakeful.execution.lease import LEASE, Membership
 from wakeful.execution.lookout import Lookout, is_soon
 from wakeful.execution.reaper import Reaper
 from wakeful.execution.results import Results
+from wakeful.execution.sealing import Sealing
 from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.watchdog import Watchdog
 from wakeful.execution.worker import Worker, limits_of, versions_of
@@ -227,7 +228,7 @@ class Runtime:
             app.name,
             here,
             self.store,
-            Executor(self.store, self.surroundings, from_envelope),
+            Executor(self.store, self.surroundings, from_envelope, sealed=self.database.codec.ring is not None),
             lambda: self.membership.process,
             limit=app.in_flight,
             time_passes=clock.for_database() is None,
@@ -237,6 +238,7 @@ class Runtime:
         self.reaper = Reaper(
             self.store, lambda: self.membership.process, every=every, app=app.name, on_peers=self._note_peers
         )
+        self.sealing = Sealing(app.name, self.store, self.database.codec, lambda: self.membership.process, self.alarm)
         self.housekeeper = Housekeeper(
             Keeper(self.database, self.store.journal),
             Retention(
@@ -383,6 +385,9 @@ class Runtime:
             self.watchdog.watch_loop()
         if self.settler is not None:
             await self.settler.start()
+        if self.database.codec.ring is not None:
+            await self.sealing.run_once()
+            await self.sealing.start()
         if not self.watching:
             await self.housekeeper.start()
         await self.scheduler.start()
@@ -419,6 +424,7 @@ class Runtime:
             await self.teller.stop()
             await self.resolver.stop()
             await self.housekeeper.stop()
+            await self.sealing.stop()
             await self.reaper.stop()
             await self.circuits.stop()
             if self.settler is not None:
@@ -456,6 +462,7 @@ class Runtime:
         await self.teller.stop()
         await self.resolver.stop()
         await self.housekeeper.stop()
+        await self.sealing.stop()
         await self.reaper.stop()
         await self.circuits.stop()
         await self.watchdog.stop(silent=True)

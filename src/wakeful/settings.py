@@ -39,6 +39,15 @@ def encryption_keys(environment: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environment is None else environment).get("WAKEFUL_ENCRYPTION_KEYS") or None
 
 
+def strict_encryption(environment: Mapping[str, str] | None = None) -> bool:
+    """Does this process demand a store in which everything is encrypted and bound to its place, from WAKEFUL_ENCRYPTION_STRICT?"""
+    given = (os.environ if environment is None else environment).get("WAKEFUL_ENCRYPTION_STRICT") or "0"
+    if given not in {"0", "1"}:
+        message = f"WAKEFUL_ENCRYPTION_STRICT must be 1 or 0, not {given!r}"
+        raise ConfigError(message)
+    return given == "1"
+
+
 def most_connections(environment: Mapping[str, str] | None = None) -> int | None:
     """How many connections a process may have to PostgreSQL, from WAKEFUL_CONNECTIONS."""
     given = (os.environ if environment is None else environment).get("WAKEFUL_CONNECTIONS")

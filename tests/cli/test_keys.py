@@ -111,7 +111,7 @@ async def test_everything_is_encrypted_anew_while_a_worker_works(new_app: NewApp
         outputs = [((await runtime.reader.run(run["id"])) or {})["output"] for run in (first, second, third)]
         assert outputs == [SECRET, large, SECRET]
         assert (await runtime.reader.states())[0]["value"] == SECRET
-        assert await query(store_url, "select id from wakeful_cipher") == [(NEW_ID,)]
+        assert await query(store_url, "select id from wakeful_cipher order by id") == [(NEW_ID,), (f"{NEW_ID}.bound",)]
     use(monkeypatch, OLD)
     with pytest.raises(EncryptionKeyMissing, match=NEW_ID):
         async with working(app):
@@ -125,3 +125,33 @@ def test_doctor_names_a_key_that_is_missing(wakeful, tickets: Path, monkeypatch)
     shown = wakeful("doctor", code=1).out
     assert "✗ encryption" in shown
     assert "✓ file" in shown
+
+
+def test_rotate_strict_says_so_and_plain_text_is_refused_from_then_on(wakeful, tickets: Path, monkeypatch):
+    wakeful(
+        "emit", "app.py", "ticket.created", "--data", '{"title": "plain"}', "--id", "first"
+    )  # before there was a key
+    use(monkeypatch, OLD)
+    assert "is not bound" not in wakeful("keys").out
+    assert "the store is strict" in wakeful("keys", "rotate", "--strict").out
+    assert wakeful("keys", "--json").json["strict"] is True
+    assert "strict: plain text" in wakeful("keys").out
+    database = apsw.Connection(str(tickets / "wakeful.db"))
+    forged = '{"specversion":"1.0","id":"first","source":"/x","type":"ticket.created","data":{"title":"forged"}}'
+    database.execute("update wakeful_event set envelope = ?", (forged,))
+    wakeful("once", "app.py", code=None)
+    (run,) = wakeful("runs", "--json").json["runs"]
+    assert run["state"] == "held"
+    told = wakeful("why", run["id"]).out
+    assert "tampered with: wakeful_event.envelope" in told
+    assert "forged" not in told
+    answer = wakeful("keys", "rotate", "--json", code=1).json
+    assert "wakeful_event.envelope" in answer["tampered"][0]
+    monkeypatch.setenv("WAKEFUL_ENCRYPTION_STRICT", "1")
+    wakeful("runs")
+    database.execute("delete from wakeful_cipher where id like 'strict%'")
+    assert "WAKEFUL_ENCRYPTION_STRICT demands" in wakeful("once", "app.py", code=1).err
+
+
+def test_strict_belongs_to_rotate(wakeful, tickets: Path):
+    assert "belongs to `wakeful keys rotate`" in wakeful("keys", "list", "--strict", code=2).err

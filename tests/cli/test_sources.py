@@ -1,6 +1,5 @@
 """`wakeful sources` and `wakeful quarantine`: what brings events in, and what could not be taken in."""
 
-import json
 import re
 from pathlib import Path
 
@@ -232,7 +231,7 @@ class TestQuarantine:
             return httpx2.get(url + path, headers=headers, trust_env=False).json()
 
         def post(path: str, body: object):
-            return httpx2.post(url + path, content=json.dumps(body), headers=headers, trust_env=False)
+            return httpx2.post(url + path, json=body, headers=headers, trust_env=False)
 
         assert get("/v1/quarantine") == wakeful("quarantine", "--json").json
         assert get(f"/v1/quarantine/{key}") == wakeful("quarantine", "show", key, "--json").json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,9 @@ from wakeful.intake.quarantine import keep
 from wakeful.stores.base import AcceptEvents
 from wakeful.stores.journal import Died
 from wakeful.stores.keeping import Keeper
+from wakeful.stores.migrations import migrations
 from wakeful.stores.quarantine_room import CutQuarantine, quarantine_alarm
+from wakeful.stores.queries import Dialect
 from wakeful.stores.sources import EnterSources, Kept, QuarantineKind, SettleQuarantine, TakeIn, TakenIn
 from wakeful.stores.store import DatabaseStore
 
@@ -183,6 +186,17 @@ class TestOlderVersions:
         await query(store_url, "update wakeful_quarantine_room set held = 7")
         assert await cut(store, 2 * (100 * 4 // 3 + 1024)) == 2
         assert await held(store, store_url) == 2 * (100 * 4 // 3 + 1024)
+
+    async def test_a_migration_counts_what_is_there(self, store: DatabaseStore, store_url: str, dialect: Dialect):
+        await entered(store)
+        kept = [forged(1), forged(2, 70_000), forged(3, kind="unreadable")]  # the second has a blob
+        await take(store, *kept)
+        await query(store_url, "update wakeful_quarantine set room = null")
+        await query(store_url, "delete from wakeful_quarantine_room")
+        (migration,) = [one for one in migrations(dialect) if one.number == 17]
+        for statement in re.findall(r"^(?:update|insert) [^;]*;", migration.sql, re.MULTILINE):
+            await query(store_url, statement)
+        assert await held(store, store_url) == kept[0].room + kept[1].room
 
 
 @pytest.mark.parametrize("point", ["before", "within", "after"])

@@ -20,6 +20,7 @@ from wakeful.errors import ConfigError
 from wakeful.execution import command
 from wakeful.execution.command import KEPT, Lines, Tail
 from wakeful.model import Receipt
+from wakeful.redaction import KNOWN
 from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess, CancelRun, RedoRun
 from wakeful.stores.keyring import new_key
@@ -524,3 +525,16 @@ def test_a_tail_keeps_the_end():
     for chunk in (b"ab", b"cd", b"ef"):
         tail.add(chunk)
     assert tail.text() == "… 2 bytes before this are not kept …\ncdef"
+
+
+def test_a_secret_at_the_place_where_output_is_cut_is_redacted_whole():
+    KNOWN.learn("KEY", "s3cret-value")
+    tail = Tail(8)
+    for chunk in (b"s3cret", b"-value and", b" more"):
+        tail.add(chunk)
+    assert tail.text() == "… 13 bytes before this are not kept …\nand more"
+    tail = Tail(14)
+    tail.add(b"s3cret-value and more")
+    assert "value" not in tail.text()
+    (first, *_) = Lines().add(b"x" * 3995 + b"s3cret-value\n")
+    assert "s3cret" not in first

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakeful.cel import OutOfBudget, compile_arguments, compile_condition, compile_expression
-from wakeful.cel_budget import BUDGET, Meter, Sizes, left_of, sizes_of
+from wakeful.cel_budget import BUDGET, Meter
+from wakeful.cel_sizes import Sizes, left_of, sizes_of
 from wakeful.model import Event
 
 MILLION = "a" * 1_000_000

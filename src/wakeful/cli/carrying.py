@@ -30,7 +30,8 @@ def carry_out(arguments: argparse.Namespace, work: Work) -> tuple[int, bool]:
     async def go(stopping: Stopping) -> int:
         nonlocal stopped, done
         line, pace = ProgressLine(), Pace(arguments.rate, stopping.asked)
-        async with changing(arguments.url, encryption=getattr(arguments, "encryption", None)) as store:
+        encryption, resealing = getattr(arguments, "encryption", None), getattr(arguments, "resealing", False)
+        async with changing(arguments.url, encryption=encryption, resealing=resealing) as store:
             try:
                 done = await work(store, pace, line.show)
             finally:

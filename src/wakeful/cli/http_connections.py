@@ -61,8 +61,12 @@ class Connections(ServerState):
     def look(self, elapsed: float) -> None:
         """Move the time on, and close the connections that have used up theirs."""
         self.now += elapsed
-        for connection in list(self.connections):
-            cast("Connection", connection).look(elapsed)
+        for connection in cast("list[Connection]", list(self.connections)):
+            try:
+                connection.look(elapsed)
+            except Exception as error:  # a mistake about one connection must not leave all others without an end
+                self._log.error("an HTTP connection could not be looked at; it is closed", error=repr(error))
+                connection.transport.abort()
         if self.now - self._told_at >= TELL_EVERY and self.refused != self._told:
             new = self.refused - self._told
             self._log.warning("HTTP connections were refused or cut off", open=self.admitted, **new)

@@ -2,7 +2,8 @@
 
 new       print a fresh key
 list      which keys this store needs, and which are here
-rotate    encrypt everything with the first key; after that the others are needed no longer
+rotate    encrypt everything with the first key, each payload bound to its place; after that the other keys are needed no longer.
+          With --strict, plain text and what is not bound are refused from then on
 """
 
 from __future__ import annotations
@@ -22,17 +23,25 @@ from wakeful.settings import encryption_keys
 from wakeful.stores.base import RecordOperation
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import new_key, read_keys
+from wakeful.stores.sealing import Sealing
+from wakeful.stores.tampered import WHAT_TO_DO
 
 if TYPE_CHECKING:
     from wakeful.operations.pace import Pace, Progress
     from wakeful.stores.store import DatabaseStore
 
 WORDS = ("new", "list", "rotate")
+SHOWN = 20
 
 
 def declare(parser: Parser) -> None:
     parser.add_argument("word", metavar="WORD", nargs="?", default="list", help="new, list (the default) or rotate")
     parser.add_argument("--app", metavar="APP", help=f"the keys and the store of this app: {APP_HELP}")
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="rotate: from then on, refuse plain text and what is not bound as tampering",
+    )
     add_json(parser)
     add_store(parser)
 
@@ -40,6 +49,9 @@ def declare(parser: Parser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     if arguments.word not in WORDS:
         message = f'there is no "keys {arguments.word}".{did_you_mean(arguments.word, WORDS)}'
+        raise UsageError(message)
+    if arguments.strict and arguments.word != "rotate":
+        message = "--strict belongs to `wakeful keys rotate`"
         raise UsageError(message)
     if arguments.word == "new":
         key = new_key()
@@ -65,7 +77,8 @@ keys_command = Command(
 def _list(arguments: argparse.Namespace) -> int:
     ring = read_keys(arguments.encryption, encryption_keys())
     here = ring.ids if ring is not None else frozenset()
-    used = asyncio.run(_used(arguments.url))
+    sealing = asyncio.run(_used(arguments.url))
+    used = sealing.keys
     shown = [
         {
             "id": identifier,
@@ -73,10 +86,10 @@ def _list(arguments: argparse.Namespace) -> int:
             "used": identifier in used,
             "first": ring is not None and identifier == ring.first.id,
         }
-        for identifier in sorted(here | set(used))
+        for identifier in sorted(here | used)
     ]
     if arguments.json:
-        print_json({"keys": shown})
+        print_json({"keys": shown, "bound": sealing.bound, "strict": bool(sealing.strict)})
     elif not shown:
         print("payloads are not encrypted here: no key is given, and none was ever used")
     else:
@@ -84,17 +97,29 @@ def _list(arguments: argparse.Namespace) -> int:
             words = "encrypts" if one["first"] else "decrypts" if one["here"] else "MISSING"
             unused = "" if one["used"] else ", not used yet" if one["first"] else ", and nothing needs it"
             print(f"{one['id']}  {words}{unused}")
+        if sealing.keys:
+            print(_words_of(sealing))
     return 0 if all(one["here"] for one in shown) else 1
 
 
-async def _used(url: str) -> list[str]:
+def _words_of(sealing: Sealing) -> str:
+    if sealing.strict:
+        return "strict: plain text, and what is not bound to its place, are refused as tampering"
+    if sealing.bound:
+        return "what is written is bound to its place; `wakeful keys rotate --strict` refuses everything else"
+    return (
+        "what is written is not bound to its place: `wakeful keys rotate` binds it, once every process has this version"
+    )
+
+
+async def _used(url: str) -> Sealing:
     """Asked without the check that all of them are here."""
     from wakeful.stores.opening import open_database
 
     refuse_missing(url)
     database = open_database(url, SystemClock(), encryption=[])
     try:
-        return [row[0] for row in await database.fetch("list_ciphers")]
+        return Sealing.of([row[0] for row in await database.fetch("list_ciphers")])
     finally:
         await database.close()
 
@@ -104,21 +129,38 @@ def _rotate(arguments: argparse.Namespace) -> int:
 
     async def work(store: DatabaseStore, pace: Pace, progress: Progress) -> int:
         keeper = Keeper(store.database, store.journal)
-        done = await rotate(keeper, store.database.codec, pace=pace, progress=progress)
+        done = await rotate(keeper, store.database.codec, pace=pace, progress=progress, strict=arguments.strict)
         rotated.append(done)
         words = f"{done.payloads} payloads encrypted anew" + (f"; {', '.join(done.left)} left" if done.left else "")
+        words += "; strict" if done.strict else ""
         await store.record_operation(RecordOperation(operator_of(arguments), "keys rotate", detail=words))
         return done.payloads
 
+    arguments.resealing = True
     _, stopped = carry_out(arguments, work)
     (done,) = rotated
     if arguments.json:
-        print_json({"payloads": done.payloads, "no_longer_needed": done.left, "complete": done.complete})
+        print_json(
+            {
+                "payloads": done.payloads,
+                "no_longer_needed": done.left,
+                "complete": done.complete,
+                "strict": done.strict,
+                "tampered": [str(one) for one in done.tampered],
+            }
+        )
     elif done.complete:
         more = f"; no longer needed: {', '.join(done.left)}" if done.left else ""
+        more += "; the store is strict" if done.strict else ""
         print(f"{number(done.payloads, 'payload')} encrypted anew, all are under the first key{more}")
     elif stopped:
         say("stopped; the same command goes on where it stopped")
+    elif done.tampered:
+        for one in done.tampered[:SHOWN]:
+            say(str(one))
+        say(f"{number(len(done.tampered), 'payload')} left as they are: {WHAT_TO_DO}")
+    elif done.waits_for is not None:
+        say(done.waits_for)
     else:
         say(
             "another process still writes with an older key: start all of them with the new key first, then run this again"

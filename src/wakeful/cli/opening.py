@@ -57,15 +57,17 @@ async def reading(url: str) -> AsyncIterator[Reader]:
 
 
 @contextlib.asynccontextmanager
-async def changing(url: str, *, encryption: Sequence[Secret] | None = None) -> AsyncIterator[DatabaseStore]:
-    """The verbs of a store that exists, for a command that changes something and needs no app."""
+async def changing(
+    url: str, *, encryption: Sequence[Secret] | None = None, resealing: bool = False
+) -> AsyncIterator[DatabaseStore]:
+    """The verbs of a store that exists, for a command that changes something and needs no app; or encrypts all of it anew."""
     from wakeful.stores.opening import open_database
     from wakeful.stores.store import DatabaseStore
 
     refuse_missing(url)
     store = DatabaseStore(open_database(url, SystemClock(), encryption=encryption))
     try:
-        await store.open(migrate=False)
+        await store.open(migrate=False, resealing=resealing)
         yield store
     finally:
         await store.close()

@@ -42,12 +42,13 @@ from wakeful.execution.child_environment import ChildEnvironment, facts_of, read
 from wakeful.execution.options import read_duration
 from wakeful.intake.cloudevents import to_envelope
 from wakeful.model import Step, digest
-from wakeful.redaction import redact
+from wakeful.redaction import redact, redact_bytes
 
 if TYPE_CHECKING:
     from wakeful.execution.run import Run
 
 KEPT = 64 * 1024  # bytes of each stream: the last ones
+OVERLAP = 4 * 1024  # before these: a secret that begins there is redacted whole
 LINES_SHOWN, CHARACTERS_SHOWN = 10, 2_000  # of them, in an error
 LONGEST_LINE = 4_000  # in the log; a longer one is logged in pieces
 GRACE = 10.0  # between SIGTERM and SIGKILL
@@ -331,7 +332,7 @@ class Tail:
 
     def add(self, chunk: bytes) -> None:
         self._kept += chunk
-        over = len(self._kept) - self._limit
+        over = len(self._kept) - self._limit - OVERLAP
         if over > 0:
             self._cut += over
             del self._kept[:over]
@@ -340,8 +341,13 @@ class Tail:
         """In characters that any database can store, without secrets that are known; the first line says so where something is
         missing.
         """
-        kept = redact(storable(self._kept.decode("utf-8", "replace")))
-        return kept if not self._cut else f"… {self._cut:,} bytes before this are not kept …\n{kept}"
+        before = max(0, len(self._kept) - self._limit)
+        kept = storable(self._kept[before:].decode("utf-8", "replace"))
+        whole = storable(self._kept.decode("utf-8", "replace"))
+        if (cleaned := redact(whole)) is not whole:  # before it is cut: half a secret is not found
+            kept = cleaned[-self._limit :] if before else cleaned
+        cut = self._cut + before
+        return kept if not cut else f"… {cut:,} bytes before this are not kept …\n{kept}"
 
 
 class Lines:
@@ -362,7 +368,8 @@ class Lines:
 
     @staticmethod
     def _shown(lines: Sequence[bytes]) -> list[str]:
-        pieces = [line[start : start + LONGEST_LINE] for line in lines for start in range(0, len(line), LONGEST_LINE)]
+        clean = map(redact_bytes, lines)  # before they are cut
+        pieces = [line[start : start + LONGEST_LINE] for line in clean for start in range(0, len(line), LONGEST_LINE)]
         return [storable(piece.decode("utf-8", "replace").rstrip("\r")) for piece in pieces]
 
 

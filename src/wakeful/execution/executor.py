@@ -27,6 +27,7 @@ from wakeful.errors import (
     DeadlineExceeded,
     InvalidData,
     InvalidKey,
+    PayloadTampered,
     Persistent,
     StateChanged,
     Stuck,
@@ -45,6 +46,7 @@ from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Run
 from wakeful.execution.state import FACT as STATE_FACT
 from wakeful.execution.surroundings import Cancellable, Surroundings
+from wakeful.execution.tampering import refuse_tampered_claim
 from wakeful.execution.versions import Change, change_of, is_note, not_asked_for, version_of
 from wakeful.intake.flow import FlowPlan
 from wakeful.model import ON_FAILURE, VERIFIED, WENT_WELL, Claim, Decision, Effect, Event, Outcome, Step, digest
@@ -62,6 +64,7 @@ from wakeful.stores.base import (
     Streak,
     held_alarm,
 )
+from wakeful.stores.tampered import Tampered
 from wakeful.telemetry.logger import logger_of
 from wakeful.values import to_text
 
@@ -117,8 +120,16 @@ class Ended:
 class Executor:
     """Executes claims."""
 
-    def __init__(self, store: SettlingStore, surroundings: Surroundings, read_event: Callable[[str], Event]) -> None:
+    def __init__(
+        self,
+        store: SettlingStore,
+        surroundings: Surroundings,
+        read_event: Callable[[str], Event],
+        *,
+        sealed: bool = False,
+    ) -> None:
         self._store = store
+        self._sealed = sealed  # payloads are encrypted: one may have been tampered with
         self._around = surroundings
         self._read_event = read_event
         self.failing: set[str] = set()  # agents whose last runs ended dead: the next that goes well is good news
@@ -128,6 +139,11 @@ class Executor:
         """The whole attempt. Never raises for what the handler did; ClaimLost ends it without a trace. Somebody may want the
         run to stop at any time, or may have wanted that before: then what it did is undone.
         """
+        if self._sealed:
+            try:
+                refuse_tampered_claim(claim)
+            except PayloadTampered as error:
+                return await self._hold_tampered(claim, error)
         if claim.steps:
             claim.failing = take_note(claim)
         claim.once = agent.flow.once is not None
@@ -142,6 +158,19 @@ class Executor:
         except ClaimLost as error:
             self._log.warning("the run has another owner now; this attempt is dropped", error=str(error))
             return Ended()
+
+    async def _hold_tampered(self, claim: Claim, error: PayloadTampered, steps: Sequence[Step] = ()) -> Ended:
+        """What it would act on was not stored by Wakeful: it is neither executed nor given up, until a person has looked."""
+        reason = words_of(error)
+        self._log.error("held for a person: tampered with", run=claim.id, reason=reason)
+        held = self._held_alarm(claim, "tampering", reason)
+        try:
+            await self._store.leave(
+                LeaveRun(claim, "held", "held", reason=reason, steps=list(steps), alarm=held, by_itself=True)
+            )
+        except ClaimLost as lost:
+            self._log.warning("the run has another owner now; this attempt is dropped", error=str(lost))
+        return Ended()
 
     async def _do(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
         event = self._read_event(claim.envelope)
@@ -284,6 +313,8 @@ class Executor:
             return await self._settle_interrupted(run, claim, agent)
         except (ClaimLost, CancelAsked):
             raise
+        except PayloadTampered as error:
+            return await self._hold_tampered(claim, error, run.pending_steps)
         except StateChanged as error:
             self._log.info("the state changed meanwhile; the run goes again", error=str(error))
             await self._store.leave(LeaveRun(claim, "ready", "waited", reason=str(error), clear=[STATE_FACT]))
@@ -307,6 +338,8 @@ class Executor:
         on_run(run)
         by, note = claim.cancelled or ("", None)
         failed = await self._store.failed_with(claim)
+        if failed is not None and isinstance(failed, Tampered):
+            return await self._hold_tampered(claim, PayloadTampered(str(failed.finding)))
         what = "cancelled" if failed is None else "failed for good"
         self._log.info(f"{what}; undoing what it did", run=claim.id, by=by, note=note)
         try:
@@ -324,6 +357,8 @@ class Executor:
             return await self._settle_failure(claim, agent, CancelledInside("an undo was cancelled from inside"))
         except ClaimLost:
             raise
+        except PayloadTampered as error:
+            return await self._hold_tampered(claim, error)
         except Exception as error:
             self._log.exception("undoing failed")
             return await self._settle_failure(claim, agent, error)

@@ -1,44 +1,111 @@
-"""Everything that is stored, encrypted with the first key."""
+"""Everything that is stored, encrypted with the first key and bound to its place; with `strict`, from then on nothing else is believed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from wakeful.errors import ConfigError
 from wakeful.operations.pace import Pace, Progress, nobody_looks
+from wakeful.stores.base import Row
 from wakeful.stores.keeping import Keeper
+from wakeful.stores.keyring import KeyRing
 from wakeful.stores.payloads import Codec
+from wakeful.stores.sealing import BINDS_SINCE, BOUND, Sealing, strict_mark
+from wakeful.stores.tampered import Finding
 
 MOST_PASSES = 3
 
 
 @dataclass
 class Rotated:
-    """How many payloads were encrypted anew, which keys are needed no longer, and whether it is complete."""
+    """How many payloads were encrypted anew, which keys are needed no longer, and whether it is complete. `waits_for`: why the store
+    did not become strict; `tampered`: payloads that were left as they are, because they are not what was stored there.
+    """
 
     payloads: int
     left: list[str]
     complete: bool
+    strict: bool = False
+    waits_for: str | None = None
+    tampered: list[Finding] = field(default_factory=list)
 
 
-async def rotate(keeper: Keeper, codec: Codec, *, pace: Pace, progress: Progress = nobody_looks) -> Rotated:
-    """Pass over all payloads until nothing is left that is not under the first key: other processes may write with an older
-    one in the meantime. Stopped or killed, the same goes on where it was: what is done is passed over.
+async def rotate(
+    keeper: Keeper, codec: Codec, *, pace: Pace, progress: Progress = nobody_looks, strict: bool = False
+) -> Rotated:
+    """1. Bind: what any process writes from now on belongs to its place. Not while a process of an older version is at work. 2. Pass
+    over all payloads until nothing is left to change: other processes may write in the old way in the meantime. 3. Leave the old
+    keys. 4. If asked to, mark the store as strict, once every process binds what it writes.
+
+    Stopped or killed, the same goes on where it was: what is done is passed over.
     """
     ring = codec.ring
     if ring is None:
         message = "no key is given: `wakeful keys new` prints one for WAKEFUL_ENCRYPTION_KEYS, the newest one first"
         raise ConfigError(message)
+    await _bind(keeper, codec, ring)
     changed = 0
     for _ in range(MOST_PASSES):
         passed, before, extent = 0, changed, await keeper.extent()
-        async for rows, payloads in keeper.reseal(codec, ring):
-            passed, changed = passed + rows, changed + payloads
+        tampered: list[Finding] = []
+        waits_for = await _unbound(keeper) if strict else None
+        async for piece in keeper.reseal(codec):
+            passed, changed = passed + piece.rows, changed + piece.payloads
+            tampered += piece.tampered
             progress(min(passed, extent), extent)
             if not await pace.turn(changed):
-                return Rotated(changed, [], complete=False)
+                return Rotated(changed, [], complete=False, tampered=tampered)
         if changed == before:
-            old = [identifier for identifier in await keeper.ciphers() if identifier != ring.first.id]
-            await keeper.leave_ciphers(old)
-            return Rotated(changed, old, complete=True)
+            if tampered:
+                return Rotated(changed, [], complete=False, tampered=tampered)
+            if waits_for is not None:
+                return Rotated(changed, [], complete=False, waits_for=waits_for)
+            return await _conclude(keeper, codec, ring, changed, strict=strict)
     return Rotated(changed, [], complete=False)
+
+
+async def _bind(keeper: Keeper, codec: Codec, ring: KeyRing) -> None:
+    """ConfigError while a process is at work that could not read what is bound."""
+    sealing = Sealing.of(await keeper.ciphers())
+    older = await keeper.older_processes(BINDS_SINCE)
+    if older and not sealing.bound:
+        message = (
+            f"{_processes(older)}: of an older version, which cannot read payloads that are bound to their places. "
+            "Finish the deploy first, then rotate"
+        )
+        raise ConfigError(message)
+    mark = f"{ring.first.id}{BOUND}"
+    if mark not in sealing.ids:
+        await keeper.enter_cipher(mark)
+    codec.binds = True
+
+
+async def _unbound(keeper: Keeper) -> str | None:
+    """Which processes do not bind what they write yet: asked before a pass, so that the pass sees all that they wrote."""
+    found = await keeper.unbound_processes()
+    return (
+        None
+        if not found
+        else f"{_processes(found)} has not taken up that payloads are bound: run this again in a moment"
+    )
+
+
+async def _conclude(keeper: Keeper, codec: Codec, ring: KeyRing, changed: int, *, strict: bool) -> Rotated:
+    sealing = Sealing.of(await keeper.ciphers())
+    strict = strict or bool(sealing.strict)
+    current = f"@sealed:{ring.first.id}."
+    if strict and not any(current in mark for mark in sealing.strict):
+        await keeper.enter_cipher(strict_mark(ring))
+    codec.strict = codec.strict or strict
+    old = sorted(sealing.keys - {ring.first.id})
+    gone = [one for one in sealing.ids if one.removesuffix(BOUND) in old]
+    gone += [mark for mark in sealing.strict if current not in mark]
+    if gone:
+        await keeper.leave_ciphers(gone)
+    return Rotated(changed, old, complete=True, strict=strict)
+
+
+def _processes(rows: Sequence[Row]) -> str:
+    shown = ", ".join(f"process {row[0]} ({row[1]}, pid {row[2]})" for row in rows[:3])
+    return shown + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")

@@ -22,13 +22,14 @@ from typing import Protocol
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import SECOND, Microseconds, readable, seconds
-from wakeful.errors import CancelledInside, ClaimLost, classify, describe, words_of
+from wakeful.errors import CancelledInside, ClaimLost, PayloadTampered, classify, describe, words_of
 from wakeful.execution.call import call, within_lease
 from wakeful.execution.retry import Again, decide, signature, trouble_of
 from wakeful.model import Delivery, digest
 from wakeful.output.channels.base import UNKNOWN_ATTEMPTS, Channel, Message, Surroundings, handling_of
 from wakeful.service import Service
 from wakeful.stores.base import Alarm, Delivered, Lane, StoredCircuit, WorkLane, late_alarm
+from wakeful.stores.tampered import refuse_tampered
 
 # Somebody else may have the lane and deliver ours too, or nothing may be known of; but should they die, or should a word
 # of another process get lost, the lookout sees what is left within seconds. This is beside it.
@@ -170,6 +171,12 @@ class ChannelLane(Service):
         return results
 
     async def _hand_over(self, deliveries: Sequence[Delivery]) -> BaseException | None:
+        try:
+            for one in deliveries:
+                refuse_tampered(one.message)
+                refuse_tampered(one.envelope)
+        except PayloadTampered as error:
+            return error
         messages = [
             Message(
                 one.id,

@@ -952,9 +952,12 @@ class RemoveTraces:
 
 @dataclass(slots=True)
 class ResealPayloads:
-    """Store payloads as they are under another key: (query, row). One that was changed since it was read stays."""
+    """Store payloads as they are under another key: (query, row), and the blobs (id, content) that rows now point to. A payload
+    that was changed since it was read stays.
+    """
 
     payloads: list[tuple[str, Row]]
+    blobs: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -966,9 +969,16 @@ class LeaveCiphers:
 
 @dataclass(slots=True)
 class EnterCipher:
-    """Payloads are about to be encrypted with the key of this id."""
+    """Payloads are about to be encrypted with the key of this id; or one of the marks of sealing.py."""
 
     id: str
+
+
+@dataclass(slots=True)
+class NoteBinding:
+    """From now on this process binds every payload that it writes to its place."""
+
+    process: str
 
 
 @dataclass(slots=True)

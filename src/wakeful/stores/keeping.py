@@ -7,22 +7,40 @@ locked, by the transition that removes it.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from wakeful.clock import Microseconds
-from wakeful.stores.base import Family, LeaveCiphers, OldEvent, RemoveFamilies, RemoveTraces, ResealPayloads, Row
+from wakeful.stores.base import (
+    EnterCipher,
+    Family,
+    LeaveCiphers,
+    OldEvent,
+    RemoveFamilies,
+    RemoveTraces,
+    ResealPayloads,
+    Row,
+)
 from wakeful.stores.journal import Journal
-from wakeful.stores.keyring import KeyRing
-from wakeful.stores.payloads import BLOB, VALUES, Codec
+from wakeful.stores.payloads import BLOB, VALUES, Codec, in_blob
 from wakeful.stores.places import PLACES, Place
 from wakeful.stores.quarantine_room import CutQuarantine
 from wakeful.stores.sources import ForgetOld
+from wakeful.stores.tampered import Finding, Tampered
 
 OVER = frozenset({"done", "denied", "cancelled"})
 WINDOW = 10_000
 WINDOW_OF_TEXTS = 500
-BLOBS_AT_A_TIME = 4
 ROWS_AT_A_TIME = 100
+
+
+@dataclass
+class Resealed:
+    """A piece of a walk over all payloads: how many rows were passed and how many payloads changed, and what was tampered with."""
+
+    rows: int
+    payloads: int = 0
+    tampered: list[Finding] = field(default_factory=list)
 
 
 class Readable(Protocol):
@@ -179,40 +197,64 @@ class Keeper:
         """The ids of the keys that payloads of this store may be encrypted with."""
         return [row[0] for row in await self._database.fetch("list_ciphers")]
 
+    async def enter_cipher(self, identifier: str) -> None:
+        await self._journal.submit(EnterCipher(identifier))
+
     async def leave_ciphers(self, ids: list[str]) -> None:
         await self._journal.submit(LeaveCiphers(ids))
+
+    async def older_processes(self, needs: int) -> list[Row]:
+        """(id, host, pid, …) of the processes at work whose code does not know a migration."""
+        return await self._database.fetch("older_processes", self._database.read_clock(), needs)
+
+    async def unbound_processes(self) -> list[Row]:
+        """(id, host, pid, …) of the processes at work that do not bind what they write to its place, or not yet."""
+        return await self._database.fetch("unbound_processes", self._database.read_clock())
 
     async def extent(self) -> int:
         """Roughly how many rows a walk over all payloads passes."""
         spans = [(await self._database.fetch(f"walk_of_{place.noun}"))[0] for place in PLACES if place.walk is not None]
         return sum(last - first + 1 for first, last in spans if first is not None)
 
-    async def reseal(self, codec: Codec, ring: KeyRing) -> AsyncIterator[tuple[int, int]]:
-        """Encrypt with the first key whatever is not: yields (how many rows were passed, how many payloads were changed)
-        piece by piece. Each is changed only if it is still what was read.
+    async def reseal(self, codec: Codec) -> AsyncIterator[Resealed]:
+        """Encrypt with the first key, and bind to its place, whatever is not: piece by piece. Each payload is changed only if it is
+        still what was read. One that was tampered with stays, and is told.
         """
         for place in PLACES:
-            width = len(place.keys)
             async for rows in self._walk(place, f"payloads_of_{place.noun}", WINDOW_OF_TEXTS):
-                changed: list[tuple[str, Row]] = [
-                    (f"reseal_{place.noun}_{column}", (*row[:width], row[width + number], new))
-                    for row in rows
-                    for number, column in enumerate(place.columns)
-                    if (new := codec.renewed(column, row[width + number], ring)) is not None
-                ]
-                yield len(rows) if place.walk is None else WINDOW_OF_TEXTS, await self._store(changed)
-        after: str | None = ""
-        while after is not None:
-            blobs = await self._database.fetch("blobs_after", after, BLOBS_AT_A_TIME)
-            large: list[tuple[str, Row]] = [
-                ("reseal_blob", (identifier, content, new))
-                for identifier, content in blobs
-                if (new := codec.renewed("value", content, ring)) is not None
-            ]
-            yield 0, await self._store(large)
-            after = blobs[-1][0] if len(blobs) == BLOBS_AT_A_TIME else None
+                passed = Resealed(len(rows) if place.walk is None else WINDOW_OF_TEXTS)
+                changes = [change async for change in self._renewed(codec, place, rows, passed)]
+                for start in range(0, len(changes), ROWS_AT_A_TIME):
+                    await self._store(changes[start : start + ROWS_AT_A_TIME])
+                passed.payloads = len(changes)
+                yield passed
 
-    async def _store(self, changed: list[tuple[str, Row]]) -> int:
-        for start in range(0, len(changed), ROWS_AT_A_TIME):
-            await self._journal.submit(ResealPayloads(changed[start : start + ROWS_AT_A_TIME]))
-        return len(changed)
+    async def _renewed(
+        self, codec: Codec, place: Place, rows: Sequence[Row], passed: Resealed
+    ) -> AsyncIterator[tuple[str, Row, tuple[str, str] | None]]:
+        """The changes that rows need: the query, its row, and a new blob if it points to one."""
+        width = len(place.keys)
+        for row in rows:
+            for number, column in enumerate(place.columns, start=width + 1):
+                stored = row[number]
+                if not stored:
+                    continue
+                blob = await self._content(stored) if stored.startswith(BLOB) else None
+                if stored.startswith(BLOB) and blob is None:
+                    continue  # removed by hand; the code that reads it says so
+                new = codec.renewed(place.noun, column, row[width], stored, blob)
+                if isinstance(new, Tampered):
+                    passed.tampered.append(new.finding)
+                elif new is not None:
+                    made: list[tuple[str, str]] = []
+                    text = in_blob(new, made) if blob is not None else new
+                    query = f"reseal_{place.noun}_{column}"
+                    yield query, (*row[:width], stored, text), made[0] if made else None
+
+    async def _content(self, reference: str) -> str | None:
+        found = await self._database.fetch("find_blob", reference[len(BLOB) :])
+        return found[0][1] if found else None
+
+    async def _store(self, changes: Sequence[tuple[str, Row, tuple[str, str] | None]]) -> None:
+        payloads = [(query, row) for query, row, _ in changes]
+        await self._journal.submit(ResealPayloads(payloads, [blob for _, _, blob in changes if blob is not None]))

@@ -1,6 +1,10 @@
 """Keys that payloads are encrypted with: the first one encrypts, every one decrypts, and so a new one can come first.
 
-    @sealed:<key's id>:<base64 of salt, nonce, what is encrypted and its tag>
+    @sealed:<key's id>.<letter>:<base64 of salt, nonce, what is encrypted and its tag>     bound to its place
+    @sealed:<key's id>:<the same>                                                         as older versions wrote it
+
+A bound payload has its place as associated data: table, column, and the name of the row that the letter stands for (binding.py). It
+opens nowhere else. Code that knows only the older form takes the id and the letter for a key that it does not have, and says so.
 
 AES-256 in GCM. A key is never used as it is: every process, and every few million payloads, takes a key of its own out of
 it by a random salt, so that no two payloads ever meet the same nonce under the same key.
@@ -12,11 +16,11 @@ import hashlib
 import hmac
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from wakeful.errors import ConfigError, EncryptionKeyMissing
+from wakeful.errors import ConfigError, EncryptionKeyMissing, PayloadTampered
 from wakeful.secrets import Secret, reveal
 
 SEALED = "@sealed:"
@@ -89,42 +93,58 @@ class KeyRing:
         self.first = keys[0]
         self._keys = {key.id: key for key in keys}
         self._mark = f"{SEALED}{self.first.id}:"
+        self._bound = f"{SEALED}{self.first.id}."
         self._take_salt()
 
     @property
     def ids(self) -> frozenset[str]:
         return frozenset(self._keys)
 
-    def seal(self, text: str) -> str:
-        """A text as only those read it who have the key."""
+    def seal(self, text: str, place: str | None = None, letter: str = "") -> str:
+        """A text as only holders of the key can read it; with a place, in that place only."""
         self._left -= 1
         if self._left < 0:
             self._take_salt()
         nonce = os.urandom(NONCE_LENGTH)
-        closed = self._cipher.encrypt(nonce, text.encode(), self._mark.encode())
-        return self._mark + urlsafe_b64encode(self._salt + nonce + closed).decode()
+        mark = self._mark if place is None else f"{self._bound}{letter}:"
+        closed = self._cipher.encrypt(nonce, text.encode(), (mark + place if place else mark).encode())
+        return mark + urlsafe_b64encode(self._salt + nonce + closed).decode()
 
-    def open(self, sealed: str) -> str:
-        """The text again. EncryptionKeyMissing when its key is not here, or is another one under the same id."""
-        _, identifier, content = sealed.split(":", 2)
-        key = self._keys.get(identifier)
+    def open(self, sealed: str, place_by: Callable[[str], str | None] = lambda _: None) -> str:
+        """The text again. `place_by` tells the place for the letter of a bound payload, None for a letter that has none there.
+        EncryptionKeyMissing when the key is not here; PayloadTampered when the payload was changed, cut, or is of another place.
+        """
+        identifier, _, content = sealed.removeprefix(SEALED).partition(":")
+        name, bound, letter = identifier.partition(".")
+        key = self._keys.get(name)
+        if key is None and len(name) != len(self.first.id):
+            message = "a stored payload names no key: it was changed or cut outside of Wakeful"
+            raise PayloadTampered(message)
         if key is None:
-            raise missing_key([identifier], self.ids)
-        raw = urlsafe_b64decode(content)
-        salt, nonce, closed = (
-            raw[:SALT_LENGTH],
-            raw[SALT_LENGTH : SALT_LENGTH + NONCE_LENGTH],
-            raw[SALT_LENGTH + NONCE_LENGTH :],
-        )
+            raise missing_key([name], self.ids)
+        mark = f"{SEALED}{identifier}:"
+        place = place_by(letter) if bound else ""
         try:
-            opened: bytes = key.cipher(salt).decrypt(nonce, closed, f"{SEALED}{identifier}:".encode())
+            if place is None:
+                message = f"a name of rows by the letter {letter!r}"
+                raise ValueError(message)
+            raw = urlsafe_b64decode(content)
+            salt, nonce, closed = (
+                raw[:SALT_LENGTH],
+                raw[SALT_LENGTH : SALT_LENGTH + NONCE_LENGTH],
+                raw[SALT_LENGTH + NONCE_LENGTH :],
+            )
+            opened: bytes = key.cipher(salt).decrypt(nonce, closed, (mark + place).encode())
         except Exception as error:
-            message = f"a stored payload cannot be decrypted with key {identifier}: it was changed, or cut, outside of Wakeful"
-            raise EncryptionKeyMissing(message) from error
+            message = (
+                f"a stored payload cannot be decrypted with key {name}: it was changed, cut, or moved from another place, "
+                "outside of Wakeful"
+            )
+            raise PayloadTampered(message) from error
         return opened.decode()
 
-    def is_current(self, sealed: str) -> bool:
-        return sealed.startswith(self._mark)
+    def is_current(self, sealed: str, *, bound: bool = False) -> bool:
+        return sealed.startswith(self._bound if bound else (self._mark, self._bound))
 
     def digest(self, text: str) -> str:
         """A digest that nobody without the key can compare with a guess."""

@@ -3,7 +3,7 @@
 Below the verbs and above the database, by the names that the queries give to their parameters and columns:
 
     going in     larger than a row should be ──► into wakeful_blob, and `@blob:<id>` into the row
-                 with an encryption key      ──► `@sealed:…` (keyring.py), also inside a blob
+                 with an encryption key      ──► `@sealed:…` (keyring.py), also inside a blob, bound to its row (binding.py)
     coming out   the text again
 
 No JSON begins with `@`. Other texts may, and those that could be mistaken get one more.
@@ -11,16 +11,20 @@ No JSON begins with `@`. Other texts may, and those that could be mistaken get o
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from pydantic_core import from_json, to_json
 
-from wakeful.errors import PayloadMissing
+from wakeful.errors import EncryptionKeyMissing, PayloadMissing, PayloadTampered
 from wakeful.stores.base import Row
+from wakeful.stores.binding import BINDINGS, MESSAGE_OF_ERROR, SEPARATOR, Given, Returned, named_by
 from wakeful.stores.keyring import DIGEST_LENGTH, SEALED, KeyRing, missing_key
+from wakeful.stores.tampered import LOOKED_AT_BY_CALLERS, Finding, Tampered, refuse_tampered, refuse_to_act_on
 
 LARGE = 64 * 1024  # characters
 BLOB = "@blob:"
@@ -28,6 +32,10 @@ ESCAPED = "@@"
 SEALED_ERROR = '{"@sealed":"'
 MARKS = (BLOB, SEALED, ESCAPED, SEALED_ERROR)
 FIRST_OF_MARKS = "@{"
+POINTS_TO_BLOB = f"{SEPARATOR}{BLOB}"
+WITH_OWN_WORDS = frozenset({"reason", "note", "cancel_note", "ending"})
+UNDONE_BY = "undone by "  # and the id of an effect: words of a statement
+MOST_FINDINGS = 1000  # that are kept until people are told
 SHOWN_OF_AN_ERROR = 500  # bytes of its message, sealed apart: what a listing of very many shows
 
 # JSON of any size.
@@ -110,20 +118,45 @@ def needs_encoding(rows: Sequence[Row], places: Places) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A query that hands over the names of each payload's row; which payloads it takes and returns, and where they belong."""
+
+    sql: str
+    given: tuple[Given, ...]
+    returned: tuple[Returned, ...]
+
+
 class Codec:
-    """What the payloads of one store look like in its rows."""
+    """What the payloads of one store look like in its rows.
+
+    `binds`: what is written is bound to its place. `strict`: what is read must be. With keys, queries are those of `bound`.
+    """
 
     def __init__(
-        self, given: Mapping[str, Places], returned: Mapping[str, tuple[int, ...]], ring: KeyRing | None
+        self,
+        given: Mapping[str, Places],
+        returned: Mapping[str, tuple[int, ...]],
+        ring: KeyRing | None,
+        bound: Mapping[str, Bound] | None = None,
+        own_words: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self._given = given
         self._returned = returned
+        self._bound = None if ring is None else bound
+        self._own_words = own_words
         self.ring = ring
+        self.binds = False
+        self.strict = False
+        self._found_any = False
+        self.findings: dict[Finding, None] = {}  # in order; taken by whoever tells people
 
     # going in
 
     def encode(self, name: str, rows: Sequence[Row]) -> tuple[Sequence[Row], list[tuple[str, str]]]:
         """The rows as they are stored, and the blobs (id, content) that they point to."""
+        if self._bound is not None and self.ring is not None and self.binds:
+            return self._encode_bound(self._bound[name].given, rows)
         places = self._given[name]
         if not places:
             return rows, []
@@ -139,49 +172,88 @@ class Codec:
             encoded.append(tuple(changed))
         return encoded, blobs
 
+    def _encode_bound(self, given: Sequence[Given], rows: Sequence[Row]) -> tuple[Sequence[Row], list[tuple[str, str]]]:
+        if not given:
+            return rows, []
+        blobs: list[tuple[str, str]] = []
+        encoded = []
+        for row in rows:
+            changed = list(row)
+            row_name: str | None = None  # the same for all that a query writes
+            for one in given:
+                text = changed[one.place]
+                if text is None:
+                    continue
+                if one.parameter == "content":
+                    changed[one.place] = cast("KeyRing", self.ring).digest(text)
+                    continue
+                refuse_tampered(text)
+                if row_name is None:
+                    row_name = row_named([changed[number] for number in one.row])
+                sealed = self.seal(one.column, text, one.table, row_name, one.letter)
+                changed[one.place] = in_blob(sealed, blobs) if len(sealed) > LARGE and one.column in VALUES else sealed
+            encoded.append(tuple(changed))
+        return encoded, blobs
+
     def _stored(self, parameter: str, text: str, blobs: list[tuple[str, str]]) -> str:
         if parameter == "content":
             return text if self.ring is None else self.ring.digest(text)
         if self.ring is not None:
+            refuse_tampered(text)
             text = self.seal(parameter, text)
         elif text.startswith(MARKS):
             text = f"@{text}"
-        if len(text) <= LARGE or parameter not in VALUES:
-            return text
-        identifier = secrets.token_hex(12)
-        blobs.append((identifier, text))
-        return f"{BLOB}{identifier}"
+        return in_blob(text, blobs) if len(text) > LARGE and parameter in VALUES else text
 
-    def seal(self, column: str, text: str) -> str:
-        """A text under the first key. Of an error the class stays readable, and the beginning of its message stands apart;
-        that of a circuit is one line of text.
+    def seal(self, column: str, text: str, table: str | None = None, row: str = "", letter: str = "") -> str:
+        """A text under the first key, in the place of a table if that is given. Of an error the class stays readable, and the
+        beginning of its message stands apart; that of a circuit is one line of text.
         """
         ring = cast("KeyRing", self.ring)
+        place = None if table is None else place_of(table, column, row)
         if column != "error" or not text.startswith("{"):
-            return ring.seal(text)
+            return ring.seal(text, place, letter)
         error = from_json(text)
-        shown = {"@sealed": ring.seal(text)}
+        shown = {"@sealed": ring.seal(text, place, letter)}
         if isinstance(error, dict):
             if isinstance(error.get("type"), str):
                 shown["type"] = error["type"]
             if isinstance(error.get("message"), str):
                 beginning = error["message"].encode()[:SHOWN_OF_AN_ERROR].decode(errors="ignore")
-                shown["message"] = ring.seal(beginning)
+                apart = None if table is None else place_of(table, MESSAGE_OF_ERROR, row)
+                shown["message"] = ring.seal(beginning, apart, letter)
         return to_json(shown).decode()
 
-    def renewed(self, column: str, stored: str | None, ring: KeyRing) -> str | None:
-        """What is stored, under the first key; None when it is so already, or there is nothing to encrypt."""
-        if not stored or stored.startswith(BLOB):
+    def renewed(self, table: str, column: str, names: str, stored: str, blob: str | None) -> str | None:
+        """What is stored in a row, bound to it and under the first key; None when it is so already, or nothing is to be encrypted.
+        `blob`: the content that the row points to. A Tampered one is handed back as it is, to be told and not to be changed.
+        """
+        ring = cast("KeyRing", self.ring)
+        if not stored:
             return None
         if column == "content":
             return ring.digest(stored) if len(stored) < DIGEST_LENGTH else None
-        sealed = from_json(stored)["@sealed"] if stored.startswith(SEALED_ERROR) else stored
-        return None if ring.is_current(sealed) else self.seal(column, self.read(stored, {}))
+        text = stored if blob is None else blob
+        if self._is_own_word(column, text):
+            return None
+        sealed = sealed_part(text)
+        if sealed is not None and ring.is_current(sealed, bound=True):
+            return None
+        read = self.read_at(
+            table, column, names.split(SEPARATOR), stored, {} if blob is None else {stored[len(BLOB) :]: blob}
+        )
+        if isinstance(read, Tampered):
+            return read
+        binding = BINDINGS[table]
+        letter = binding.names[0].letter
+        return self.seal(column, read, table, named_by(binding, letter, names.split(SEPARATOR)) or "", letter)
 
     # coming out
 
     def references(self, name: str, rows: Sequence[Row]) -> set[str] | None:
         """The ids of the blobs that these rows point to; None when they are as they shall be, as nearly always."""
+        if self._bound is not None:
+            return self._references_of_bound(self._bound[name].returned, rows)
         places = self._returned[name]
         if not places:
             return None
@@ -195,8 +267,24 @@ class Codec:
                         found.add(text[len(BLOB) :])
         return found
 
-    def decode(self, name: str, rows: Iterable[Row], blobs: Mapping[str, str]) -> list[Row]:
-        """The rows with their payloads."""
+    @staticmethod
+    def _references_of_bound(returned: Sequence[Returned], rows: Sequence[Row]) -> set[str] | None:
+        if not returned or not rows:
+            return None
+        return {
+            text.rpartition(SEPARATOR)[2][len(BLOB) :]
+            for row in rows
+            for one in returned
+            if (text := row[one.place]) is not None and POINTS_TO_BLOB in text
+        }
+
+    def decode(self, name: str, rows: Iterable[Row], blobs: Mapping[str, str], *, acting: bool = False) -> list[Row]:
+        """The rows with their payloads. `acting`: for a transition, which is refused where it would act on a tampered one."""
+        if self._bound is not None:
+            found = self._decode_bound(self._bound[name].returned, rows, blobs)
+            if acting and self._found_any and name not in LOOKED_AT_BY_CALLERS:
+                refuse_to_act_on(found)
+            return found
         places = self._returned[name]
         decoded: list[Row] = []
         for row in rows:
@@ -207,24 +295,125 @@ class Codec:
             decoded.append(tuple(changed))
         return decoded
 
-    def read(self, text: str, blobs: Mapping[str, str]) -> str:
-        """What was given, out of what is stored."""
+    def _decode_bound(self, returned: Sequence[Returned], rows: Iterable[Row], blobs: Mapping[str, str]) -> list[Row]:
+        decoded: list[Row] = []
+        for row in rows:
+            changed = list(row)
+            for one in returned:
+                if changed[one.place] is not None:
+                    *names, text = changed[one.place].split(SEPARATOR, one.parts)
+                    changed[one.place] = self.read_at(one.table, one.column, names, text, blobs)
+            decoded.append(tuple(changed))
+        return decoded
+
+    def read_at(self, table: str, column: str, names: Sequence[str], text: str, blobs: Mapping[str, str]) -> str:
+        """What was given, out of what is stored in this place; Tampered, if it is not what was stored there."""
+        if not text:
+            return text  # taken away by housekeeping
         if text.startswith(BLOB):
             identifier = text[len(BLOB) :]
             if identifier not in blobs:
-                message = f"a stored payload is gone: blob {identifier} is not in wakeful_blob. Was it removed by hand?"
-                raise PayloadMissing(message)
+                if self.strict:
+                    return self._tampered(table, column, names, f"it points to blob {identifier}, which is not there")
+                raise blob_missing(identifier)
+            text = blobs[identifier]
+        sealed = sealed_part(text)
+        if sealed is None:
+            if self.strict and not self._is_own_word(column, text):
+                return self._tampered(table, column, names, "it is plain text, and this store is encrypted")
+            return text[1:] if text.startswith(ESCAPED) else text
+        if self.ring is None:
+            raise missing_key([key_of(sealed)], frozenset())
+        if self.strict and not is_bound(sealed):
+            return self._tampered(
+                table, column, names, "it is encrypted in the older way, which every row of this store has left"
+            )
+        binding = BINDINGS[table]
+        try:
+            return self.ring.open(
+                sealed,
+                lambda letter: (
+                    None if (row := named_by(binding, letter, names)) is None else place_of(table, column, row)
+                ),
+            )
+        except PayloadTampered:
+            why = "it does not open in this place: it was changed, cut, or comes from another row, column or store"
+            return self._tampered(table, column, names, why)
+        except EncryptionKeyMissing:
+            if not self.strict:
+                raise
+            return self._tampered(table, column, names, f"it names key {key_of(sealed)}, which is not here")
+
+    def _is_own_word(self, column: str, text: str) -> bool:
+        """Words that the statements themselves write, like "its process died"."""
+        return column in WITH_OWN_WORDS and (text in self._own_words() or text.startswith(UNDONE_BY))
+
+    def _tampered(self, table: str, column: str, names: Sequence[str], why: str) -> Tampered:
+        binding = BINDINGS[table]
+        row = ", ".join(f"{part} {value}" for part, value in zip(binding.parts, names, strict=False) if value)
+        finding = Finding(f"wakeful_{table}", column, row, why)
+        self._found_any = True
+        if len(self.findings) < MOST_FINDINGS:
+            self.findings[finding] = None
+        return Tampered(finding)
+
+    def read(self, text: str, blobs: Mapping[str, str]) -> str:
+        """What was given, out of what is stored, without keys."""
+        if text.startswith(BLOB):
+            identifier = text[len(BLOB) :]
+            if identifier not in blobs:
+                raise blob_missing(identifier)
             return self.read(blobs[identifier], {})
         if text.startswith(ESCAPED):
             return text[1:]
-        if text.startswith(SEALED_ERROR):
-            return self._opened(from_json(text)["@sealed"])
-        return self._opened(text) if text.startswith(SEALED) else text
+        sealed = sealed_part(text)
+        if sealed is None:
+            return text
+        raise missing_key([key_of(sealed)], frozenset())
 
-    def _opened(self, sealed: str) -> str:
-        if self.ring is None:
-            raise missing_key([sealed.split(":", 2)[1]], frozenset())
-        return self.ring.open(sealed)
+
+def in_blob(text: str, blobs: list[tuple[str, str]]) -> str:
+    """A reference to a new blob, which is added."""
+    identifier = secrets.token_hex(12)
+    blobs.append((identifier, text))
+    return f"{BLOB}{identifier}"
+
+
+def blob_missing(identifier: str) -> PayloadMissing:
+    message = f"a stored payload is gone: blob {identifier} is not in wakeful_blob. Was it removed by hand?"
+    return PayloadMissing(message)
+
+
+def place_of(table: str, column: str, row: str) -> str:
+    """What a payload is bound to."""
+    return f"{table}.{column}{SEPARATOR}{row}"
+
+
+def row_named(values: Iterable[object]) -> str:
+    """The name of a row, by the parameters that tell it."""
+    return SEPARATOR.join(["" if value is None else str(value).replace(SEPARATOR, "") for value in values])
+
+
+def sealed_part(text: str) -> str | None:
+    """The ciphertext in what is stored; None in plain text."""
+    if text.startswith(SEALED):
+        return text
+    if not text.startswith(SEALED_ERROR):
+        return None
+    with contextlib.suppress(ValueError):
+        found = from_json(text)["@sealed"]
+        if isinstance(found, str) and found.startswith(SEALED):
+            return found
+    return SEALED  # whatever it is, it does not open
+
+
+def key_of(sealed: str) -> str:
+    """The id of the key that a ciphertext names."""
+    return sealed[len(SEALED) :].partition(":")[0].partition(".")[0]
+
+
+def is_bound(sealed: str) -> bool:
+    return "." in sealed[len(SEALED) :].partition(":")[0]
 
 
 def refuse_missing_keys(used: Iterable[Any], ring: KeyRing | None) -> None:

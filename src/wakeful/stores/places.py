@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wakeful.stores.binding import BINDINGS
 from wakeful.stores.payloads import BLOB, VALUES
 
 
@@ -50,7 +51,11 @@ PLACES = (
     Place("alarm", ("key",), ("text", "note", "ending"), walk=None),
     Place("circuit", ("app", "name"), ("error",), walk=None),
     Place("pause", ("app", "agent"), ("note",), walk=None),
+    Place("retired", ("app",), ("note",), walk=None),
 )
+
+
+COLUMNS = {place.noun: place.columns for place in PLACES}
 
 
 def queries_of_places() -> str:
@@ -59,7 +64,8 @@ def queries_of_places() -> str:
 
 
 def _queries(place: Place) -> str:
-    names = ", ".join((*place.keys, *place.columns))
+    named = f"{BINDINGS[place.noun].sql(place.table)}''"
+    names = ", ".join((*place.keys, named, *place.columns))
     large = [column for column in place.columns if column in VALUES]
     points = " or ".join(f"substr({column}, 1, {len(BLOB)}) = '{BLOB}'" for column in large)
     window = "1 = 1" if place.walk is None else f"{place.walk} > :after and {place.walk} <= :upto"

@@ -171,7 +171,7 @@ class PostgresBackend:
         self._budget = budget_of(connections)
         self._clock = clock
         self._asyncpg = driver()
-        self._queries = statements("postgres")
+        self._queries = statements("postgres", ring)
         self.codec = codec("postgres", ring)
         written = written_queries("postgres").items()
         self._bulk = {name: "now" in query.parameters for name, query in written if query.bulk}
@@ -370,6 +370,8 @@ class PostgresBackend:
         except StopIteration as stop:
             runs = [(row[5], row[1], row[2], row[3], row[4], row[6]) for row in given["insert_run"]]
             events, blobs = self.codec.encode("insert_event", events)
+            if self.codec.binds and any(row[4] is not None for row in given["insert_admission"]):
+                return None  # a reason is bound to the event's number, which is not known yet
             admissions, _ = self.codec.encode("insert_admission", given["insert_admission"])
             if blobs:
                 return None
@@ -432,7 +434,7 @@ class PostgresBackend:
                 if isinstance(operation, Count):
                     operation = generator.send(len(reply))
                 else:
-                    operation = generator.send(await self._decode(connection, name, reply))
+                    operation = generator.send(await self._decode(connection, name, reply, acting=True))
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]  # a generator's return value is not typed at run time
 
@@ -444,14 +446,14 @@ class PostgresBackend:
             await connection.executemany(self._queries["insert_blob"], [(now, *blob) for blob in blobs])
         return encoded
 
-    async def _decode(self, connection: Any, name: str, rows: list[Row]) -> list[Row]:
+    async def _decode(self, connection: Any, name: str, rows: list[Row], *, acting: bool = False) -> list[Row]:
         """The rows with their payloads, wherever those are."""
         references = self.codec.references(name, rows)
         if references is None:
             return rows
         query = self._queries["find_blob"]
         found = [row for one in references for row in await connection.fetch(query, one)]
-        return self.codec.decode(name, rows, dict(found))
+        return self.codec.decode(name, rows, dict(found), acting=acting)
 
     @contextlib.asynccontextmanager
     async def user_transaction(self, cause: str | None = None) -> AsyncIterator[Any]:

@@ -20,9 +20,10 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
+from wakeful.stores.binding import bound_columns, bound_parameters
 from wakeful.stores.keyring import KeyRing
-from wakeful.stores.payloads import Codec, Places, given_places, returned_places
-from wakeful.stores.places import queries_of_places
+from wakeful.stores.payloads import Bound, Codec, Places, given_places, returned_places
+from wakeful.stores.places import COLUMNS, queries_of_places
 from wakeful.stores.redacting import RedactingCodec, shown_places
 from wakeful.stores.run_filters import queries_of_runs
 
@@ -31,6 +32,7 @@ Dialect = Literal["sqlite", "postgres"]
 _HEADING = re.compile(r"^-- (\w+)\(([^)]*)\)( bulk| raw)? --$", re.MULTILINE)
 _ARRAY = re.compile(r"cast\(:([a-z_]+) as (bigint|text)\[\]\)")
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+_OWN_WORDS = re.compile(r"\b(?:reason|note|cancel_note|ending) = '([^']+)'(?! \|\|)")
 # statement_timestamp() and not clock_timestamp(): the planner may use a stable value to enter an index, a volatile one
 # it must compute per row, and a claim would then walk over every run that sleeps.
 _POSTGRES_NOW = "coalesce(cast(:now as bigint), cast(extract(epoch from statement_timestamp()) * 1000000 as bigint))"
@@ -147,8 +149,28 @@ def load_queries(dialect: Dialect) -> dict[str, Query]:
     return {name: query_named(dialect, name) for name in written_queries(dialect)}
 
 
-def statements(dialect: Dialect) -> dict[str, str]:
-    """The text of each query, by name."""
+@cache
+def bound_named(dialect: Dialect, name: str) -> Bound:
+    """One query as it is with keys: it hands over to which row each payload belongs."""
+    query, written = query_named(dialect, name), written_queries(dialect)[name]
+    if written.kind == " raw":
+        return Bound(query.sql, (), ())
+    given = bound_parameters(written.body, query.parameters, query.given, COLUMNS)
+    sql, returned = bound_columns(query.sql, COLUMNS) if query.returned else (query.sql, ())
+    return Bound(sql, given, returned)
+
+
+@cache
+def own_words(dialect: Dialect) -> frozenset[str]:
+    """What statements themselves write into columns of payloads: it is no secret, and is not encrypted."""
+    found = {match[1] for query in written_queries(dialect).values() for match in _OWN_WORDS.finditer(query.body)}
+    return frozenset(found)
+
+
+def statements(dialect: Dialect, ring: KeyRing | None = None) -> dict[str, str]:
+    """The text of each query, by name; with keys, as payloads that are bound to their rows need it."""
+    if ring is not None:
+        return Shaped(lambda name: bound_named(dialect, name).sql)
     return Shaped(lambda name: query_named(dialect, name).sql)
 
 
@@ -158,6 +180,8 @@ def codec(dialect: Dialect, ring: KeyRing | None = None) -> Codec:
         Shaped(lambda name: query_named(dialect, name).given),
         Shaped(lambda name: query_named(dialect, name).returned),
         ring,
+        Shaped(lambda name: bound_named(dialect, name)),
+        lambda: own_words(dialect),
     )
     made.shown = Shaped(
         lambda name: shown_places(query_named(dialect, name).sql, query_named(dialect, name).parameters)

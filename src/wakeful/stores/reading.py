@@ -18,14 +18,16 @@ from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound
 from wakeful.model import ReminderState
 from wakeful.rate import Rate
+from wakeful.settings import strict_encryption
 from wakeful.stores.base import HeldEffect, Row, StoredEvent
 from wakeful.stores.migrations import Applied, standing
-from wakeful.stores.payloads import Codec, refuse_missing_keys
+from wakeful.stores.payloads import Codec
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reading_chains import chain_summary
 from wakeful.stores.reading_versions import awaited_version
 from wakeful.stores.reminded import page_of_reminders, reminder_change, reminder_summary
 from wakeful.stores.run_filters import RunFilter, runs_between
+from wakeful.stores.sealing import Sealing
 from wakeful.stores.shown_errors import shown_error
 from wakeful.stores.sources import source_alarm
 from wakeful.stores.watching import NOT_READ, absence_alarm
@@ -777,8 +779,8 @@ class Reader:
         await self._database.refuse_locked()
         schema = standing(self._database.dialect, await self._database.ledger())
         schema.refuse_behind()
-        used = [row[0] for row in await self._database.fetch("list_ciphers")]
-        refuse_missing_keys(used, self._database.codec.ring)
+        sealing = Sealing.of([row[0] for row in await self._database.fetch("list_ciphers")])
+        sealing.settle(self._database.codec, demanded=strict_encryption())
         noted = {"note": schema.note} if schema.note else {}
         parts: dict[str, Any] = {"store": self._database.dialect, "schema": schema.schema, **noted}
         unserved = (await self._database.fetch("count_unserved", self._database.read_clock()))[0][0]

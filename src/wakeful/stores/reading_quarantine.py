@@ -12,6 +12,7 @@ from wakeful.errors import NotFound
 from wakeful.intake.quarantine import raw_of
 from wakeful.stores.base import Row
 from wakeful.stores.reading_sources import Fetching
+from wakeful.stores.tampered import refuse_to_act_on
 
 LONGEST_PAGE = 500
 LAST_CHARACTER = "\U0010ffff"
@@ -61,7 +62,9 @@ class QuarantineReader:
         ]
 
     async def one(self, identifier: str) -> Shown | None:
-        """One of them with its bytes, by its key or the beginning of it, or by its event's id."""
+        """One of them with its bytes, by its key or the beginning of it, or by its event's id. PayloadTampered if its bytes or
+        headers are not those that came.
+        """
         rows = await self._rows(identifier)
         if not rows:
             events = await self._database.fetch("find_events", identifier)
@@ -71,6 +74,7 @@ class QuarantineReader:
             message = f"{identifier} is the beginning of more than one key in quarantine: give more of it"
             raise NotFound(message)
         found = exact or rows
+        refuse_to_act_on(found[:1])
         return input_detail(found[0]) if found else None
 
     async def _rows(self, identifier: str) -> list[Row]:

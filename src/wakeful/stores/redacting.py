@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from wakeful.redaction import redact
+from wakeful.redaction import KNOWN
 from wakeful.stores.base import Row
 from wakeful.stores.payloads import TEXTS, Codec
 
@@ -25,14 +25,22 @@ def shown_places(sql: str, parameters: Sequence[str]) -> tuple[int, ...]:
 
 def without_secrets(rows: Sequence[Row], places: tuple[int, ...]) -> Sequence[Row]:
     """The rows as they may be stored. The same ones, if there is nothing to take out, as nearly always."""
+    forms = KNOWN.forms()
+    if not forms:
+        return rows
     changed: list[Row] | None = None
     for number, row in enumerate(rows):
         for place in places:
             text = row[place]
-            if text and isinstance(text, str) and (cleaned := redact(text)) is not text:
+            if not isinstance(text, str):
+                continue
+            for form, shown in forms:
+                if form in text:
+                    text = text.replace(form, shown)
+            if text is not row[place]:
                 changed = list(rows) if changed is None else changed
                 there = changed[number]
-                changed[number] = (*there[:place], cleaned, *there[place + 1 :])
+                changed[number] = (*there[:place], text, *there[place + 1 :])
     return rows if changed is None else changed
 
 

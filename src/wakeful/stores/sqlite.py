@@ -104,7 +104,7 @@ class SqliteBackend:
         self.path = path.absolute()  # a handler may change the current folder
         self._clock = clock
         self._busy_timeout = busy_timeout
-        self._queries = statements("sqlite")
+        self._queries = statements("sqlite", ring)
         self.codec = codec("sqlite", ring)
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="wakeful-reader")
@@ -225,7 +225,8 @@ class SqliteBackend:
                     elif operation[1]:
                         name, rows = operation
                         rows = self._encode(connection, name, rows)
-                        reply = self._decode(connection, name, list(cursor.executemany(queries[name], rows)))
+                        found = list(cursor.executemany(queries[name], rows))
+                        reply = self._decode(connection, name, found, acting=True)
                     else:
                         reply = []
                     operation = generator.send(reply)
@@ -247,14 +248,14 @@ class SqliteBackend:
             connection.executemany(self._queries["insert_blob"], [(now, *blob) for blob in blobs])
         return encoded
 
-    def _decode(self, connection: apsw.Connection, name: str, rows: list[Row]) -> list[Row]:
+    def _decode(self, connection: apsw.Connection, name: str, rows: list[Row], *, acting: bool = False) -> list[Row]:
         """The rows with their payloads, wherever those are."""
         references = self.codec.references(name, rows)
         if references is None:
             return rows
         query = self._queries["find_blob"]
         found = [row for one in references for row in connection.execute(query, (one,))]
-        return self.codec.decode(name, rows, dict(found))
+        return self.codec.decode(name, rows, dict(found), acting=acting)
 
     def _call(self, function: Callable[[Any], Any], cause: str | None) -> tuple[Any, Exception | None]:
         """The user's function, under a savepoint and a time limit, so that its failure is its caller's alone. Where changes in

@@ -17,6 +17,7 @@ from pydantic_core import from_json, to_json
 from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ConfigError, EncryptionKeyMissing, StoreUnavailable
 from wakeful.model import Claim, Decision, Effect, Receipt, Step
+from wakeful.settings import strict_encryption
 from wakeful.stores.agents import KeepAgents
 from wakeful.stores.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
 from wakeful.stores.backfill import FillInstants, LedgerRow
@@ -49,6 +50,7 @@ from wakeful.stores.base import (
     LeaveRun,
     LockHolder,
     LookAgain,
+    NoteBinding,
     NoteChange,
     OpenEffect,
     Paused,
@@ -80,11 +82,12 @@ from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
 from wakeful.stores.once import SaveOnce
-from wakeful.stores.payloads import Codec, refuse_missing_keys
+from wakeful.stores.payloads import Codec
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
 from wakeful.stores.retiring import BringBackApp, RetireApp
 from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.sealing import BOUND, Sealing, refuse_without_mark, strict_mark
 from wakeful.stores.settling import LEFT_BEHIND_AFTER
 from wakeful.stores.sources import (
     EnterSources,
@@ -100,6 +103,7 @@ from wakeful.stores.sources import (
     TakeIn,
     TakenIn,
 )
+from wakeful.stores.tampered import Tampered, refuse_to_act_on
 from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, StoredSchedule
 from wakeful.stores.verbs.circuits import circuit_of
 from wakeful.stores.verbs.effects import effect_of
@@ -206,23 +210,51 @@ class DatabaseStore:
         rows = await self.database.fetch("seq_of_run", claim.root)
         return not rows or rows[0][0] < self.restored_before
 
-    async def open(self, *, migrate: bool) -> None:
+    async def open(self, *, migrate: bool, resealing: bool = False) -> None:
+        """Connect, and see that every key is here. `resealing`: to encrypt everything anew, so that a store that is not strict yet
+        is opened even if the setting demands a strict one.
+        """
         await self.database.open(migrate=migrate)
         try:
-            await self._check_keys()
-        except EncryptionKeyMissing:
+            await self._check_keys(resealing=resealing)
+        except (EncryptionKeyMissing, ConfigError):
             await self.database.close()
             raise
 
-    async def _check_keys(self) -> None:
-        """Is every key here that payloads are encrypted with? The first one is entered before it is used."""
+    async def _check_keys(self, *, resealing: bool) -> None:
+        """Is every key here that payloads are encrypted with? The first one is entered before it is used. In a store without any,
+        payloads are bound to their places from the start: nobody has to read them who cannot.
+        """
         if standing(self.dialect, await self.database.ledger()).missing:
             return  # whoever works with it is told that first
-        ring = self.database.codec.ring
-        used = {row[0] for row in await self.database.fetch("list_ciphers")}
-        refuse_missing_keys(used, ring)
-        if ring is not None and ring.first.id not in used:
-            await self.journal.submit(EnterCipher(ring.first.id))
+        codec = self.database.codec
+        ring, demanded = codec.ring, strict_encryption() and not resealing
+        sealing = Sealing.of([row[0] for row in await self.database.fetch("list_ciphers")])
+        sealing.settle(codec, demanded=demanded)
+        if ring is None:
+            return
+        codec.binds = sealing.bound or sealing.is_new
+        entered = [ring.first.id, *([f"{ring.first.id}{BOUND}"] if codec.binds else [])]
+        if demanded and not sealing.strict:
+            if not sealing.is_new or (await self.database.fetch("span_of_events"))[0][0] is not None:
+                raise refuse_without_mark()
+            entered.append(strict_mark(ring))
+        for one in entered:
+            if one not in sealing.ids:
+                await self.journal.submit(EnterCipher(one))
+
+    async def look_at_sealing(self) -> bool:
+        """Have payloads been bound to their places since, or the store become strict? True while this process binds what it
+        writes. What is demanded, or was so once, is so for as long as the process lives.
+        """
+        codec = self.database.codec
+        if codec.ring is None:
+            return False
+        Sealing.of([row[0] for row in await self.database.fetch("list_ciphers")]).settle(codec)
+        return codec.binds
+
+    async def note_binding(self, process: str) -> None:
+        await self.journal.submit(NoteBinding(process))
 
     async def close(self) -> None:
         await self.journal.close()
@@ -452,6 +484,7 @@ class DatabaseStore:
 
     async def effects_to_undo(self, claim: Claim) -> list[Effect]:
         rows = await self._fetch_at_last("effects_to_undo", claim.root, claim.seq)
+        refuse_to_act_on(rows)
         return [effect_of(row) for row in rows]
 
     async def failed_with(self, claim: Claim) -> str | None:
@@ -627,7 +660,8 @@ class DatabaseStore:
 
     async def came_since(self, app: str, type_: str, mark: str, passed: str = BEFORE_ALL) -> list[CameSince]:
         """Events of a type that the mark does not know, oldest first, a page of those after a place."""
-        return [CameSince(*row) for row in await self.database.fetch("came_since", app, type_, mark, passed)]
+        rows = await self.database.fetch("came_since", app, type_, mark, passed)
+        return [CameSince(*row) for row in rows if not isinstance(row[2], Tampered)]
 
     def await_end(self, runs: frozenset[str], then: Callable[[], None]) -> None:
         self.journal.awaited, self.journal.on_awaited = runs, then

@@ -24,6 +24,7 @@ from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Event, Flow
 from wakeful.service import Service
 from wakeful.stores.base import AcceptEvents, Alarm
+from wakeful.stores.tampered import refuse_tampered
 from wakeful.stores.timing import Fired, Firing, SettleOccurrences, StoredSchedule, missed_alarm, unfired_alarm
 from wakeful.triggers.schedule import TYPE, Schedule, read_definition
 from wakeful.triggers.settling import Verdict, covered, judge, missed_text
@@ -222,6 +223,8 @@ class Scheduler(Service):
     def arrival(self, stored: StoredSchedule, schedule: Schedule, one: Firing) -> Arrival:
         """The event of an occurrence, addressed to its agent: the schedule is its source, and the instant its id."""
         expires = schedule.timing.expires
+        if stored.data is not None:
+            refuse_tampered(stored.data)
         event = new_event(
             TYPE,
             None if stored.data is None else from_json(stored.data),

@@ -20,6 +20,7 @@ from wakeful.intake.cloudevents import new_event
 from wakeful.intake.matching import fits
 from wakeful.model import OWN_AGENTS, Arrival, Event, Receipt
 from wakeful.stores.base import AcceptEvents
+from wakeful.stores.tampered import refuse_tampered
 from wakeful.stores.timing import (
     ChangeSchedule,
     ChangeVerb,
@@ -275,6 +276,8 @@ class Schedules:
             message = f"schedule {name}: only a process that has the app can fire it"
             raise ConfigError(message)
         stored = await self.get(name)
+        if stored.data is not None:
+            refuse_tampered(stored.data)
         now, _ = await self._store.next_schedule(self._app)
         event = new_event(
             TYPE,

@@ -357,6 +357,25 @@ async def test_an_answer_that_is_read_slowly_arrives(running: Running, last: byt
     assert read.startswith(b"HTTP/1.1 200 ")
 
 
+async def test_a_mistake_about_one_connection_does_not_spare_the_others(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+):
+    look = Connection.look
+
+    def stumble(connection: Connection, elapsed: float) -> None:
+        if connection.stage == HEAD:
+            raise RuntimeError("stumbled")
+        look(connection, elapsed)
+
+    monkeypatch.setattr(Connection, "look", stumble)
+    one, _ = await running.connect(GET[:5])
+    await running.reads(HEAD)
+    other, _ = await running.connect()
+    await until(lambda: len(running.server.open.connections) == 2)
+    running.look(12)
+    assert {await end(one), await end(other)} <= {b"", b"reset"}
+
+
 # many requests on one connection
 
 

@@ -122,9 +122,9 @@ select seq, id from wakeful_run
 where parent_seq = :parent_seq and gathered = 1 and state in ('ready', 'running', 'waiting', 'held', 'parked')
   and not exists (select 1 from wakeful_caller caller where caller.run_seq = wakeful_run.seq) order by seq
 
--- children_cancelled_with(parent_seq, note) --
--- Runs that it called, and that were cancelled when it was.
-select id from wakeful_run where parent_seq = :parent_seq and state = 'cancelled' and cancel_note = :note order by seq
+-- cancelled_children(parent_seq) --
+-- Runs that it called, and that were cancelled, each with its note: that may be encrypted, and is compared by whoever asks.
+select id, cancel_note from wakeful_run where parent_seq = :parent_seq and state = 'cancelled' order by seq
 
 -- cancelled_runs(app, process) --
 -- Runs of a process that somebody wants to stop.

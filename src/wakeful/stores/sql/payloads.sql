@@ -16,8 +16,11 @@ insert into wakeful_cipher (id, used_since) values (:id, {now}) on conflict (id)
 -- delete_cipher(id) --
 delete from wakeful_cipher where id = :id
 
--- blobs_after(after, most) raw --
-select id, content from wakeful_blob where id > :after order by id limit :most
+-- note_binding(process) --
+-- From now on this process binds what it writes.
+update wakeful_process set binds = 1 where id = :process
 
--- reseal_blob(id, old, new) raw --
-update wakeful_blob set content = :new where id = :id and content = :old
+-- unbound_processes(now) --
+-- Processes at work that do not bind what they write, or not yet.
+select id, host, pid, coalesce(knows, 7) from wakeful_process
+where state = 'alive' and lease_until > {now} and binds is null order by id

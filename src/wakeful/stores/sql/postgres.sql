@@ -395,10 +395,10 @@ select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.c
   run.agent, run.id, delivery.wait, (select envelope from wakeful_event event where event.seq = run.event_seq),
   {now} - delivery.created_at, delivery.error
 from (
-  select seq, id, message, subject, created_at, tries, error, run_seq, due_at - {now} as wait from wakeful_delivery
+  select seq, id, app, message, subject, created_at, tries, error, run_seq, due_at - {now} as wait from wakeful_delivery
   where app = :app and channel = :channel and state = 'pending' order by seq + 0 limit :most
 ) delivery
-cross join lateral (select agent, id, event_seq from wakeful_run where seq = delivery.run_seq) run
+cross join lateral (select agent, id, app, event_seq from wakeful_run where seq = delivery.run_seq) run
 order by delivery.seq
 
 -- save_delivery(now, seq, state, tries, delay, error, reason) bulk --

@@ -43,10 +43,10 @@ select seq, id from wakeful_run
 where parent_seq = :parent_seq and gathered = 1 and state || '' in ('ready', 'running', 'waiting', 'held', 'parked')
   and not exists (select 1 from wakeful_caller caller where caller.run_seq = wakeful_run.seq) order by seq + 0
 
--- children_cancelled_with(parent_seq, note) --
+-- cancelled_children(parent_seq) --
 -- differs: as done_outside.
-select id from wakeful_run
-where parent_seq = :parent_seq and state || '' = 'cancelled' and cancel_note = :note order by seq + 0
+select id, cancel_note from wakeful_run
+where parent_seq = :parent_seq and state || '' = 'cancelled' order by seq + 0
 
 -- lock_to_commit(seq, token) bulk --
 -- differs: as save_step. In one order for everybody.

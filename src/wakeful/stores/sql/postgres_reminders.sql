@@ -17,7 +17,7 @@ with given as materialized (
      order by number limit 1) as beyond
 )
 select id, source, envelope, accepted_at, cast(written_in as text) || '/' || seq from (
-  select 0 as later, id, source, envelope, accepted_at, written_in, seq from wakeful_event
+  select 0 as later, key, app, id, source, envelope, accepted_at, written_in, seq from wakeful_event
   where app = :app and type = :type
     and written_in >= pg_snapshot_xmin((select snapshot from given))
     and not pg_visible_in_snapshot(written_in, (select snapshot from given))
@@ -28,7 +28,7 @@ select id, source, envelope, accepted_at, cast(written_in as text) || '/' || seq
     and (select beyond is null or passed_seq < beyond from given)
     and state in ('accepted', 'unmatched')
   union all
-  select 1, id, source, envelope, accepted_at, written_in, seq from wakeful_event
+  select 1, key, app, id, source, envelope, accepted_at, written_in, seq from wakeful_event
   where (select beyond is not null from given) and app = :app and type = :type
     and coalesce(seq, 0) >= (select beyond from given)
     and ((select passed_seq < beyond from given)

@@ -26,7 +26,7 @@ order by run_seq, registered_at, key
 -- is later. `app || ''` keeps the planner from walking along all events of a type, `coalesce(seq, 0)` from walking along all events.
 select event.seq, event.envelope from wakeful_run run
 cross join lateral (
-  select 0 as later, event.seq, event.envelope, event.written_in
+  select 0 as later, event.seq, event.key, event.app, event.envelope, event.written_in
   from (
     select (select max(event_seq) from wakeful_origin where run_seq <= run.seq) as first,
       (select min(event_seq) from wakeful_origin where run_seq > run.seq) as beyond
@@ -38,7 +38,7 @@ cross join lateral (
     and coalesce(event.seq, 0) >= coalesce(origin.first, 0) and (origin.beyond is null or coalesce(event.seq, 0) < origin.beyond)
     and event.state in ('accepted', 'unmatched') and event.envelope <> ''
   union all
-  select 1, event.seq, event.envelope, event.written_in
+  select 1, event.seq, event.key, event.app, event.envelope, event.written_in
   from (select event_seq from wakeful_origin where run_seq > run.seq order by run_seq, event_seq limit 1) next
   cross join wakeful_event event
   where event.subject = :subject and event.app || '' = :app and event.type || '' = :type
@@ -54,7 +54,7 @@ order by event.later, event.written_in, event.seq limit 100 offset :skip
 -- differs: as awaited_about.
 select event.seq, event.envelope from wakeful_run run
 cross join lateral (
-  select 0 as later, event.seq, event.envelope, event.written_in
+  select 0 as later, event.seq, event.key, event.app, event.envelope, event.written_in
   from (
     select (select max(event_seq) from wakeful_origin where run_seq <= run.seq) as first,
       (select min(event_seq) from wakeful_origin where run_seq > run.seq) as beyond
@@ -66,7 +66,7 @@ cross join lateral (
     and coalesce(event.seq, 0) >= coalesce(origin.first, 0) and (origin.beyond is null or coalesce(event.seq, 0) < origin.beyond)
     and event.state in ('accepted', 'unmatched') and event.envelope <> ''
   union all
-  select 1, event.seq, event.envelope, event.written_in
+  select 1, event.seq, event.key, event.app, event.envelope, event.written_in
   from (select event_seq from wakeful_origin where run_seq > run.seq order by run_seq, event_seq limit 1) next
   cross join wakeful_event event
   where event.app = :app and event.type = :type

@@ -470,10 +470,14 @@ returning root, action, error
 -- How many there are beside the first: those are in an index of their own, and it is small.
 select cast(:root as text), count(*) from wakeful_run where root = :root and id <> root
 
+-- data_of_run(seq) --
+-- The data that a person gave it instead of its event's.
+select seq, data from wakeful_run where seq = :seq
+
 -- insert_again(now, id, seq, reason, data) --
 -- A further run of the same family: the same event, the same agent, the same effects.
 insert into wakeful_run (id, root, app, agent, event_seq, state, reason, due_at, created_at, data, key, priority, gathered)
-select :id, root, app, agent, event_seq, 'ready', :reason, {now}, {now}, coalesce(:data, data), key, priority, gathered
+select :id, root, app, agent, event_seq, 'ready', :reason, {now}, {now}, cast(:data as text), key, priority, gathered
 from wakeful_run where seq = :seq
 returning id, seq
 

@@ -11,6 +11,7 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import IdempotencyConflict, StoreUnavailable
 from wakeful.model import Arrival, Receipt
 from wakeful.stores.base import AcceptEvents, SaveSteps, Transaction
+from wakeful.stores.tampered import Tampered
 from wakeful.stores.verbs.admit import admit
 from wakeful.stores.verbs.chains import judge_loops
 from wakeful.stores.verbs.entry import Entry
@@ -313,8 +314,11 @@ def _keep_conflicts(
     large event and a thousand deliveries of its identity must not hold up everybody else.
     """
     firsts = yield "envelope_of_event", [(seq,) for seq in sorted({seqs[arrival.key] for arrival, _ in differing})]
-    # What an event said whose payload was removed nobody knows any more: then it is a repeat, as far as can be told.
-    said = {seq: canonical(envelope) if envelope else None for seq, envelope in firsts}
+    # What an event said whose payload was removed, or tampered with, nobody knows any more: then it is a repeat, as far as can be told.
+    said = {
+        seq: canonical(envelope) if envelope and not isinstance(envelope, Tampered) else None
+        for seq, envelope in firsts
+    }
     other: dict[tuple[int, str], bool] = {}
     conflicts = []
     for arrival, receipt in differing:

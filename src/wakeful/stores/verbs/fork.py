@@ -8,7 +8,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.model import FINAL_RUN_STATES
 from wakeful.stores.base import ForkRun, Redone, Transaction
-from wakeful.stores.verbs.redo import Found, queue
+from wakeful.stores.verbs.redo import Found, data_of, queue
 
 
 def fork_runs(now: int | None, requests: Sequence[ForkRun]) -> Transaction[list[Redone | None]]:
@@ -43,10 +43,13 @@ def _fork(now: int | None, request: ForkRun) -> Transaction[Redone | None]:
     reason = f"forked from run {run.id} at {request.step} by {request.operator}" + (
         f": {request.note}" if request.note else ""
     )
-    (made,) = yield "insert_again", [(now, name, run.seq, reason, request.data)]
+    data = (yield from data_of([run.seq]))[run.seq] if request.data is None else request.data
+    (made,) = yield "insert_again", [(now, name, run.seq, reason, data)]
     yield "begin_in_the_middle", [(made[1],)]
-    yield "copy_steps", [(made[1], run.seq, place[0][0])]
-    yield "copy_waits", [(made[1], run.seq)]
+    steps = yield "steps_to_copy", [(run.seq, place[0][0])]
+    yield "copy_step", [(made[1], *step) for step in steps]
+    waits = yield "waits_to_copy", [(made[1], run.seq)]
+    yield "copy_wait", [(made[1], *wait) for wait in waits]
     if run.gathered > 1:
         yield "copy_members", [(run.seq, made[1])]
     yield from queue([(run, made[1])])

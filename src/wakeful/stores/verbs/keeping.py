@@ -8,6 +8,7 @@ from wakeful.stores.base import (
     EnterCipher,
     Family,
     LeaveCiphers,
+    NoteBinding,
     RemoveFamilies,
     RemoveTraces,
     ResealPayloads,
@@ -125,9 +126,11 @@ def _forget_once(now: int | None, request: RemoveTraces) -> Transaction[int]:
     return len((yield "remove_once", [row])) + len((yield "remove_operation_keys", [row]))
 
 
-def reseal_payloads(now: int | None, requests: Sequence[ResealPayloads]) -> Transaction[list[int]]:  # noqa: ARG001 a verb's shape
+def reseal_payloads(now: int | None, requests: Sequence[ResealPayloads]) -> Transaction[list[int]]:
     results = []
     for request in requests:
+        if request.blobs:
+            yield "insert_blob", [(now, *blob) for blob in request.blobs]
         by_query: dict[str, list[Row]] = {}
         for query, row in request.payloads:
             by_query.setdefault(query, []).append(row)
@@ -144,4 +147,9 @@ def leave_ciphers(now: int | None, requests: Sequence[LeaveCiphers]) -> Transact
 
 def enter_ciphers(now: int | None, requests: Sequence[EnterCipher]) -> Transaction[list[None]]:
     yield "insert_cipher", [(now, identifier) for identifier in sorted({request.id for request in requests})]
+    return [None] * len(requests)
+
+
+def note_bindings(now: int | None, requests: Sequence[NoteBinding]) -> Transaction[list[None]]:  # noqa: ARG001 a verb's shape
+    yield "note_binding", [(request.process,) for request in requests]
     return [None] * len(requests)

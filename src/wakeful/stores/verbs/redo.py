@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.model import RunState
 from wakeful.stores.base import Redone, RedoRun, Row, Transaction
+from wakeful.stores.tampered import plain
 from wakeful.stores.verbs.asking import withdraw_questions
 from wakeful.stores.verbs.dead import resolve_if_last
 from wakeful.stores.verbs.held import HeldRun, resolve_held
@@ -179,10 +180,11 @@ def _undone(asked: Asked) -> Transaction[set[int]]:
 
 def _replay_children(now: int | None, asked: RedoRun, run: Found) -> Transaction[None]:
     """Those that were cancelled with the run that called them: its calls would find them so, and fail again."""
-    children = yield "children_cancelled_with", [(run.seq, cancelled_with(run.id))]
+    with_it = cancelled_with(run.id)
+    children = [child for child, note in (yield "cancelled_children", [(run.seq,)]) if note == with_it]
     if children:
         note = f"run {run.id}, which called it, was replayed"
-        yield from redo_runs(now, [RedoRun(child, asked.operator, note) for (child,) in children])
+        yield from redo_runs(now, [RedoRun(child, asked.operator, note) for child in children])
 
 
 def queue(runs: Sequence[tuple[Keyed, int]]) -> Transaction[None]:
@@ -216,14 +218,23 @@ def _drop_outgoing(now: int | None, asked: Asked, word: str) -> Transaction[None
     yield "abandon_staged", [(now, run.root, run.seq, _reason(word, one)) for one, run in asked]
 
 
+def data_of(runs: Sequence[int]) -> Transaction[dict[int, str | None]]:
+    """The data that people gave these runs, to be written for another one: what is encrypted is bound to its row, so that the database
+    cannot copy it.
+    """
+    rows = (yield "data_of_run", [(seq,) for seq in sorted(runs)]) if runs else []
+    return {row[0]: row[1] for row in rows}
+
+
 def _begin_again(now: int | None, asked: Asked) -> Transaction[list[str]]:
     roots = sorted({run.root for _, run in asked})
     counts = {row[0]: row[1] for row in (yield "count_family", [(root,) for root in roots])}
+    kept = yield from data_of([run.seq for one, run in asked if one.data is None])
     names, rows = [], []
     for one, run in asked:
         counts[run.root] += 1
         names.append(f"{run.root}.{counts[run.root]}")
-        rows.append((now, names[-1], run.seq, _reason("done again", one), one.data))
+        rows.append((now, names[-1], run.seq, _reason("done again", one), kept.get(run.seq, one.data)))
     made = {row[0]: row[1] for row in (yield "insert_again", rows)}
     remedies = [
         (now, made[name], "again", one.operator, one.note, one.data, None)
@@ -239,7 +250,7 @@ def _begin_again(now: int | None, asked: Asked) -> Transaction[list[str]]:
 
 def _ended_with(run: Found) -> str | None:
     """The error of a run that failed, or what a held one was held for."""
-    return to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else run.error
+    return to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else plain(run.error)
 
 
 def _by_owner(rows: Sequence[Row], what: str) -> Errors:

@@ -36,6 +36,7 @@ from wakeful.stores.base import (
     LeaveCiphers,
     LeaveRun,
     LookAgain,
+    NoteBinding,
     NoteChange,
     OpenEffect,
     RaiseAlarm,
@@ -90,7 +91,14 @@ from wakeful.stores.verbs.expectations import keep_expectations, settle_looks
 from wakeful.stores.verbs.feed import feed_events
 from wakeful.stores.verbs.fork import fork_runs
 from wakeful.stores.verbs.heartbeat import report_heartbeats
-from wakeful.stores.verbs.keeping import enter_ciphers, leave_ciphers, remove_families, remove_traces, reseal_payloads
+from wakeful.stores.verbs.keeping import (
+    enter_ciphers,
+    leave_ciphers,
+    note_bindings,
+    remove_families,
+    remove_traces,
+    reseal_payloads,
+)
 from wakeful.stores.verbs.locks import free_locks, take_locks
 from wakeful.stores.verbs.operation_keys import open_once, save_once
 from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
@@ -187,6 +195,7 @@ VERBS: dict[type, Verb] = {
     ForgetOld: forget_old,
     CutQuarantine: cut_quarantine,
     ResealPayloads: reseal_payloads,
+    NoteBinding: note_bindings,
     LeaveCiphers: leave_ciphers,
     ForgetRuns: forget_runs,
     RetireProcess: retire_processes,

@@ -28,6 +28,7 @@ from wakeful.stores.base import (
     Row,
     Transaction,
 )
+from wakeful.stores.tampered import Tampered
 from wakeful.stores.verbs.asking import expire_question, tell_answered, tell_asked, withdraw_questions
 from wakeful.stores.verbs.refusal import lost
 
@@ -112,6 +113,8 @@ def look_for_events(now: int | None, run: int, matches: Matches | None) -> Trans
                 events = yield "awaited", [(app, type_, skip, run)]
             skip = skip + LOOKED_AT_ONCE if len(events) == LOOKED_AT_ONCE else None
             for seq, envelope in events:
+                if isinstance(envelope, Tampered):
+                    continue  # an event that was tampered with is nobody's
                 if not fitting(matches, condition, variables, envelope, (run, key, seq), misfits):
                     continue
                 if (yield "take_event", [(run, key, seq)]):
@@ -136,6 +139,10 @@ def fitting(
     if condition is None:
         return True
     if matches is None:
+        return False
+    if isinstance(variables, Tampered):
+        run, key, seq = place
+        misfits[run, key] = (seq, str(variables.finding))
         return False
     match = matches(condition, variables, envelope)
     if match.misfit:
@@ -184,6 +191,9 @@ def answer_of(
     child: str, state: str, output: str | None, error: str | None, reason: str | None
 ) -> tuple[str, str | None, str | None]:
     """How the end of a child ends the step of its caller: (state, result, error)."""
+    if isinstance(output, Tampered):
+        failed = _failed(f"run {child} is {state}, and its output was {output.finding}")
+        return "failed", None, to_json(failed).decode()
     if state == "done":
         return "done", output or "null", None
     told = from_json(error) if error else {}
@@ -330,7 +340,8 @@ def ask_people(now: int | None, requests: Sequence[AskPerson]) -> Transaction[li
         yield "open_approval", [(*row, asked.question, asked.asked_of, asked.schema, asked.due_at)]
         answers: Sequence[Row] = ()
         if request.again is None:
-            answers = yield "answer_of_approval", [(asked.id, claim.seq)]
+            found = yield "answer_of_approval", [(asked.id, claim.seq)]
+            answers = [row for row in found if not isinstance(row[0], Tampered)]
             for (answer,) in answers:
                 yield "answer_step", [(now, claim.seq, step.key, "done", answer, None)]
         else:

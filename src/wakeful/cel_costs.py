@@ -1,0 +1,173 @@
+"""What each function of CEL costs at most, by how large its arguments can be, and how large what it gives can be then.
+
+A unit is about a nanosecond of a slow core, measured with the library and rounded up. No function costs less for one large text
+than for two halves of it: loops count on that.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+OF_A_CALL = 20
+SHORT_PATTERN = 200
+
+
+class Bound(NamedTuple):
+    """The most that a part of an expression can cost, and how large what it gives can be."""
+
+    cost: int
+    values: int = 1
+    longest: int = 0
+    texts: int = 0
+    length: int = -1
+
+    @property
+    def elements(self) -> int:
+        return self.values if self.length < 0 else self.length
+
+
+def sum_of(parts: Iterable[Bound]) -> Bound:
+    cost = values = longest = texts = 0
+    for one in parts:
+        cost += one.cost
+        values += one.values
+        longest += one.longest
+        texts += one.texts
+    return Bound(cost, values, longest, texts)
+
+
+def plain(given: list[Bound]) -> Bound:
+    """A function that goes through its arguments once, and gives no more than they are."""
+    whole = sum_of(given)
+    return Bound(whole.cost + OF_A_CALL + 8 * whole.longest + whole.values, whole.values, whole.longest, whole.texts)
+
+
+def _measure(given: list[Bound]) -> Bound:
+    """A function that gives a number, a time or a boolean."""
+    return Bound(sum(one.cost + 3 * one.longest for one in given) + OF_A_CALL)
+
+
+def _compare(given: list[Bound]) -> Bound:
+    cost = sum(one.cost for one in given)
+    values, longest, texts = (min(one[place] for one in given) for place in (1, 2, 3))
+    return Bound(cost + OF_A_CALL + 20 * (values - 1) + max(longest, texts if values > 1 else 0) // 8)
+
+
+def _among(given: list[Bound]) -> Bound:
+    """`x in list`: a comparison with each of them."""
+    compared = _compare(given)
+    return Bound(compared.cost + 20 * given[-1].values + given[-1].texts // 8)
+
+
+def _choose(given: list[Bound]) -> Bound:
+    """&&, || and ?: give one of their arguments."""
+    cost = sum(one.cost for one in given) + OF_A_CALL
+    values, longest, texts = (max(one[place] for one in given) for place in (1, 2, 3))
+    return Bound(cost, values, longest, texts, max(one.elements for one in given))
+
+
+def _element(given: list[Bound]) -> Bound:
+    """list[i] and map[key]: no larger than all of it."""
+    chosen = _choose(given)
+    return chosen._replace(length=-1)
+
+
+def _search(given: list[Bound]) -> Bound:
+    """One text in another: at worst each character of the one with each of the other."""
+    text, wanted = given[0], given[-1] if len(given) == 2 else given[1]
+    cost = sum(one.cost for one in given) + OF_A_CALL
+    return Bound(cost + text.longest * (6 + min(wanted.longest, text.longest) // 32))
+
+
+def _match(given: list[Bound], pattern: str | None, *, written: bool) -> Bound:
+    """A regular expression is compiled each time, and may cost for each character as much as it has states. A repetition multiplies
+    them: a pattern that is not known may have a thousand for each of its characters. One that is `written` in the code, and short, is
+    believed to be meant well: it costs little for each character.
+    """
+    length, text = given[-1].longest, given[0].longest
+    states, each = 2_000 * length, 5_000 * length
+    if pattern is not None:
+        counts = [int(count) for count in _REPEATED.findall(pattern)]
+        states = math.prod(counts, start=length + 1) if "){" in pattern else length + 4 * sum(counts)
+        each = 30 * states
+        if written and length <= SHORT_PATTERN:
+            each = 5 * states if counts else max(3, length // 4)
+    cost = sum(one.cost for one in given) + 4_000
+    return Bound(cost + 1_000 * states + each * text)
+
+
+def _replace(given: list[Bound], wanted: str | None) -> Bound:
+    text, old, new = given[:3]
+    places = text.longest // len(wanted) if wanted else text.longest + 1
+    longest = text.longest + places * new.longest
+    cost = sum(one.cost for one in given) + OF_A_CALL + 50 * text.longest + 4 * longest
+    cost += text.longest * (min(old.longest, text.longest) // 32)
+    return Bound(cost, 1, longest, longest)
+
+
+def _split(given: list[Bound], separator: str | None) -> Bound:
+    text = given[0]
+    pieces = 2 + (text.longest // len(separator) if separator else text.longest)
+    searched = _search(given[:2]).cost + sum(one.cost for one in given[2:])
+    return Bound(searched + 80 * pieces + text.longest, pieces, text.longest, text.longest)
+
+
+def _join(given: list[Bound]) -> Bound:
+    pieces = given[0]
+    between = given[1].longest if len(given) > 1 else 0
+    longest = pieces.texts + pieces.values * between
+    return Bound(sum(one.cost for one in given) + OF_A_CALL + 20 * pieces.values + 5 * longest, 1, longest, longest)
+
+
+def _grow(given: list[Bound]) -> Bound:
+    """format, quote and conversions to text: all of it, with signs around it."""
+    whole = sum_of(given)
+    longest = 4 * (whole.texts + whole.longest) + 40 * whole.values
+    return Bound(whole.cost + OF_A_CALL + 12 * longest, 1, longest, longest)
+
+
+def _add(given: list[Bound]) -> Bound:
+    whole = sum_of(given)
+    elements = sum(one.elements for one in given)
+    cost = whole.cost + OF_A_CALL + 2 * whole.longest + 40 * (whole.values - len(given))
+    return Bound(cost, whole.values, whole.longest, whole.texts, elements)
+
+
+FUNCTIONS: dict[str, Callable[[list[Bound]], Bound]] = {
+    "_&&_": _choose,
+    "_||_": _choose,
+    "_?_:_": _choose,
+    "!_": _choose,
+    "@not_strictly_false": _choose,
+    "__not_strictly_false__": _choose,
+    "_[_]": _element,
+    "_==_": _compare,
+    "_!=_": _compare,
+    "_<_": _compare,
+    "_<=_": _compare,
+    "_>_": _compare,
+    "_>=_": _compare,
+    "startsWith": _compare,
+    "endsWith": _compare,
+    "@in": _among,
+    **dict.fromkeys(("size", "int", "uint", "double", "bool", "timestamp", "duration"), _measure),
+    "_+_": _add,
+    "contains": _search,
+    "indexOf": _search,
+    "lastIndexOf": _search,
+    "join": _join,
+    "format": _grow,
+    "quote": _grow,
+    "strings.quote": _grow,
+    "string": _grow,
+}
+# Those that depend on what their second argument is, where that is known.
+BY_TEXT: dict[str, Callable[[list[Bound], str | None, bool], Bound]] = {
+    "matches": lambda given, pattern, written: _match(given, pattern, written=written),
+    "replace": lambda given, wanted, _: _replace(given, wanted),
+    "split": lambda given, separator, _: _split(given, separator),
+}
+_REPEATED = re.compile(r"[{,](\d+)")

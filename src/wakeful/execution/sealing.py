@@ -1,0 +1,61 @@
+"""How this process keeps up with the encryption of its store, while it is at work: it takes up that payloads are bound to their places,
+and that the store is strict; and what was found to be tampered with becomes an alarm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from wakeful.errors import PayloadTampered
+from wakeful.service import Service
+from wakeful.stores.payloads import Codec
+from wakeful.stores.tampered import WHAT_TO_DO
+
+EVERY = 5.0
+
+
+class SealedStore(Protocol):
+    async def look_at_sealing(self) -> bool: ...
+
+    async def note_binding(self, process: str) -> None: ...
+
+
+class Sealing(Service):
+    """Looks at the marks of the store, and tells what was found."""
+
+    name = "sealing"
+
+    def __init__(
+        self, app: str, store: SealedStore, codec: Codec, process: Callable[[], str], alarm: Callable[[str, str], None]
+    ) -> None:
+        super().__init__()
+        self._app = app
+        self._store = store
+        self._codec = codec
+        self._process = process
+        self._alarm = alarm
+        self._noted = ""
+
+    async def run_once(self) -> float | None:
+        """Once this process binds everything, the store is told: only then may the store become strict."""
+        process = self._process()
+        try:
+            binds = await self._store.look_at_sealing()
+        except PayloadTampered as error:  # the mark of a strict store: what is known of it goes on
+            self._alarm(f"tampering/{self._app}/wakeful_cipher", str(error))
+            binds = False
+        if binds and process and self._noted != process:
+            await self._store.note_binding(process)
+            self._noted = process
+        self.tell()
+        return EVERY
+
+    def tell(self) -> None:
+        """One alarm for each column: its text is about the row that was found last."""
+        findings = self._codec.findings
+        while findings:
+            finding = next(iter(findings))
+            del findings[finding]
+            self.log.error("a payload was tampered with", table=finding.table, column=finding.column, row=finding.row)
+            self._alarm(f"tampering/{self._app}/{finding.table}.{finding.column}", f"{finding}. {WHAT_TO_DO}")

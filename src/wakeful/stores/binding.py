@@ -1,0 +1,311 @@
+"""To which row a payload belongs: what its encryption is bound to, so that a ciphertext opens in its own place only.
+
+    going in     the parameters of a query name the row: table, column, and the parts of one of the table's names
+    coming out   the query hands the parts of all names of the row over, in front of the payload, and the sealed text says by
+                 which of these names it was bound
+
+A row has several names because it is not always known by the same one: an event has no number before it is stored, a run that is
+finished is known by its number, and a text that is written to several rows at once is bound to what these rows share. The letter
+of a name is stored with each payload: it never changes its meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+SEPARATOR: Final = "\x1f"
+"""Between the parts of a row's names, and before the payload."""
+
+# Numbers, and ids that are made by us; all other parts are texts of people, which may have anything in them.
+_NUMBERS: Final = frozenset({"seq", "run_seq", "event_seq", "schedule_seq", "from_at", "token"})
+_OUR_OWN: Final = frozenset({"id", "root"})
+MESSAGE_OF_ERROR: Final = "error.message"
+_KEY_OF_EVENT = "(select bound.key from wakeful_event bound where bound.seq = {row}.event_seq)"
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """One way to name a row of a table: a letter, and the parameters that it takes."""
+
+    letter: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """How the rows of one table are named, the closest name first."""
+
+    table: str
+    names: tuple[Name, ...]
+    parts: tuple[str, ...]  # of all names, in the order in which a query hands them over
+    places: Mapping[str, tuple[int, ...]]  # by letter: which of these parts a name has
+    expressions: Mapping[str, str]  # of parts that are no columns of the table
+
+    def sql(self, row: str, others: Mapping[str, str] | None = None) -> str:
+        """The parts of a row's names, as a query hands them over before a payload."""
+        return "".join(f"{self._part(part, row, others or {})} || '{SEPARATOR}' || " for part in self.parts)
+
+    def _part(self, part: str, row: str, others: Mapping[str, str]) -> str:
+        column = others.get(part) or self.expressions.get(part, f"{row}.{part}").replace("{row}", row)
+        if part in _NUMBERS:
+            return f"coalesce(cast({column} as text), '')"
+        return column if part in _OUR_OWN else f"replace(coalesce({column}, ''), '{SEPARATOR}', '')"
+
+
+def _binding(table: str, *names: str, **expressions: str) -> Binding:
+    made = [Name(one[0], tuple(one[1:].split())) for one in names]
+    parts = tuple(dict.fromkeys(part for name in made for part in name.parts))
+    places = {name.letter: tuple(parts.index(part) for part in name.parts) for name in made}
+    return Binding(table, tuple(made), parts, places, expressions)
+
+
+BINDINGS: Final = {
+    binding.table: binding
+    for binding in (
+        _binding("event", "k key app"),
+        _binding("run", "i id", "s seq", "a app"),
+        _binding("step", "s run_seq key"),
+        _binding("effect", "a id app", "i id", "r root"),
+        _binding("delivery", "a id app", "i id", "s seq", "r run_seq"),
+        _binding("remedy", "v run_seq verb operator"),
+        _binding("approval", "a id app", "i id", "r run_seq"),
+        _binding("wait", "s run_seq key"),
+        _binding("attempt", "t run_seq token"),
+        _binding("conflict", "c event_seq content"),
+        _binding("admission", "e event_seq agent", "t"),
+        _binding("decision", "e event_seq run_seq agent rule", "r run_seq agent rule"),
+        _binding("operation", "v app operator verb target"),
+        _binding("state", "k app agent key"),
+        _binding("schedule", "n app name", "s seq"),
+        _binding("occurrence", "s schedule_seq from_at", "r run"),
+        _binding("schedule_change", "v schedule_seq verb operator"),
+        _binding("quarantine", "k key app", key=_KEY_OF_EVENT),
+        _binding("source", "n app name"),
+        _binding("alarm", "k key"),
+        _binding("circuit", "n app name"),
+        _binding("pause", "n app agent"),
+        _binding("retired", "n app"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A payload that a query takes: where it stands among the parameters, and the place that it is bound to."""
+
+    place: int
+    parameter: str
+    table: str
+    column: str
+    letter: str
+    row: tuple[int, ...]  # where the parts of the row's name stand
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A payload that a query returns: which column of the answer, and of which table and column it is."""
+
+    place: int
+    table: str
+    column: str
+    parts: int  # how many stand in front of it
+
+
+def named_by(binding: Binding, letter: str, values: Sequence[str]) -> str | None:
+    """The name of a row by a letter, out of the parts that a query handed over; None if the table has no such name."""
+    places = binding.places.get(letter)
+    return None if places is None else SEPARATOR.join([values[place] for place in places])
+
+
+_LITERAL = re.compile(r"'(?:[^']|'')*'|--[^\n]*")
+_TYPE = re.compile(r"\bas\s+\w+(?=\s*[\[\])])")
+_WORD = re.compile(r"[(),]|[$?:]?\b[a-z_]\w*\b")
+_EXTRACTS = re.compile(r"(?:json_extract\(.*'\$\.|->> ')(\w+)'")
+_WRITES = re.compile(r"\b(?:insert into|update)\s+wakeful_(\w+)")
+_TABLE = re.compile(r"\b(?:from|join|update|insert into)\s+wakeful_(\w+)(?:\s+(?:as\s+)?([a-z]\w*))?")
+_FROM = re.compile(
+    r"\b(?:from|join|update|insert into)\s+(?:lateral\s+)?(?:wakeful_(\w+)(?:\s+(?:as\s+)?([a-z]\w*))?|\()"
+)
+_DERIVED = re.compile(r"\)\s+(?:as\s+)?([a-z]\w*)")
+_NO_NAMES = frozenset(
+    [
+        "set",
+        "where",
+        "on",
+        "order",
+        "group",
+        "limit",
+        "join",
+        "left",
+        "cross",
+        "returning",
+        "values",
+        "select",
+        "union",
+        "for",
+        "inner",
+        "using",
+        "as",
+    ]
+)
+_SAME_EVENT = re.compile(r"\bevent\.seq = (run|wakeful_run)\.event_seq\b")
+
+
+def written_table(sql: str) -> str | None:
+    """The table that a statement writes to."""
+    found = _WRITES.search(_plain(sql))
+    return None if found is None else found[1]
+
+
+def written_column(sql: str, parameter: str, columns: Sequence[str]) -> str:
+    """The column that a parameter goes to, where it has another name: `cancel_note = :note`."""
+    if parameter in columns:
+        return parameter
+    found = re.search(rf"\b(\w+) = :{parameter}\b", sql)
+    return parameter if found is None else found[1]
+
+
+def bound_parameters(
+    sql: str, parameters: Sequence[str], payloads: Sequence[tuple[int, str]], columns: Mapping[str, Sequence[str]]
+) -> tuple[Given, ...]:
+    """The payloads among a query's parameters, each with the closest name of its row that the other parameters tell."""
+    table = written_table(sql)
+    if table is None or not payloads:
+        return ()
+    name = next(one for one in BINDINGS[table].names if all(part in parameters for part in one.parts))
+    row = tuple(parameters.index(part) for part in name.parts)
+    return tuple(
+        Given(place, parameter, table, written_column(sql, parameter, columns[table]), name.letter, row)
+        for place, parameter in payloads
+    )
+
+
+def bound_columns(sql: str, columns: Mapping[str, Sequence[str]]) -> tuple[str, tuple[Returned, ...]]:
+    """A statement that hands over the names of each payload's row in front of it, and which columns these payloads are."""
+    plain = _plain(sql)
+    payloads = {column for found in columns.values() for column in found}
+    changes: list[tuple[int, str]] = []
+    found: list[Returned] = []
+    for spans in _answers(plain):
+        first = not found
+        for place, (start, end) in enumerate(spans):
+            extracts = _EXTRACTS.search(sql, start, end)
+            for match in re.finditer(r"(?:\b(\w+)\.)?\b([a-z_]+)\b(?!\s+is\b|\s*\(|\.)", plain[start:end]):
+                if match[2] not in payloads:
+                    continue
+                at = start + match.start()
+                table, row = _table_at(plain, at, match[1])
+                if table not in columns or match[2] not in columns[table]:
+                    continue
+                column = match[2]
+                if extracts is not None:  # of an error, whose class is readable, and whose message is sealed apart
+                    if extracts[1] != "message":
+                        continue
+                    at, column = start, MESSAGE_OF_ERROR
+                others = _events_app(plain, at) if table == "event" else None
+                changes.append((at, f" {BINDINGS[table].sql(row, others)}"))
+                if first:
+                    found.append(Returned(place, table, column, len(BINDINGS[table].parts)))
+    for at, text in sorted(changes, reverse=True):
+        sql = sql[:at] + text + sql[at:]
+    return sql, tuple(found)
+
+
+def _plain(sql: str) -> str:
+    """A statement in lower case without its literals and types, everything else where it was."""
+    lower = _LITERAL.sub(lambda match: " " * len(match[0]), sql).lower()
+    return _TYPE.sub(lambda match: " " * len(match[0]), lower)
+
+
+def _answers(plain: str) -> list[list[tuple[int, int]]]:
+    """Where the columns stand that a statement returns; several times for a union."""
+    answers: list[list[tuple[int, int]]] = []
+    depth, inside, updating, start = 0, False, False, 0
+    for match in _WORD.finditer(plain):
+        word = match[0]
+        if word in "()":
+            depth += 1 if word == "(" else -1
+            continue
+        if depth:
+            continue
+        if word in {"insert", "update", "delete"}:
+            updating = True
+        if word == "returning" or (word == "select" and not updating):
+            answers.append([])
+            inside, start = True, match.end()
+        elif inside and word == ",":
+            answers[-1].append((start, match.start()))
+            start = match.end()
+        elif inside and word in {"from", "union", "order", "where"} and not updating:
+            answers[-1].append((start, match.start()))
+            inside = False
+    if inside:
+        answers[-1].append((start, len(plain)))
+    return answers
+
+
+def _table_at(plain: str, at: int, named: str | None) -> tuple[str, str]:
+    """The table that a column at this place is of, and its name there: in the select around it, else in the whole."""
+    whole = plain if named is not None else _select_around(plain, at) or plain
+    names: dict[str, str] = {}
+    outermost: list[str] = []
+    depth, last = 0, 0
+    for match in _FROM.finditer(whole):
+        depth += whole.count("(", last, match.start()) - whole.count(")", last, match.start())
+        last = match.start()
+        table, name = match[1], match[2]
+        if table is None:  # a select in parentheses, by the table that it reads
+            end = _end_of(whole, match.end() - 1)
+            inner, after = _read_by(whole[match.end() : end]), _DERIVED.match(whole, end)
+            if inner is None or after is None:
+                continue
+            table, name = inner, after[1]
+        elif not name or name in _NO_NAMES:
+            name = f"wakeful_{table}"
+        if name not in names or depth == 0:
+            names[name] = table
+        if depth == 0:
+            outermost.append(name)
+    name = named or next(iter(outermost), "")
+    return names.get(name, ""), name
+
+
+def _read_by(select: str) -> str | None:
+    """The first table that a select reads itself, and not one inside it."""
+    for match in _TABLE.finditer(select):
+        if select.count("(", 0, match.start()) == select.count(")", 0, match.start()):
+            return match[1]
+    return None
+
+
+def _select_around(plain: str, at: int) -> str | None:
+    """The select in parentheses that this place stands in."""
+    depth = 0
+    for start in range(at - 1, -1, -1):
+        if plain[start] == ")":
+            depth += 1
+        elif plain[start] == "(":
+            if depth:
+                depth -= 1
+            elif plain[start + 1 :].lstrip().startswith("select"):
+                return plain[start + 1 : _end_of(plain, start)]
+    return None
+
+
+def _end_of(plain: str, start: int) -> int:
+    depth = 0
+    for end in range(start, len(plain)):
+        depth += {"(": 1, ")": -1}.get(plain[end], 0)
+        if depth == 0:
+            return end
+    return len(plain)
+
+
+def _events_app(plain: str, at: int) -> dict[str, str] | None:
+    """The envelope that a run is claimed with is bound to the app of the run: a run that was moved to another app does not open it."""
+    group = _select_around(plain, at)
+    found = None if group is None else _SAME_EVENT.search(group)
+    return None if found is None else {"app": f"{found[1]}.app"}

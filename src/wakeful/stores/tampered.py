@@ -1,0 +1,109 @@
+"""What stands in for a payload that was tampered with: words that say so, in the shape that its column has.
+
+A payload that does not open in its place, or that is plain text where none may be, is not an error of the code that reads the row: a
+listing shows the other rows, and a claim takes the other runs. So the payload is replaced, and the code that would act on it asks
+`isinstance(text, Tampered)`. None of these texts can be stored again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from pydantic_core import to_json
+
+from wakeful.errors import PayloadTampered
+
+WHAT_TO_DO = (
+    "Restore the row from a backup, then `wakeful replay` the run; the page on housekeeping tells more under Tampering"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Which payload was tampered with, and how that was seen."""
+
+    table: str
+    column: str
+    row: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"tampered with: {self.table}.{self.column} of {self.row}: {self.why}"
+
+
+class Tampered(str):
+    """The words that stand in for a payload."""
+
+    __slots__ = ("finding",)
+    finding: Finding
+
+    def __new__(cls, finding: Finding) -> Self:
+        made = super().__new__(cls, _shape(finding))
+        made.finding = finding
+        return made
+
+
+def _shape(finding: Finding) -> str:
+    """As the column would have it, so that a listing reads it like any other."""
+    words = str(finding)
+    told = {"@tampered": words}
+    shapes: dict[str, object] = {
+        "envelope": {"specversion": "1.0", "id": "?", "source": "?", "type": "?", "data": told},
+        "error": {"type": "PayloadTampered", "message": words},
+        "arguments": [words],
+    }
+    if finding.column in TEXTS_OF_PEOPLE or (finding.column == "error" and finding.table in ONE_LINE_ERRORS):
+        return words
+    return to_json(shapes.get(finding.column, told)).decode()
+
+
+# Columns that hold words, and no JSON.
+TEXTS_OF_PEOPLE = frozenset({"reason", "note", "text", "question", "detail", "cancel_note", "ending", "error.message"})
+ONLY_READ = TEXTS_OF_PEOPLE | {"error", "failed_with"}
+ONE_LINE_ERRORS = frozenset({"wakeful_circuit", "wakeful_source"})
+
+
+# Queries whose callers look at what came back themselves. Every other transition that meets such a payload is refused, and changes nothing.
+LOOKED_AT_BY_CALLERS = frozenset(
+    {
+        *(
+            f"{claim}{apart}"
+            for claim in ("claim_runs", "claim_resumed", "claim_solo", "claim_one")
+            for apart in ("", "_apart")
+        ),
+        "load_steps",
+        "load_effects",
+        "load_members",
+        "take_state",
+        "state_of_key",
+        "next_deliveries",
+        "find_waits",
+        "waits_of_run",
+        "awaited",
+        "awaited_about",
+        "end_of_run",
+        "answer_of_approval",
+        "envelope_of_event",
+    }
+)
+
+
+def refuse_to_act_on(rows: Iterable[Sequence[object]]) -> None:
+    """PayloadTampered if a value among these was: not for words that people read, which say so themselves."""
+    for row in rows:
+        for text in row:
+            if isinstance(text, Tampered) and text.finding.column not in ONLY_READ:
+                refuse_tampered(text)
+
+
+def refuse_tampered(text: str) -> None:
+    """PayloadTampered for one that stands in: what it would be stored as would look genuine."""
+    if isinstance(text, Tampered):
+        raise PayloadTampered(f"{text.finding}. {WHAT_TO_DO}")
+
+
+def plain(text: str | None) -> str | None:
+    """Words about a payload that was tampered with, to be kept with what a person did about it; any other text as it is."""
+    return str(text) if isinstance(text, Tampered) else text
