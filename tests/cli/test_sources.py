@@ -225,7 +225,7 @@ class TestQuarantine:
         support = str(Path(__file__).parents[1])  # where the app finds its trigger
         server = start("serve", "app.py", "--port", "0", env={"WAKEFUL_TOKEN": TOKEN, "PYTHONPATH": support})
         url = server.wait_for(r"on (http://\S+)")[1]
-        headers = {"Authorization": f"Bearer {TOKEN}", "Wakeful-Operator": "ada"}
+        headers = {"Authorization": f"Bearer {TOKEN}", "Wakeful-Operator": "ada", "Content-Type": "application/json"}
 
         def get(path: str):
             return httpx2.get(url + path, headers=headers, trust_env=False).json()

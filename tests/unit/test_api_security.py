@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from support.fake_api import Api
 from support.tokens import TOKEN, WITH_TOKEN
-from wakeful.api.security import KNOWN_HOSTS_LIMIT, ApiSettings, Guard, refuse_open_binding
+from wakeful.api.security import KNOWN_HOSTS_LIMIT, KNOWN_NAMES_LIMIT, ApiSettings, Guard, refuse_open_binding
 from wakeful.errors import ConfigError
 
 
@@ -125,6 +125,17 @@ async def test_hosts_without_end_do_not_fill_the_memory():
     for port in range(KNOWN_HOSTS_LIMIT + 100):
         assert (await ask(guard, [(b"host", b"localhost:%d" % port)]))["status"] == 200
     assert len(guard._known) <= KNOWN_HOSTS_LIMIT
+
+
+async def test_names_of_headers_without_end_do_not_fill_the_memory():
+    async def answer(scope, receive, send):
+        await PlainTextResponse("x")(scope, receive, send)
+
+    guard = Guard(answer, ApiSettings())
+    local = (b"host", b"localhost")
+    for number in range(KNOWN_NAMES_LIMIT + 100):
+        await ask(guard, [local, (b"x-%d" % number, b"")])
+    assert len(guard._plain) == KNOWN_NAMES_LIMIT
 
 
 class TestToken:

@@ -70,6 +70,11 @@ class Tokens:
         )
 
 
+def is_of_a_proxy(header: bytes) -> bool:
+    """Whether a header of this name shows that a request was passed on."""
+    return header in OF_PROXIES or header.startswith(X_FORWARDED)
+
+
 def problem_of_stranger(scope: Scope, passed_on: bytes | None, *, local_name: bool, webhooks: Sized) -> Problem | None:
     """Why a server without a token refuses a request; None if a program of this machine sent it."""
     if len(webhooks):

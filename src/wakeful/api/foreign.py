@@ -22,8 +22,6 @@ def problem_of_page(headers: Mapping[bytes, bytes], own: frozenset[bytes]) -> Pr
     """Refuse what a browser sends for a page of another server. `own` has further names under which this one is reached."""
     site = headers.get(b"sec-fetch-site")
     origin = headers.get(b"origin")
-    if site is None and origin is None:
-        return None
     if site is not None and site.strip().lower() == b"cross-site":
         field = "Sec-Fetch-Site"
     elif origin is None:

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wakeful import settings as environment
 from wakeful.api import foreign
 from wakeful.api.body import BODY_LIMIT
-from wakeful.api.callers import OF_PROXIES, X_FORWARDED, Tokens, address_of, problem_of_stranger
+from wakeful.api.callers import Tokens, address_of, is_of_a_proxy, problem_of_stranger
 from wakeful.api.problem import Problem
 from wakeful.errors import ConfigError
 from wakeful.tokens import refuse_weak
@@ -27,6 +27,7 @@ from wakeful.triggers.webhook import TAKEN
 
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 KNOWN_HOSTS_LIMIT = 1_024
+KNOWN_NAMES_LIMIT = 1_024
 READ = foreign.READ | {b"host", b"authorization"}
 # In the scope of a request: whether its sender may see everything, and the tokens, for whom it may concern.
 IS_KNOWN = "wakeful.is_known"
@@ -109,7 +110,10 @@ class Guard:
         # needs a name, and nobody can make somebody else's address resolve anew.
         self._any_address = bound == "" or (address is not None and address.is_unspecified)
         self._any_name = "*" in settings.allowed_hosts
-        self._known: dict[bytes, bool] = {}  # Host headers that are allowed, and whether they name this machine itself
+        self._known: dict[
+            bytes | None, bool
+        ] = {}  # Host headers that are allowed, and whether they name this machine itself
+        self._plain: set[bytes] = set()  # names of headers that no proxy adds, of those that came
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -131,9 +135,12 @@ class Guard:
             if name in READ:
                 # What came twice is joined: that is no Host, token or type any more.
                 headers[name] = value if name not in headers else headers[name] + b", " + value
-            elif name in OF_PROXIES or name.startswith(X_FORWARDED):
+            elif name not in self._plain and self._is_of_a_proxy(name):
                 passed_on = name
-        problem = self._problem_of_host(headers.get(b"host")) or foreign.problem_of_page(headers, self._origins)
+        host = headers.get(b"host")
+        problem = None if host in self._known else self._problem_of_host(host)
+        if problem is None and (b"origin" in headers or b"sec-fetch-site" in headers):
+            problem = foreign.problem_of_page(headers, self._origins)
         path = path_of(scope)
         if problem is not None or path in self._open_paths:
             return problem
@@ -151,6 +158,13 @@ class Guard:
             return None
         problem = problem or self._tokens.refusal(authorization, scope)
         return _nothing_here() if problem.status != 429 and _is_astray(scope, path) else problem
+
+    def _is_of_a_proxy(self, name: bytes) -> bool:
+        if is_of_a_proxy(name):
+            return True
+        if len(self._plain) < KNOWN_NAMES_LIMIT:
+            self._plain.add(name)
+        return False
 
     def _note_health(self, scope: Scope, authorization: bytes | None, *, is_known: bool) -> None:
         """Health is told to everybody; who is known hears more. A probe whose token is out of date must not find a server that
