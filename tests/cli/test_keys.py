@@ -155,3 +155,20 @@ def test_rotate_strict_says_so_and_plain_text_is_refused_from_then_on(wakeful, t
 
 def test_strict_belongs_to_rotate(wakeful, tickets: Path):
     assert "belongs to `wakeful keys rotate`" in wakeful("keys", "list", "--strict", code=2).err
+
+
+def test_a_copy_of_a_strict_store_and_its_archive_are_read_as_ever(wakeful, tickets: Path, monkeypatch):
+    use(monkeypatch, OLD)
+    monkeypatch.setenv("WAKEFUL_ENCRYPTION_STRICT", "1")
+    large = SECRET * (LARGE // len(SECRET) + 1)
+    for title in (SECRET, large):
+        wakeful("emit", "app.py", "ticket.created", "--data", f'{{"title": "{title}"}}')
+    wakeful("once", "app.py")
+    apsw.Connection(str(tickets / "wakeful.db")).execute("vacuum into 'restored.db'")
+    assert SECRET not in (tickets / "restored.db").read_bytes().decode(errors="replace")
+    copy = f"sqlite:///{tickets / 'restored.db'}"
+    runs = wakeful("runs", "--json", "--store", copy).json["runs"]
+    assert [run["state"] for run in runs] == ["done", "done"]
+    assert all(SECRET in wakeful("trace", run["id"], "--json", "--store", copy).out for run in runs)
+    wakeful("archive", "runs.jsonl", "--store", copy)
+    assert (tickets / "runs.jsonl").read_text().count(large) >= 1

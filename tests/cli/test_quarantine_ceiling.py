@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import hashlib
 import hmac
 import re
 import signal
+import sqlite3
 from pathlib import Path
 
 import httpx2
@@ -33,11 +36,20 @@ for number in range({PATHS}):
 
 
 @pytest.fixture
-def server(folder, start):
+def serve(folder, start):
     (folder / "hooks.py").write_text(HOOKS)
-    server = start("serve", "hooks.py", "--port", "0", env={"SENDER": SECRET, "WAKEFUL_TOKEN": TOKEN})
-    server.address = server.wait_for(r"serving hooks on (http://127\.0\.0\.1:\d+)")[1]
-    return server
+
+    def call(**env):
+        server = start("serve", "hooks.py", "--port", "0", env={"SENDER": SECRET, "WAKEFUL_TOKEN": TOKEN, **env})
+        server.address = server.wait_for(r"serving hooks on (http://127\.0\.0\.1:\d+)")[1]
+        return server
+
+    return call
+
+
+@pytest.fixture
+def server(serve):
+    return serve()
 
 
 def signed(body: bytes) -> str:
@@ -101,3 +113,24 @@ def test_credentials_under_names_that_only_a_proxy_knows_are_not_stored(server, 
     files = [file for file in folder.rglob("*") if file.is_file() and file.suffix != ".py"]
     assert files
     assert not any(PLANTED.encode() in file.read_bytes() for file in files)
+
+
+def test_large_ones_that_come_again_and_again_leave_nothing_behind_under_a_key_too(serve, folder, wakeful, monkeypatch):
+    key = base64.b64encode(bytes(range(32))).decode()
+    monkeypatch.setenv("WAKEFUL_ENCRYPTION_KEYS", key)
+    server = serve(WAKEFUL_ENCRYPTION_KEYS=key)
+    with httpx2.Client(base_url=server.address, trust_env=False) as client:
+        for number in range(40):
+            body = f"{number // 2} ".encode().ljust(60_000, b"x")
+            headers = {"X-Hub-Signature-256": "sha256=" + "0" * 64}
+            assert client.post("/hooks/0", content=body, headers=headers).status_code == 401
+    server.signal(signal.SIGTERM)
+    assert server.end() == 0
+    page = wakeful("quarantine", "--json").json
+    assert page["unverified"]["held"] <= CEILING
+    assert [one["came"] for one in page["quarantine"]] == [2] * len(page["quarantine"])
+    assert page["unverified"]["cut"][0]["count"] == 20 - len(page["quarantine"])
+    shown = wakeful("quarantine", "show", page["quarantine"][-1]["key"], "--json").json
+    assert len(base64.b64decode(shown["raw"])) == 60_000
+    with contextlib.closing(sqlite3.connect(folder / "wakeful.db")) as database:
+        assert database.execute("select count(*) from wakeful_blob").fetchone() == (len(page["quarantine"]),)

@@ -302,7 +302,8 @@ def _count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> 
         runs.setdefault(event_seq, []).append(run)
     for arrival, receipt in known:
         receipt.runs = runs.get(first_of[arrival.key][0], [])
-    differing = [pair for pair in known if pair[0].content != first_of[pair[0].key][1]]
+    # One without an envelope only says that it came again (verbs/sources.py).
+    differing = [pair for pair in known if pair[0].envelope and pair[0].content != first_of[pair[0].key][1]]
     if differing:
         yield from _keep_conflicts(now, differing, {key: seq for key, (seq, _) in first_of.items()})
 
