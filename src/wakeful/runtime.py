@@ -27,7 +27,7 @@ from pydantic_core import to_json
 
 from wakeful.archive import append_to_day
 from wakeful.clock import Clock, Microseconds, SystemClock
-from wakeful.errors import ConfigError, StoreFull, StoreUnavailable
+from wakeful.errors import ConfigError, EncryptionKeyMissing, StoreFull, StoreUnavailable
 from wakeful.execution.circuits import Circuits
 from wakeful.execution.executor import Executor
 from wakeful.execution.housekeeping import PAUSE, Housekeeper, Retention
@@ -204,6 +204,7 @@ class Runtime:
             sent=self._sent,
             circuits=self.circuits,
             reminders=self.reminders,
+            codec=None if self.database.codec.ring is None else self.database.codec,
         )
         self.results = Results(
             self.database, self.store.journal, listen=self._listen_for_results, later=lambda: self.surroundings.later
@@ -228,7 +229,7 @@ class Runtime:
             app.name,
             here,
             self.store,
-            Executor(self.store, self.surroundings, from_envelope, sealed=self.database.codec.ring is not None),
+            Executor(self.store, self.surroundings, from_envelope),
             lambda: self.membership.process,
             limit=app.in_flight,
             time_passes=clock.for_database() is None,
@@ -631,6 +632,9 @@ class Runtime:
         self.database.unlock(self.membership.process)
         while self._working:
             try:
+                # It may have been suspended while the store became strict. What is wrong with a mark or a key, `sealing` tells.
+                with contextlib.suppress(EncryptionKeyMissing):
+                    await self.store.look_at_sealing()
                 await self.membership.join()
             except StoreUnavailable:
                 await asyncio.sleep(1)

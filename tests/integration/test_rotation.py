@@ -147,6 +147,21 @@ async def test_no_store_is_strict_before_every_process_binds(app: App, older, st
         assert await stored_otherwise(store_url) == []
 
 
+async def test_a_process_that_was_suspended_meanwhile_binds_what_it_writes(
+    app: App, older, stores: OpenStore, store_url: str
+):
+    async with working(app) as runtime:
+        await query(store_url, "update wakeful_process set state = 'dead'")  # others took it for dead
+        assert (await rotated(await stores(store_url), strict=True)).strict
+        assert not runtime.database.codec.binds
+        runtime._lost(runtime.membership.process)
+        await runtime._rejoining
+        assert runtime.database.codec.binds
+        run = await ended(runtime, await app.emit("go", "afterwards"))
+        assert (run["state"], run["output"]) == ("done", "afterwards")
+        assert await stored_otherwise(store_url) == []
+
+
 async def test_runs_go_on_beside_it(app: App, older, stores: OpenStore, store_url: str):
     store = await stores(store_url)
     async with working(app) as runtime:

@@ -304,3 +304,94 @@ async def test_a_fork_and_a_second_run_have_their_own_ciphertexts(new_app: NewAp
         await runtime.drain()
         assert third is not None
         assert ((await runtime.reader.run(third.run)) or {})["output"] == 2 * len(large) + 2
+
+
+# what a step that is not done yet has noted is no result
+
+
+async def asked(app: App, url: str, result: str, state: str) -> tuple[dict[str, Any], list[Any], str]:
+    """A run waits for an answer, is made to believe that it has one, and goes on: (the run, what it was answered, alarms)."""
+    heard: list[Any] = []
+
+    @app.agent(on("go"))
+    async def pay(run: Run) -> None:
+        heard.append(await run.ask("free?"))
+
+    async with working(app) as runtime:
+        receipt = await app.emit("go")
+        await runtime.drain()
+    await query(url, f"update wakeful_step set state = '{state}', result = {result} where name = 'ask'")
+    await query(url, "update wakeful_run set state = 'ready', due_at = 0")
+    async with working(app) as runtime:
+        run = await ended(runtime, receipt)
+        await runtime.sealing.run_once()
+        await runtime.drain()
+        return run, heard, await alarms_of(runtime)
+
+
+@pytest.mark.parametrize("state", ["done", "fact", "retrying"])
+async def test_the_note_of_a_question_is_no_answer(new_app: NewApp, store_url: str, state: str):
+    run, heard, alarms = await asked(new_app(), store_url, "result", state)
+    assert heard == []
+    assert is_held(run, "wakeful_step.result")
+    assert "wakeful_step.result" in alarms
+
+
+@pytest.mark.parametrize(
+    ("nothing", "state"), [("null", "done"), ("''", "done"), ("null", "retrying"), ("null", "fact")]
+)
+async def test_a_result_that_was_taken_away_is_no_answer(new_app: NewApp, store_url: str, nothing: str, state: str):
+    run, heard, alarms = await asked(new_app(), store_url, nothing, state)
+    assert heard == []
+    assert is_held(run, "wakeful_step.result")
+    assert "wakeful_step.result" in alarms
+
+
+async def test_the_note_of_a_question_that_an_earlier_version_asked_is_no_answer(
+    new_app: NewApp, store_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("wakeful.execution.waiting.note", str)
+    run, heard, _ = await asked(new_app(), store_url, "result", "done")
+    assert heard == []
+    assert is_held(run, "wakeful_step.result")
+
+
+async def test_the_note_of_a_step_that_is_tried_again_is_no_result(new_app: NewApp, store_url: str):
+    app, seen = new_app(), []
+
+    async def look_up() -> int:
+        raise ConnectionError
+
+    @app.agent(on("go"))
+    async def handle(run: Run) -> None:
+        seen.append(await run.step(look_up))
+
+    async with working(app) as runtime:
+        receipt = await app.emit("go")
+        await pass_time(runtime, "1h")
+        assert await query(store_url, "select 1 from wakeful_step where state = 'retrying'")
+        await query(store_url, "update wakeful_step set state = 'done', error = null")
+        await pass_time(runtime, "1h")
+        assert is_held(await the_run(runtime, receipt), "wakeful_step.result")
+        assert seen == []
+
+
+async def test_the_output_of_a_called_run_that_was_taken_away_is_not_returned(new_app: NewApp, store_url: str):
+    app, seen = new_app(), []
+
+    @app.agent(on("go"))
+    async def caller(run: Run) -> None:
+        seen.append(await run.call("callee"))
+
+    @app.agent(on("never"))
+    async def callee(run: Run) -> None:
+        await run.ask("free?")
+
+    async with working(app) as runtime:
+        receipt = await app.emit("go")
+        await runtime.drain()
+        await query(store_url, "update wakeful_run set state = 'done', output = null where agent = 'callee'")
+        await query(store_url, "update wakeful_run set state = 'ready', due_at = 0 where agent = 'caller'")
+        await runtime.drain()
+        assert is_held(await the_run(runtime, receipt), "wakeful_step.result")
+        assert seen == []

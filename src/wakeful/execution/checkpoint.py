@@ -23,6 +23,7 @@ from wakeful.execution.options import UNKNOWN_ATTEMPTS_OF_A_STEP, StepOptions
 from wakeful.execution.retry import SINCE, GiveUp, Trouble, decide, trouble_of
 from wakeful.model import Step
 from wakeful.redaction import redact
+from wakeful.stores.notes import note
 from wakeful.values import from_text, read_back, returns_of, to_text
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ class Checkpoint:
         step.tries = self._tries
         if shut is not None:  # how long its circuit is open does not count
             self._tries -= 1
-            step.tries, step.state, step.result = self._tries, "retrying", str(run.clock.now())
+            step.tries, step.state, step.result = self._tries, "retrying", note(str(run.clock.now()))
             step.error = to_json({**described, "tries": self._errors}).decode()
             await run.park(shut, step)
         step.error = to_json({**described, "tries": self._errors, **self._trouble.as_json(options.attempts)}).decode()
@@ -210,7 +211,7 @@ class Checkpoint:
         )
         due = run.clock.now() + decision.delay
         step.state = "retrying"
-        step.result = str(due)
+        step.result = note(str(due))
         await run.wait_until(due, step)
 
     def _step(self, state: Any) -> Step:

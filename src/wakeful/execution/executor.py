@@ -121,16 +121,8 @@ class Ended:
 class Executor:
     """Executes claims."""
 
-    def __init__(
-        self,
-        store: SettlingStore,
-        surroundings: Surroundings,
-        read_event: Callable[[str], Event],
-        *,
-        sealed: bool = False,
-    ) -> None:
+    def __init__(self, store: SettlingStore, surroundings: Surroundings, read_event: Callable[[str], Event]) -> None:
         self._store = store
-        self._sealed = sealed  # payloads are encrypted: one may have been tampered with
         self._around = surroundings
         self._read_event = read_event
         self.failing: set[str] = set()  # agents whose last runs ended dead: the next that goes well is good news
@@ -140,9 +132,9 @@ class Executor:
         """The whole attempt. Never raises for what the handler did; ClaimLost ends it without a trace. Somebody may want the
         run to stop at any time, or may have wanted that before: then what it did is undone.
         """
-        if self._sealed:
+        if self._around.codec is not None:
             try:
-                refuse_tampered_claim(claim)
+                refuse_tampered_claim(claim, self._around.codec)
             except PayloadTampered as error:
                 return await self._hold_tampered(claim, error)
         if claim.steps:

@@ -29,6 +29,7 @@ from wakeful.stores.base import (
     TakeLock,
 )
 from wakeful.stores.once import SaveOnce
+from wakeful.stores.payloads import Codec
 from wakeful.stores.reminders import CameSince, MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import StoredSchedule
@@ -147,4 +148,5 @@ class Surroundings:
     circuits: Dependencies | None = None
     schedules: Schedules | None = None
     reminders: Reminders | None = None
+    codec: Codec | None = None  # where payloads are encrypted: one may have been tampered with
     declared: set[str] = field(default_factory=set)  # actions whose results the store knows from this process

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wakeful.model import Claim
-from wakeful.stores.tampered import refuse_tampered
+from wakeful.model import Claim, Step
+from wakeful.stores.notes import is_misplaced
+from wakeful.stores.payloads import Codec
+from wakeful.stores.tampered import Tampered, refuse_tampered
 
 
-def refuse_tampered_claim(claim: Claim) -> None:
+def refuse_tampered_claim(claim: Claim, codec: Codec) -> None:
     """PayloadTampered for a run that would act on what was put into the database by others."""
     for text in _payloads(claim):
         if text is not None:
             refuse_tampered(text)
+    for step in claim.steps:
+        refuse_forged_step(claim, step, codec)
+
+
+def refuse_forged_step(claim: Claim, step: Step, codec: Codec) -> None:
+    """PayloadTampered for a step whose state was changed, so that it would count as done: it holds the note of a step that has no result
+    yet or, in a strict store, nothing.
+    """
+    if step.result:
+        if isinstance(step.result, Tampered) or not is_misplaced(step.state, step.result):
+            return
+        why = f"the step is {step.state}, and this is what a step notes that has no result yet"
+    elif step.state != "failed" and codec.strict:
+        why = f"the step is {step.state}, and there is nothing: every step that did not fail has a result or a note"
+    else:
+        return
+    refuse_tampered(codec.tampered("step", "result", (str(claim.seq), step.key), why))
 
 
 def _payloads(claim: Claim) -> Iterator[str | None]:

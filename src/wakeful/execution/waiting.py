@@ -26,10 +26,12 @@ from wakeful.clock import SECOND, Duration, Microseconds, duration, from_datetim
 from wakeful.errors import ConfigError, Persistent, TimedOut, describe, did_you_mean, restore
 from wakeful.execution.checkpoint import marked, shown_arguments
 from wakeful.execution.retry import WAITS_IN_PLACE
+from wakeful.execution.tampering import refuse_forged_step
 from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, new_event
 from wakeful.intake.matching import condition_of
 from wakeful.model import Event, Receipt, Step, digest
 from wakeful.stores.base import Alarm, Approval, Wait, ask_alarm
+from wakeful.stores.notes import note
 from wakeful.values import digest_of_arguments, to_text
 
 if TYPE_CHECKING:
@@ -290,6 +292,8 @@ async def _reach(run: Run, step: Step, what: str, *, wait: Wait | None = None) -
         remedy = "; give it a timeout= of its own" if told.get("limited") else ""
         late = TimedOut(f"{what} within {readable(limit)}{remedy}")
         ended = await run.end_wait(step, to_json(describe(late)).decode(), wait)
+        if (codec := run.surroundings.codec) is not None:
+            refuse_forged_step(run.claim, ended, codec)
     if ended.state == "failed":
         raise marked(restore(from_json(ended.error or "{}")), step.key)
     return ended
@@ -324,7 +328,7 @@ def _new_step(run: Run, key: str, shown: str, text: str, told: dict[str, Any]) -
 
 
 def _info(told: dict[str, Any]) -> str:
-    return to_json(told).decode()
+    return note(to_json(told).decode())
 
 
 def _until(step: Step) -> Microseconds:

@@ -314,18 +314,18 @@ class Codec:
             identifier = text[len(BLOB) :]
             if identifier not in blobs:
                 if self.strict:
-                    return self._tampered(table, column, names, f"it points to blob {identifier}, which is not there")
+                    return self.tampered(table, column, names, f"it points to blob {identifier}, which is not there")
                 raise blob_missing(identifier)
             text = blobs[identifier]
         sealed = sealed_part(text)
         if sealed is None:
             if self.strict and not self._is_own_word(column, text):
-                return self._tampered(table, column, names, "it is plain text, and this store is encrypted")
+                return self.tampered(table, column, names, "it is plain text, and this store is encrypted")
             return text[1:] if text.startswith(ESCAPED) else text
         if self.ring is None:
             raise missing_key([key_of(sealed)], frozenset())
         if self.strict and not is_bound(sealed):
-            return self._tampered(
+            return self.tampered(
                 table, column, names, "it is encrypted in the older way, which every row of this store has left"
             )
         binding = BINDINGS[table]
@@ -338,17 +338,18 @@ class Codec:
             )
         except PayloadTampered:
             why = "it does not open in this place: it was changed, cut, or comes from another row, column or store"
-            return self._tampered(table, column, names, why)
+            return self.tampered(table, column, names, why)
         except EncryptionKeyMissing:
             if not self.strict:
                 raise
-            return self._tampered(table, column, names, f"it names key {key_of(sealed)}, which is not here")
+            return self.tampered(table, column, names, f"it names key {key_of(sealed)}, which is not here")
 
     def _is_own_word(self, column: str, text: str) -> bool:
         """Words that the statements themselves write, like "its process died"."""
         return column in WITH_OWN_WORDS and (text in self._own_words() or text.startswith(UNDONE_BY))
 
-    def _tampered(self, table: str, column: str, names: Sequence[str], why: str) -> Tampered:
+    def tampered(self, table: str, column: str, names: Sequence[str], why: str) -> Tampered:
+        """What stands in for a payload of this place, and is told to people."""
         binding = BINDINGS[table]
         row = ", ".join(f"{part} {value}" for part, value in zip(binding.parts, names, strict=False) if value)
         finding = Finding(f"wakeful_{table}", column, row, why)

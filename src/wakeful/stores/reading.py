@@ -944,9 +944,12 @@ def awaited(result: str | None, misfit: Row | None) -> Any:
 
 
 def _until(state: str, result: str | None) -> int | None:
-    if result is None or state not in {"retrying", "waiting"}:
+    """When a step goes on. None as well for a note that was tampered with, so that its run can be looked at."""
+    if state not in {"retrying", "waiting"}:
         return None
-    return int(result) if state == "retrying" else from_json(result).get("until")
+    told = _json(result)
+    until = told.get("until") if isinstance(told, dict) else told
+    return until if isinstance(until, int) else None
 
 
 def effect_summary(row: Row) -> dict[str, Any]:
@@ -1109,7 +1112,7 @@ def event_summary(row: Row) -> dict[str, Any]:
 
 
 def _json(text: str | None) -> Any:
-    return None if text is None else from_json(text)
+    return from_json(text) if text else None
 
 
 def _shown(text: str | None) -> Any:

@@ -195,7 +195,7 @@ def answer_of(
         failed = _failed(f"run {child} is {state}, and its output was {output.finding}")
         return "failed", None, to_json(failed).decode()
     if state == "done":
-        return "done", output or "null", None
+        return "done", output, None
     told = from_json(error) if error else {}
     why = f"{told['type']}: {told['message']}" if "message" in told else reason or "no reason was given"
     failed = _failed(f"run {child} is {state}: {why}", told.get("traceback", ""))
@@ -341,7 +341,7 @@ def ask_people(now: int | None, requests: Sequence[AskPerson]) -> Transaction[li
         answers: Sequence[Row] = ()
         if request.again is None:
             found = yield "answer_of_approval", [(asked.id, claim.seq)]
-            answers = [row for row in found if not isinstance(row[0], Tampered)]
+            answers = [row for row in found if row[0] and not isinstance(row[0], Tampered)]
             for (answer,) in answers:
                 yield "answer_step", [(now, claim.seq, step.key, "done", answer, None)]
         else:
