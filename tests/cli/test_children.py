@@ -182,7 +182,7 @@ except error.HTTPError as refused:
 """
 
 
-@pytest.mark.parametrize("token", [TOKEN, ""])
+@pytest.mark.parametrize("token", [TOKEN, ""], ids=["token", "no-token"])
 def test_a_child_cannot_answer_what_its_app_asks(place, start, token):
     (place / "answering.py").write_text(ANSWERING)
     line = f"{sys.executable} answering.py $(cat question) {WAKEFUL} $(cat url)"
