@@ -32,7 +32,9 @@ class Words:
     many: str | None = None
 
 
-# By the kind, or by the kind and the last part of the key.
+WHOLE = ""
+
+# By the kind, or by the kind and the last part of the key; with WHOLE, for a key that has one part behind the app.
 TABLE: dict[str | tuple[str, str], Words] = {
     "dead": Words(
         "Agent {agent} has a dead letter",
@@ -151,7 +153,12 @@ TABLE: dict[str | tuple[str, str], Words] = {
     ),
     "heartbeat": Words(
         "Heartbeat {rest} does not work",
-        "`wakeful why {rest}` tells what became of its last beats; `wakeful heartbeat run {rest}` tries it now",
+        "`wakeful why {rest}` tells what became of its last beats; `wakeful heartbeat run APP {rest}` tries it now",
+    ),
+    ("heartbeat", WHOLE): Words(
+        "Heartbeat {rest} does not work",
+        "`wakeful check APP` names what is wrong with its file, and a worker reads the file again by itself once it is corrected; "
+        "`wakeful heartbeat` lists the checks that are in force",
     ),
     "source": Words("Source {rest} cannot be read", "`wakeful why {rest}` tells why and since when"),
     ("source", "concern"): Words(
@@ -269,7 +276,8 @@ def quoted(key: str) -> str:
 
 def _words(key: str) -> Words | None:
     kind, last = key.partition("/")[0], key.rpartition("/")[2]
-    return TABLE.get((kind, last)) or TABLE.get(kind)
+    whole = TABLE.get((kind, WHOLE)) if key.count("/") == 2 else None
+    return TABLE.get((kind, last)) or whole or TABLE.get(kind)
 
 
 def _names(key: str, agent: str | None, count: int) -> dict[str, Any]:

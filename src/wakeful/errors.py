@@ -513,6 +513,14 @@ def words_of(error: BaseException) -> str:
     return storable(words) or type(error).__name__
 
 
+def in_one_line(message: str) -> str:
+    """The first line of a message. If that line only announces what follows ("The end of its stderr:"), the last line too."""
+    lines = [line for line in map(str.strip, message.splitlines()) if line]
+    if not lines:
+        return ""
+    return f"{lines[0]} {lines[-1]}" if lines[0].endswith(":") and len(lines) > 1 else lines[0]
+
+
 def storable(text: str) -> str:
     """The text without NUL and lone surrogates: no database takes the one, no encoding the other."""
     return text.replace("\0", "␀").encode("utf-8", "replace").decode()

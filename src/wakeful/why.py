@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pydantic_core import to_json
 
 from wakeful.clock import SECOND, Microseconds, readable
-from wakeful.errors import NotFound
+from wakeful.errors import NotFound, in_one_line
 from wakeful.model import FINAL_RUN_STATES, ON_FAILURE
 from wakeful.triggers.zones import shown_time
 from wakeful.why_beats import tell_beat
@@ -1035,7 +1035,7 @@ def as_reason(delivery: Shown) -> str:
 def failure(error: Shown | None) -> str:
     if not error:
         return ""
-    first = str(error.get("message", "")).strip().split("\n", 1)[0].rstrip(".")
+    first = in_one_line(str(error.get("message", ""))).rstrip(".")
     cut = first if len(first) <= SHOWN_MESSAGE else first[:SHOWN_MESSAGE] + "…"
     return f"{error.get('type')}: {cut}" if cut else str(error.get("type"))
 

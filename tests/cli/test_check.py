@@ -90,6 +90,24 @@ def test_a_secret_that_a_child_would_get_as_a_setting(wakeful, folder):
     assert "command report: environment names CHECKED_SECRET, which the app reads as a secret" in said
 
 
+def test_variables_that_a_child_would_not_find_here(wakeful, folder, monkeypatch):
+    monkeypatch.delenv("NOT_SET_HERE", raising=False)
+    monkeypatch.setenv("SET_HERE", "x")
+    (folder / "HEARTBEAT.md").write_text("## Disk\nevery: 1h\nprobe: $ df\n")
+    (folder / "app.py").write_text(
+        "from wakeful import App, env, on\n"
+        "app = App('a')\n"
+        "app.command('given', on('go'), ['true'], environment={'K': env('NOT_SET_HERE'), 'MODE': 'live'})\n"
+        "app.command('named', on('go'), ['true'], environment=['NOT_THERE_EITHER', 'SET_HERE'])\n"
+        "app.heartbeat('HEARTBEAT.md', commands=True, environment=['NOT_THERE_EITHER'])\n"
+    )
+    assert [note for note in wakeful("check", "app.py", "--json").json["notes"] if "environment" in note] == [
+        "command given: environment K: the environment variable NOT_SET_HERE is not set here: it fails without it",
+        "command named: environment NOT_THERE_EITHER: not set here: its program does not get it",
+        "heartbeat heartbeat: environment NOT_THERE_EITHER: not set here: its program does not get it",
+    ]
+
+
 def test_encryption_keys(wakeful, folder, monkeypatch):
     (folder / "app.py").write_text("from wakeful import App, env\napp = App('a', encryption=[env('DESK_KEY')])\n")
     assert "note: encryption: the environment variable DESK_KEY is not set here" in wakeful("check", "app.py").out

@@ -142,7 +142,7 @@ def test_an_agent_that_takes_no_second_run_says_so(wakeful, tmp_path, monkeypatc
 def test_a_run_that_dies(wakeful, tickets):
     result = wakeful("run", "app.py", "mend", "--wait", code=1)
     assert (
-        "wakeful: dead: Persistent: it is [bold]broken[/bold] \\x1b[31mfor good\\nsecond line; see `wakeful trace "
+        "wakeful: dead: Persistent: it is [bold]broken[/bold] \\x1b[31mfor good\n  second line\nwakeful: see `wakeful trace "
         in result.err
     )
 

@@ -35,7 +35,7 @@ def test_a_dead_run(wakeful, tickets):
     run = wakeful("run", "app.py", "mend", "--here", "--json", code=1).json
     shown = wakeful("trace", run["id"]).out
     assert "dead  will fail the same way again" in shown
-    assert "Persistent: it is [bold]broken[/bold] \\x1b[31mfor good\\nsecond line" in shown
+    assert "Persistent: it is [bold]broken[/bold] \\x1b[31mfor good\n          second line\n" in shown
     assert "Traceback" not in shown
     full = wakeful("trace", run["id"], "--full").out
     assert "Traceback (most recent call last):" in full

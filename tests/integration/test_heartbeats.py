@@ -495,7 +495,9 @@ async def test_a_broken_edit_leaves_the_last_good_version_in_force(
 async def test_a_file_that_was_never_there_is_an_alarm(app: App, file: Path):
     app.heartbeat(file, checklist=Desk())
     async with working(app) as runtime:
-        assert list(await alarms(runtime)) == ["heartbeat/app/heartbeat"]
+        ((key, text),) = (await alarms(runtime)).items()
+        assert key == "heartbeat/app/heartbeat"
+        assert text.endswith("It has no checks, and does nothing, until the file can be read")
         await edited(runtime, file, MAIL)
         assert await alarms(runtime) == {}
         assert await schedules(runtime) == {"heartbeat/mail": "live"}

@@ -74,6 +74,12 @@ def test_a_question_stands_in_the_text_once():
     assert found.text.startswith("Agent pay asks: May I refund order 7? (run 3f2a, which waits). Since ")
 
 
+def test_a_file_of_checks_is_not_a_check_that_can_be_run():
+    assert "wakeful heartbeat run" not in (todo_of("heartbeat/desk/heartbeat") or "")
+    assert "`wakeful check APP` names what is wrong" in (todo_of("heartbeat/desk/heartbeat") or "")
+    assert "`wakeful heartbeat run APP heartbeat/mail` tries it now" in (todo_of("heartbeat/desk/heartbeat/mail") or "")
+
+
 def test_a_kind_that_nobody_worded_is_told_by_its_text():
     found = worded("odd/desk/thing", "something broke")
     assert (found.subject, found.do) == ("Something broke", None)

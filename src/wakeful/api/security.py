@@ -57,9 +57,9 @@ class ApiSettings:
 
     def __post_init__(self) -> None:
         if self.token:
-            refuse_weak(self.token, "the token (WAKEFUL_TOKEN)")
+            refuse_weak(self.token, "the token (WAKEFUL_TOKEN, or `token=`)")
         if self.next_token:
-            refuse_weak(self.next_token, "the next token (WAKEFUL_TOKEN_NEXT)")
+            refuse_weak(self.next_token, "the next token (WAKEFUL_TOKEN_NEXT, or `next_token=`)")
         if self.next_token and not self.token:
             message = (
                 "there is a next token (WAKEFUL_TOKEN_NEXT) and no token: set WAKEFUL_TOKEN to the present one, "
@@ -91,7 +91,7 @@ def refuse_open_binding(settings: ApiSettings) -> None:
     if not settings.token and not is_loopback(_name(settings.host)):
         raise ConfigError(
             f"--host {settings.host} can be reached from other machines, and there is no token: "
-            "set WAKEFUL_TOKEN, or bind to 127.0.0.1"
+            "set WAKEFUL_TOKEN (`wakeful token` prints one), or bind to 127.0.0.1"
         )
 
 

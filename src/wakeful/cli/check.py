@@ -20,6 +20,7 @@ from wakeful.settings import encryption_keys, shown_store, sqlite_path
 
 if TYPE_CHECKING:
     from wakeful.app import App
+    from wakeful.execution.child_environment import ChildEnvironment
 
 
 def declare(parser: Parser) -> None:
@@ -169,6 +170,11 @@ def handler_problems(app: App) -> list[str]:
 
 def environment_problems(app: App) -> list[str]:
     """Children that would be given a secret as if it were a setting. Known only now that everything is declared."""
+    return [f"{where}: {words}" for where, one in environments(app).items() if (words := one.problem())]
+
+
+def environments(app: App) -> dict[str, ChildEnvironment]:
+    """What the children of commands and heartbeats are given, by who gives it."""
     from wakeful.execution.command import Command as Program
 
     given = {
@@ -179,7 +185,7 @@ def environment_problems(app: App) -> list[str]:
         },
         **{f"heartbeat {name}": one.environment for name, one in app.heartbeats.items()},
     }
-    return [f"{where}: {words}" for where, one in given.items() if one is not None and (words := one.problem())]
+    return {where: one for where, one in given.items() if one is not None}
 
 
 def store_problem(arguments: argparse.Namespace, app: App | None) -> str | None:
@@ -232,7 +238,9 @@ def notes(app: App) -> list[str]:
 
 
 def missing(app: App) -> list[str]:
-    """What channels, webhooks and the store would not find here, so that `serve` would refuse to start."""
+    """What channels, webhooks and the store would not find here, so that `serve` would refuse to start; and what programs would
+    not.
+    """
     from wakeful.triggers.endpoint import Endpoint, missing_secrets, webhooks_of
 
     channels = [f"channel {name}: {words}" for name, channel in app.channels.items() for words in channel.missing()]
@@ -241,8 +249,10 @@ def missing(app: App) -> list[str]:
         for key in app.encryption or ()
         if isinstance(key, Env) and not os.environ.get(key.name)
     ]
+    children = [f"{where}: {words}" for where, one in environments(app).items() for words in one.missing()]
     named = webhooks_of(app.everything.values()).values()
-    return channels + keys + missing_secrets(Endpoint([one for _, one in webhooks]) for webhooks in named)
+    webhooks = missing_secrets(Endpoint([one for _, one in several]) for several in named)
+    return channels + keys + webhooks + children
 
 
 def without_trigger(app: App) -> list[str]:

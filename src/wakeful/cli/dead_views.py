@@ -8,6 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from wakeful.cli.carrying import number
+from wakeful.cli.failures import failure_lines
 from wakeful.cli.terminal import clock_time, is_piped, plain, plain_lines, state, terminal, value
 
 SHOWN_OF_A_VALUE = 2_000
@@ -96,8 +97,9 @@ def show_dead_delivery(delivery: dict[str, Any]) -> None:
 def error_lines(error: Mapping[str, Any] | None) -> list[Text]:
     if not error:
         return []
-    lines = [Text(f"error: {plain(error.get('type'))}: {plain(error.get('message'))}", style="red")]
-    trace = str(error.get("traceback") or "").rstrip().splitlines()[:-1]  # its last line is the error
+    lines = [Text("error: " + "\n".join(failure_lines(error)), style="red")]
+    repeated = max(1, len(str(error.get("message") or "").rstrip().splitlines()))  # it ends with the error
+    trace = str(error.get("traceback") or "").rstrip().splitlines()[:-repeated]
     shown = trace[-SHOWN_OF_A_TRACEBACK:]
     # Cut in the middle of a frame, the rest of that frame says nothing without its place.
     first = next((place for place, line in enumerate(shown) if line.startswith('  File "')), 0)

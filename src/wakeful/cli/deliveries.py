@@ -14,6 +14,7 @@ from rich.text import Text
 
 from wakeful.cli.arguments import Command, Parser, UsageError, one_of, operator_of
 from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
+from wakeful.cli.failures import failure_line
 from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import (
@@ -226,7 +227,7 @@ def _list(arguments: argparse.Namespace) -> int:
 def _words(one: dict[str, Any]) -> str:
     """What is wrong with it, where something is; else what it says."""
     if one["error"] and one["state"] in {"pending", "dead"}:
-        return f"{one['error'].get('type')}: {one['error'].get('message')}"
+        return failure_line(one["error"])
     if one["reason"] and one["state"] == "discarded":
         return str(one["reason"])
     return f"{one['subject']}: {value(one['message'])}" if one["subject"] else value(one["message"])

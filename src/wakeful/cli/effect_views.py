@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
+from wakeful.cli.failures import failure_lines
 from wakeful.cli.terminal import clock_time, is_piped, plain, state, terminal, value
 from wakeful.operations.results import option
 from wakeful.operations.shape import expected
@@ -47,7 +48,7 @@ def show_effect(effect: dict[str, Any]) -> None:
     if effect["reason"]:
         lines.append(Text(f"because: {plain(effect['reason'])}"))
     if error := effect["error"]:
-        lines.append(Text(f"error: {plain(error.get('type'))}: {plain(error.get('message'))}", style="red"))
+        lines.append(Text("error: " + "\n".join(failure_lines(error)), style="red"))
     if effect["settled_by"]:
         # One that was called again after a person's word has no reason left, once it is confirmed.
         again = effect["state"] == "confirmed" and not effect["reason"]

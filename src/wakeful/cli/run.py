@@ -18,6 +18,7 @@ from wakeful.cli.arguments import (
     read_data,
     seconds,
 )
+from wakeful.cli.failures import failure_line, failure_lines
 from wakeful.cli.life import Stopping, live
 from wakeful.cli.opening import sending
 from wakeful.cli.terminal import SHOWN_OF_AN_ID, plain, print_json, say
@@ -173,7 +174,7 @@ async def _tell_standing(runtime: Runtime, identifier: str, *, here: bool) -> No
         if run["state"] in {"waiting", "held", "parked"} and standing != told:
             told = standing
             error = run["error"] or {}
-            why = f": {plain(error.get('type'))}: {plain(error.get('message'))}" if error else ""
+            why = f": {failure_line(error)}" if error else ""
             say(f"{run['state']}, {run['reason'] or 'no reason given'}{why}")
         if not warned and run["state"] == "ready" and loop.time() - begun > NOBODY_TOOK_IT_AFTER:
             warned = True
@@ -188,7 +189,11 @@ def _show(run: dict[str, Any], arguments: argparse.Namespace) -> int:
     elif run["state"] == "done":
         print_json(run["output"])
     else:
-        error = run["error"] or {}
-        cause = f"{plain(error.get('type'))}: {plain(error.get('message'))}" if error else plain(run["reason"] or "")
-        say(f"{run['state']}: {cause}; see `wakeful trace {run['id'][:SHOWN_OF_AN_ID]}`")
+        cause, *further = failure_lines(run["error"]) if run["error"] else [plain(run["reason"] or "")]
+        look = f"see `wakeful trace {run['id'][:SHOWN_OF_AN_ID]}`"
+        if further:
+            say("\n".join([f"{run['state']}: {cause}", *further]))
+            say(look)
+        else:
+            say(f"{run['state']}: {cause}; {look}")
     return 0 if run["state"] == "done" else 1

@@ -10,6 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from wakeful.cli.arguments import Command, Parser, add_json, add_store
+from wakeful.cli.failures import failure_line, failure_lines
 from wakeful.cli.meant import runs_meant
 from wakeful.cli.opening import chosen_store, read
 from wakeful.cli.terminal import (
@@ -96,8 +97,10 @@ class Drawing:
         self._full = full
         self._width = CUT_WHEN_PIPED if is_piped(out) else out.width
         self._present = now()
+        self._told: set[tuple[Any, Any]] = set()  # errors that were shown whole
 
     def tree(self, run: Shown) -> Tree:
+        self._told.clear()
         tree = Tree(self._head(run), guide_style="dim")
         self._event(tree, run["event"], run["created_at"], run["parent"], run["chain"])
         for event in run["events"][1:]:
@@ -198,7 +201,7 @@ class Drawing:
                 Text.assemble((f"{what} ", "dim"), self._fit(plain(name), 20), " had ", state("failed"))
             )
             for number, earlier in enumerate((one or {}).get("tries", [])[:-1], start=1):
-                tried = self._fit(plain(f"{earlier['type']}: {earlier['message']}"), 20)
+                tried = self._fit(failure_line(earlier), 20)
                 failed.add(Text.assemble((f"try {number} ", "dim"), (tried, "yellow")))
             self._error(failed, one)
 
@@ -244,7 +247,7 @@ class Drawing:
             branch.add(Text.assemble(("→ ", "dim"), self._value(step["result"], 10)))
         earlier = step["failures"] if step["state"] == "done" else step["failures"][:-1]
         for number, failure in enumerate(earlier, start=1):
-            words = self._fit(plain(f"{failure['type']}: {failure['message']}"), 16)
+            words = self._fit(failure_line(failure), 16)
             branch.add(Text.assemble((f"try {number} ", "dim"), (words, "yellow")))
         self._error(branch, step["error"])
 
@@ -299,11 +302,13 @@ class Drawing:
     def _error(self, branch: Tree, error: Shown | None) -> None:
         if not error:
             return
-        text = f"{error.get('type')}: {error.get('message')}"
+        said = (error.get("type"), error.get("message"))
         if self._full and error.get("traceback"):
             branch.add(Text(plain_lines(str(error["traceback"]).rstrip()), style="red"))
         else:
-            branch.add(Text(self._fit(plain(text), 8), style="red"))
+            lines = [failure_line(error)] if said in self._told else failure_lines(error)
+            branch.add(Text("\n".join(self._fit(line, 8) for line in lines), style="red"))
+        self._told.add(said)  # the run ends with the error of its step: once whole is enough
 
     def _value(self, thing: Any, taken: int) -> str:
         return value(thing) if self._full else value(thing, self._width - taken)

@@ -41,6 +41,22 @@ class ChildEnvironment:
             f'program is to have it, write environment={{"{secret}": env("{secret}")}}'
         )
 
+    def missing(self) -> list[str]:
+        """Variables that a child would not find, were it started here; in words."""
+        needed = [(name, value.name) for name, value in self.given.items() if isinstance(value, Env)]
+        return [
+            *(
+                f"environment {name}: the environment variable {read} is not set here: it fails without it"
+                for name, read in needed
+                if not os.environ.get(read)
+            ),
+            *(
+                f"environment {name}: not set here: its program does not get it"
+                for name in self.named
+                if name not in os.environ
+            ),
+        ]
+
     def made(self, facts: Mapping[str, str], *, where: str) -> dict[str, str]:
         """The whole environment of one child. ConfigError for a secret that is missing, or that must not be passed on."""
         problem = self.problem()

@@ -34,6 +34,7 @@ from wakeful.errors import (
     TooManyCrashes,
     UnfinishedCalls,
     describe,
+    in_one_line,
     words_of,
 )
 from wakeful.execution.call import call, is_async
@@ -613,14 +614,17 @@ class Executor:
         request = self._dead_of(claim, described, reason, agent)
         request.failed = failed
         if agent.options.on_failure == "undo" and claim.cancelled is None:
-            request.undo = CancelAsked(claim.id, ON_FAILURE, signature(described["type"], described["message"]))
+            request.undo = CancelAsked(
+                claim.id, ON_FAILURE, signature(described["type"], in_one_line(described["message"]))
+            )
         return request
 
     def _dead_of(self, claim: Claim, described: dict[str, Any], reason: str, agent: Handler) -> FinishRun:
         """A dead letter, by the error that it ends with."""
         blocks = claim.key is not None and agent.flow.key is not None and agent.options.on_dead == "block"
         kind = signature(described["type"], described["message"])
-        text = f"agent {claim.agent}: run {claim.id} is a dead letter ({kind}); {reason}"
+        words = signature(described["type"], in_one_line(described["message"]))
+        text = f"agent {claim.agent}: run {claim.id} is a dead letter ({words}); {reason}"
         if blocks:
             text += f". Runs of key {claim.key!r} wait behind it: `wakeful replay {claim.id}` or `wakeful dead discard {claim.id}`"
         options, key = agent.options, f"dead/{self._around.app}/{claim.agent}/{digest(kind, size=5)}"
@@ -631,7 +635,7 @@ class Executor:
             reason=reason,
             outcome=replace(claim.committed or Outcome(), execution="failed"),
             alarm=Alarm(self._around.app, key, text, claim.agent, options.owner),
-            streak=Streak(options.alarm_after, options.pause_after, kind, options.owner),
+            streak=Streak(options.alarm_after, options.pause_after, words, options.owner),
         )
 
     async def _finish_dead(self, request: FinishRun) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
-from wakeful.errors import classify, words_of
+from wakeful.errors import classify, in_one_line, words_of
 from wakeful.execution.retry import Trouble, signature
 from wakeful.model import Claim, Step
 
@@ -35,7 +35,7 @@ def trouble_before(note: str | None, claim: Claim) -> Trouble:
 
 def note_of(trouble: Trouble, claim: Claim, error: BaseException, now: Microseconds, attempts: int | None) -> Step:
     """As it is stored with the run, with the error for people."""
-    words = signature(type(error).__name__, words_of(error))
+    words = signature(type(error).__name__, in_one_line(words_of(error)))
     told = {**trouble.as_json(attempts), "reached": reached(claim), "error": words, "failure": classify(error).failure}
     return Step(FACT, FACT, "fact", to_json(told).decode(), started_at=trouble.since or now, finished_at=now)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from wakeful.clock import Microseconds
+from wakeful.errors import in_one_line
 from wakeful.execution.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
 from wakeful.operations.results import unfit_result
@@ -110,7 +111,9 @@ class Plan:
 def beside_newest(kind: str, letters: Sequence[Letter]) -> str:
     """What they have in common, and what the newest of them says in full where that is more."""
     error = letters[0]["error"]
-    first = str(error["message"]).strip().split("\n", 1)[0]
+    first = in_one_line(str(error["message"]))
+    if kind.endswith(":"):  # the cause stands in the lines that follow
+        return f"{error['type']}: {first}" + (" (newest)" if len(letters) > 1 else "")
     return kind if kind == f"{error['type']}: {first}" else f"{kind} (newest: {first})"
 
 

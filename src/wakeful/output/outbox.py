@@ -22,7 +22,7 @@ from typing import Protocol
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import SECOND, Microseconds, readable, seconds
-from wakeful.errors import CancelledInside, ClaimLost, PayloadTampered, classify, describe, words_of
+from wakeful.errors import CancelledInside, ClaimLost, PayloadTampered, classify, describe, in_one_line, words_of
 from wakeful.execution.call import call, within_lease
 from wakeful.execution.retry import Again, decide, signature, trouble_of
 from wakeful.model import Delivery, digest
@@ -263,7 +263,8 @@ class ChannelLane(Service):
             return Delivered(delivery.seq, "pending", counted, delay, described, decision.reason, alarm=late)
         self.log.error("dead letter: a delivery is given up until a person acts", delivery=delivery.id, error=words)
         kind = signature(type(error).__name__, words_of(error))
-        text = f"channel {self._channel_name}: delivery {delivery.id} is a dead letter ({kind}); {decision.reason}"
+        told = signature(type(error).__name__, in_one_line(words_of(error)))
+        text = f"channel {self._channel_name}: delivery {delivery.id} is a dead letter ({told}); {decision.reason}"
         key = f"delivery/{self._app}/{self._channel_name}/{digest(kind, size=5)}"
         alarm = Alarm(self._app, key, text, delivery.agent, self._owners.get(delivery.agent))
         over = self._no_longer_late(delivery)

@@ -135,7 +135,10 @@ class Heartbeats(Service):
             )
 
     async def _complain(self, heartbeat: Heartbeat, key: str, words: str) -> None:
-        text = f"heartbeat {heartbeat.name}: {words}. Its checks stay as they were read before"
+        known = any(is_there(one) and is_of(one, heartbeat) for one in await self._schedules.all())
+        what = "Its checks stay as they were read before"
+        meanwhile = what if known else "It has no checks, and does nothing, until the file can be read"
+        text = f"heartbeat {heartbeat.name}: {words}. {meanwhile}"
         self.log.error("alarm", key=key, text=text)
         await self._store.report_heartbeat(
             ReportHeartbeat([Alarm(self._app, key, text, heartbeat.name, heartbeat.owner)])

@@ -1,0 +1,23 @@
+"""A stored error, as the terminal shows it: on one line in lists, with the lines of its message where there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wakeful.cli.terminal import plain
+from wakeful.errors import in_one_line
+
+MOST_LINES = 12  # a command's error has 11: its exit code, and the last 10 lines of its output
+
+
+def failure_line(error: Mapping[str, Any]) -> str:
+    return plain(f"{error.get('type')}: {in_one_line(str(error.get('message') or ''))}")
+
+
+def failure_lines(error: Mapping[str, Any]) -> list[str]:
+    """The further lines are indented. The last line says how many are left out, if any are."""
+    first, *others = str(error.get("message") or "").rstrip().splitlines() or [""]
+    lines = [plain(f"{error.get('type')}: {first}"), *(f"  {plain(line)}".rstrip() for line in others)]
+    left = len(lines) - MOST_LINES
+    return lines if left <= 0 else [*lines[:MOST_LINES], f"  … {left} more {'line' if left == 1 else 'lines'}"]
