@@ -438,6 +438,7 @@ class Runtime:
                     await self.watchdog.stop()
                 finally:  # whatever else went wrong: others must not wait for the lease of a process that is gone
                     await self.membership.leave()
+            self.sealing.tell()
         if self._storing_alarms is not None:
             await asyncio.wait([self._storing_alarms], timeout=LAST_ALARMS_TAKE_AT_MOST)
         await self.results.stop()

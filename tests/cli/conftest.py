@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,7 +111,7 @@ def tickets(folder: Path) -> Path:
 @pytest.fixture
 def wakeful(folder: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Wakeful]:
     """A command in this process: `wakeful("runs", "--json")`."""
-    handlers = logging.getLogger().handlers[:]
+    handlers, hook = logging.getLogger().handlers[:], threading.excepthook
 
     def call(*words: str, code: int | None = 0) -> Result:
         capsys.readouterr()
@@ -123,6 +124,8 @@ def wakeful(folder: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Wakefu
     yield call
     structlog.reset_defaults()
     logging.getLogger().handlers[:] = handlers
+    logging.captureWarnings(capture=False)
+    threading.excepthook = hook
 
 
 @pytest.fixture

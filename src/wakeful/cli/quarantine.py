@@ -171,7 +171,7 @@ def list_quarantine(arguments: argparse.Namespace, *, as_events: bool = False) -
             "state": state(one["state"]),
             "came": ago(one["first_at"], present),
             "times": f"{one['came']:,}",
-            "size": f"{one['size']:,}",
+            "size": f"{one['size']:,}" if one["size"] else "–",
             "reason": Text(plain(one["reason"] or ""), style="dim"),
         }
         rows.append([cells[column] for column in columns])
@@ -229,9 +229,10 @@ def _show(arguments: argparse.Namespace, identifier: str) -> int:
     head = Text.assemble((plain(found["key"]), "bold"), f"  {found['kind']}, from {plain(found['source'])}, ")
     out.print(head.append_text(state(found["state"])))
     times = "" if found["came"] == 1 else f", {found['came']:,} times in all"
+    size = f", {number(found['size'], 'byte')}" if found["size"] else ""  # of a file there is only its name
     lines = [
         found["reason"] or "no reason was given",
-        f"app {found['app']}, came at {clock_time(found['first_at'])}{times}, {number(found['size'], 'byte')}",
+        f"app {found['app']}, came at {clock_time(found['first_at'])}{times}{size}",
     ]
     if found["state"] != "kept":
         note = f": {found['note']}" if found["note"] else ""

@@ -59,8 +59,8 @@ def add_paused(parser: Parser) -> None:
 
 
 def start_logs(arguments: argparse.Namespace) -> None:
-    """Logs as --log-format and --log-level say. With `--log-format json` everything that this process says is JSON: its words
-    for people, warnings of libraries and errors in threads too.
+    """Logs as --log-format and --log-level say, warnings of libraries and errors in threads too: so no secret that is known gets
+    past the log. With `--log-format json` everything that this process says is JSON, its words for people included.
     """
     from wakeful.telemetry.logs import configure_logs, log_everything
 
@@ -68,7 +68,7 @@ def start_logs(arguments: argparse.Namespace) -> None:
     configure_logs(None if wanted is None else wanted == "json", level=arguments.log_level)
     if wanted == "json":
         SPEAKS_JSON.set(True)
-        log_everything()
+    log_everything()
 
 
 def prepare(arguments: argparse.Namespace) -> App:

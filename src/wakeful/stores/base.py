@@ -966,6 +966,7 @@ class ResealPayloads:
 
     payloads: list[tuple[str, Row]]
     blobs: list[tuple[str, str]] = field(default_factory=list)
+    alarms: Sequence[Alarm] = ()  # about payloads beside them that were tampered with
 
 
 @dataclass(slots=True)
