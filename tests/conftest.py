@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Iterator
 
 import pytest
+import structlog
 
 from support.bytecode import keep_bytecode
 from support.memory import use_memory
@@ -27,6 +30,17 @@ def no_known_secrets() -> Iterator[None]:
     """What one test kept secret is an ordinary word in the next."""
     yield
     KNOWN.forget()
+
+
+@pytest.fixture(autouse=True)
+def logs_as_they_were() -> Iterator[None]:
+    """A command that runs in the test's own process configures the logs of that process."""
+    handlers, hook = logging.getLogger().handlers[:], threading.excepthook
+    yield
+    structlog.reset_defaults()
+    logging.getLogger().handlers[:] = handlers
+    logging.captureWarnings(capture=False)
+    threading.excepthook = hook
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

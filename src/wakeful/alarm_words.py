@@ -53,6 +53,12 @@ TABLE: dict[str | tuple[str, str], Words] = {
         "`wakeful runs --state held` lists them; `wakeful release RUN` lets the output out, `wakeful replay RUN` does it anew",
         "{count} runs of agent {agent} are held: their output did not pass",
     ),
+    ("held", "tampering"): Words(
+        "A run of agent {agent} is held: a payload that it would act on was tampered with",
+        "`wakeful why RUN` names the table, the column and the row; restore the row from a backup, then `wakeful replay RUN` lets the run "
+        "go on; `wakeful cancel RUN` ends it. `wakeful runs --held` lists them",
+        "{count} runs of agent {agent} are held: payloads that they would act on were tampered with",
+    ),
     ("held", "version"): Words(
         "A run of agent {agent} is held: its code changed",
         "`wakeful runs --state held` lists them; `wakeful why RUN` tells what changed and how to go on",
@@ -184,6 +190,17 @@ TABLE: dict[str | tuple[str, str], Words] = {
     "change": Words(
         "A run of agent {agent} met changed code",
         "`wakeful why RUN` tells what changed; `wakeful alarms resolve KEY` when it is as it should be",
+    ),
+    "tampering": Words(
+        "A payload in {rest} was tampered with",
+        "restore the row from a backup, and find out who can write to the database. `wakeful runs --held` lists the runs that wait for "
+        "the row, `wakeful deliveries --state dead` the messages. `wakeful alarms resolve KEY` when that is done",
+        "Payloads in {rest} were tampered with",
+    ),
+    ("tampering", "wakeful_cipher"): Words(
+        "The mark of a strict store was tampered with",
+        "restore the table wakeful_cipher from a backup, and find out who can write to the database. "
+        "`wakeful alarms resolve KEY` when that is done",
     ),
     "rule": Words("Rule {rest} fails, and so denies everything", "correct the rule; `wakeful check APP` tries it"),
 }

@@ -6,13 +6,14 @@ than for two halves of it: loops count on that.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 OF_A_CALL = 20
 SHORT_PATTERN = 200
+ENOUGH = 10**12  # states of a regular expression
+DIGITS = 9  # of the number of a repetition: the library takes no more than 1,000 of them
 
 
 class Bound(NamedTuple):
@@ -90,13 +91,24 @@ def _match(given: list[Bound], pattern: str | None, *, written: bool) -> Bound:
     length, text = given[-1].longest, given[0].longest
     states, each = 2_000 * length, 5_000 * length
     if pattern is not None:
-        counts = [int(count) for count in _REPEATED.findall(pattern)]
-        states = math.prod(counts, start=length + 1) if "){" in pattern else length + 4 * sum(counts)
+        counts = [int(count.lstrip("0")[:DIGITS] or 0) for count in _REPEATED.findall(pattern)]
+        states = _product(length + 1, counts) if "){" in pattern else length + 4 * sum(counts)
         each = 30 * states
         if written and length <= SHORT_PATTERN:
             each = 5 * states if counts else max(3, length // 4)
     cost = sum(one.cost for one in given) + 4_000
     return Bound(cost + 1_000 * states + each * text)
+
+
+def _product(states: int, counts: list[int]) -> int:
+    """No further than a number that is over every budget: thousands of repetitions, of a hostile pattern, make one of megabytes. What is
+    repeated no times at all takes nothing away from the others.
+    """
+    for count in counts:
+        states *= max(count, 1)
+        if states > ENOUGH:
+            break
+    return states
 
 
 def _replace(given: list[Bound], wanted: str | None) -> Bound:

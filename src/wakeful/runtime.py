@@ -54,7 +54,7 @@ from wakeful.policy.decide import decide
 from wakeful.settings import ping_url, shown_store, store_url
 from wakeful.stores.agents import DeclaredAgent, KeepAgents
 from wakeful.stores.alarms import ResolveAlarms
-from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready
+from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready, condition_alarm
 from wakeful.stores.glance import Glance
 from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
@@ -439,6 +439,7 @@ class Runtime:
                     await self.watchdog.stop()
                 finally:  # whatever else went wrong: others must not wait for the lease of a process that is gone
                     await self.membership.leave()
+            self.sealing.tell()
         if self._storing_alarms is not None:
             await asyncio.wait([self._storing_alarms], timeout=LAST_ALARMS_TAKE_AT_MOST)
         await self.results.stop()
@@ -659,7 +660,7 @@ class Runtime:
 
     def _note_exhausted(self, agent: str, event: Event, reason: str) -> None:
         self.alarm(
-            f"condition/{self.app.name}/{agent}",
+            condition_alarm(self.app.name, agent),
             f"event {event.id} of {event.source} started no run of agent {agent}, because {reason}: see `wakeful why {event.id}`",
             agent=agent,
         )

@@ -10,11 +10,14 @@ _NAMES = (
     r"(?:ssl)?pass(?:word|wd|phrase|file)?|pwd|sslkey|[\w.-]*(?:token|secret|signature|credential|api[_-]?key|access[_-]?key)[\w.-]*|"
     r"key|sig|auth|authorization|code|jwt"
 )
-# A password may hold "/", "?" and "@" although it must not: the last "@" ends it. A port with a path behind it is none.
-_USER = re.compile(r"(?<=://)([^:@/?#\s]*):(?!\d{1,5}(?:[/?#]|$))\S*@")
+# A password may hold "/", "?" and "@" although it must not: the last "@" ends it.
+_USER = re.compile(r"(?<!http)(?<!https)(://[^:@/?#\s]*:)\S*@", re.IGNORECASE)
+# Of the web: a port with a path behind it is no password, and a user without a password is a token.
+_WEB_USER = re.compile(r"(https?://)(?:([^:@/?#\s]*:)(?!\d{1,5}(?:[/?#]|$))\S*|[^/?#\s]+)@", re.IGNORECASE)
 _QUERY = re.compile(rf"([?&;#](?:{_NAMES})=)[^&;#\s]*", re.IGNORECASE)
 
 
 def shown_address(url: str) -> str:
     """The address without passwords and tokens: those before the host, and those of the query."""
-    return _QUERY.sub(rf"\1{HIDDEN}", _USER.sub(rf"\1:{HIDDEN}@", url))
+    hidden = _WEB_USER.sub(rf"\1\2{HIDDEN}@", _USER.sub(rf"\1{HIDDEN}@", url))
+    return _QUERY.sub(rf"\1{HIDDEN}", hidden)

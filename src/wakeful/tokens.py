@@ -1,7 +1,8 @@
 """Bearer tokens: how one is made, and which are too weak to guard anything.
 
 A token cannot be checked for how it was made, only for how it looks: it is never taken for stronger than its length and its
-kinds of characters allow. That it was made by chance is up to the person who sets it.
+kinds of characters allow, nor than what is left of it without its repetitions and its rows of neighbours (`0123`, `qwerty`). That it
+was made by chance is up to the person who sets it.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import re
 import secrets
 import string
-from math import log2
+from math import ceil, log2
 
 from wakeful.errors import ConfigError
 
 LEAST_BITS = 128
 LENGTH = 43  # of 62 kinds of characters: 256 bits
 ALPHABET = string.ascii_letters + string.digits
-FEW = 8  # different characters: chance makes fewer of them less than once in thousands of tokens
-SHORT = 16
+FEW = 8  # different characters: chance makes fewer of them once in millions of tokens
+SURE = 30  # bits of regularity that chance makes once in a billion tokens: less than that proves nothing
+ROWS = "0123456789abcdefghijklmnopqrstuvwxyz 1234567890 qwertyuiopasdfghjklzxcvbnm "
+ROWS += ROWS[::-1]
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 FIXED_IN_UUID = 6  # bits that say which kind of UUID it is
 
@@ -64,13 +67,32 @@ def bits_of(token: str) -> float:
             each = 4.0  # words, perhaps: people do not choose letters by chance
         else:
             each = 4.0 if re.fullmatch(r"[0-9a-fA-F]*", text) else 5.0
-    return each * _without_repetition(text)
+    text = _unit(text, each)
+    if (kinds := len(set(text))) < FEW:
+        return each * min(len(text), kinds)
+    saved = _saved(text.lower(), min(each, 5.0))  # without its case a letter has one bit less
+    return each * len(text) - (saved if saved >= SURE else 0)
 
 
-def _without_repetition(text: str) -> int:
-    """How many characters count: of a short piece that is written again and again only the piece, and of a few characters in
-    turn only these.
+def _unit(text: str, each: float) -> str:
+    """The piece that a text repeats from end to end, the last time perhaps not to its end; the text itself, where it has none."""
+    overlap = ceil(SURE / each)
+    return next((text[:size] for size in range(1, len(text) - overlap + 1) if text.startswith(text[size:])), text)
+
+
+def _saved(text: str, each: float) -> float:
+    """How many bits fewer a text takes if pieces that were there before, or are the rows of everyone's keyboard, are named by their
+    place and their length. Random text saves that much once in 2 to the power of as many.
     """
-    kinds = len(set(text))
-    unit = next((size for size in range(1, SHORT) if text == (text[:size] * len(text))[: len(text)]), len(text))
-    return unit if kinds >= FEW else min(unit, kinds)
+    naming = log2(len(ROWS) + len(text)) + 2 * log2(len(text))  # which piece, how long, and where
+    before, saved, at = ROWS, 0.0, 0
+    while at < len(text):
+        size = 0
+        while at + size < len(text) and text[at : at + size + 1] in before + text[at : at + size]:
+            size += 1
+        if each * size <= naming:
+            size = 1
+        else:
+            saved += each * size - naming
+        before, at = before + text[at : at + size], at + size
+    return saved

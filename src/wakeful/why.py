@@ -15,6 +15,7 @@ from pydantic_core import to_json
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound, in_one_line
 from wakeful.model import FINAL_RUN_STATES, ON_FAILURE
+from wakeful.stores.tampered import held_for_tampering, how_to_go_on
 from wakeful.triggers.zones import shown_time
 from wakeful.why_beats import tell_beat
 from wakeful.why_chain import tell_chain
@@ -920,6 +921,8 @@ def tell_turn(run: Shown, turn: str) -> str:
 
 def what_to_say(run: Shown) -> list[str]:
     held = [effect for effect in run["effects"] if effect["state"] == "held"]
+    if held_for_tampering(run["reason"]):
+        return [f"{how_to_go_on(run['id'])}."]
     if not held and run["outcome"] is None:
         return [
             (

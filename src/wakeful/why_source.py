@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from wakeful.clock import SECOND, readable
 from wakeful.errors import NotFound
+from wakeful.stores.sources import TOLD_THEN
 from wakeful.why_schedule import at
 
 Shown = dict[str, Any]
@@ -86,6 +87,12 @@ def tell_quarantined(event: Shown) -> list[str]:
         return [f"It is quarantined: {reason}"]
     why = "verified" if held["kind"] == "unverified" else "read"
     told = [f"Source {held['source']} could not have it {why}: {reason} So it was put in quarantine, and nothing ran."]
+    if held["state"] == "kept" and reason.rstrip(".").endswith(TOLD_THEN):
+        told.append(
+            "Mend that, and its source tells it: this entry is settled with it, and cannot be released. "
+            f"`wakeful quarantine discard {event['key']}` ends it now."
+        )
+        return told
     if held["state"] == "kept":
         told.append(
             f"It is kept until a person acts: `wakeful quarantine show {event['key']}` shows it, `wakeful quarantine release "

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 
 from support.command_line import CommandLine
 from wakeful.cli import main
@@ -108,9 +106,8 @@ def tickets(folder: Path) -> Path:
 
 
 @pytest.fixture
-def wakeful(folder: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Wakeful]:
+def wakeful(folder: Path, capsys: pytest.CaptureFixture[str]) -> Wakeful:
     """A command in this process: `wakeful("runs", "--json")`."""
-    handlers = logging.getLogger().handlers[:]
 
     def call(*words: str, code: int | None = 0) -> Result:
         capsys.readouterr()
@@ -120,9 +117,7 @@ def wakeful(folder: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Wakefu
         assert code is None or got == code, f"exit code {got}\n{said.out}\n{said.err}"
         return result
 
-    yield call
-    structlog.reset_defaults()
-    logging.getLogger().handlers[:] = handlers
+    return call
 
 
 @pytest.fixture

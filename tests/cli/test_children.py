@@ -163,6 +163,30 @@ def test_a_word_that_says_neither_is_refused(place, start):
     assert server.end() == 1
 
 
+@pytest.mark.parametrize("how", ["before the host", "in the query"])
+def test_a_password_in_the_words_of_a_process_is_warned_of(place, start, how):
+    """A child reads these words in /proc, and so does every user: hiding them is not possible."""
+    store = {
+        "before the host": "postgresql://desk:planted-word@127.0.0.1:9/desk",
+        "in the query": "postgresql://127.0.0.1:9/desk?password=planted-word",
+    }[how]
+    server = start("serve", "app.py", "--port", "0", "--store", store, env=SECRETS)
+    server.wait_for(r"the password in --store can be read by .*: give the address by WAKEFUL_STORE")
+    assert "planted-word" not in server.output
+
+
+def test_a_password_that_is_not_in_the_words_is_not(place, start):
+    server = start(
+        "serve",
+        "app.py",
+        "--port",
+        "0",
+        env={**SECRETS, "WAKEFUL_STORE": "postgresql://desk:planted-word@127.0.0.1:9/desk"},
+    )
+    server.wait_for("127.0.0.1:9")
+    assert "password" not in server.output
+
+
 ANSWERING = """
 import os, subprocess, sys
 from urllib import request, error
@@ -201,6 +225,37 @@ def test_a_child_cannot_answer_what_its_app_asks(place, start, token):
         assert tried.startswith("1 wakeful: this command runs inside run"), output
     assert server.get(f"/v1/approvals/{question}")["state"] == "open"
     assert server.get(f"/v1/runs/{asking}")["state"] == "waiting"
+
+
+DETACHING = """
+import os, sys
+
+question, wakeful = sys.argv[1:]
+program = os.getpid()
+if os.fork() == 0:
+    os.setsid()
+    while os.getppid() == program:  # it ends at once
+        pass
+    words = [wakeful, "approvals", "answer", question, "yes", "--store", "sqlite:///planted-store.db"]
+    os.execve(wakeful, words, {"PATH": os.environ["PATH"]})
+"""
+
+
+def test_a_child_that_detaches_is_not_known_for_one(place, start):
+    """The limit of these commands, as docs/commands.md tells it: what has no ancestor of the run left, and none of its environment, is
+    a process of this user like any other, and may do with a SQLite file what its user may.
+    """
+    (place / "answering.py").write_text(DETACHING)
+    line = f"{sys.executable} answering.py $(cat question) {WAKEFUL}"
+    (place / "app.py").write_text(ASKING + f'\napp.command("answering", on("answering"), {line!r})\n')
+    server = Server(start, place, WAKEFUL_ENCRYPTION_KEYS="")
+    server.emit("ask")
+    asyncio.run(until(lambda: server.get("/v1/approvals")["approvals"]))
+    question = server.get("/v1/approvals")["approvals"][0]["id"]
+    (place / "question").write_text(question)
+    server.emit("answering")
+    asyncio.run(until(lambda: server.get(f"/v1/approvals/{question}")["state"] != "open"))
+    assert server.get(f"/v1/approvals/{question}")["state"] == "answered"
 
 
 EDITED = """

@@ -64,6 +64,8 @@ def test_a_host_of_loopback_proves_nothing_about_a_request_that_a_proxy_passed_o
         "Forwarded: for=203.0.113.5",
         "Forwarded: for=127.0.0.1",
         "Via: 1.1 proxy",
+        "X-Forwarded: for=203.0.113.9",
+        "Fly-Client-IP: 203.0.113.9",
         "X-Real-IP: 127.0.0.1",
     ):
         for host in ("127.0.0.1", "localhost", url.removeprefix("http://")):
@@ -205,6 +207,7 @@ def test_what_a_browser_calls_foreign_is_refused_everywhere(serve, token):
         f"Origin: http://{own}.evil.example",
         "Origin: ",
         "Sec-Fetch-Site: cross-site",
+        "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Site: same-origin",
     ]
     for header in foreign:
         for method, path in (

@@ -6,7 +6,7 @@ import signal
 
 import httpx2
 
-TOKEN = "0123456789abcdef0123456789abcdef0123456789abcdef"
+TOKEN = "8d1f6c02e97ab453f06e2d9c71b8a54e3c7f90d162eb8a45"
 GUARDED = """
 from wakeful import App, Run, on
 

@@ -73,6 +73,13 @@ def test_rotate_leaves_only_the_first_key(wakeful, tickets: Path, monkeypatch):
     assert OLD_ID.encode() not in stored
 
 
+def test_a_bad_key_is_named_by_the_setting_that_it_comes_from(wakeful, tickets: Path, monkeypatch):
+    use(monkeypatch, NEW, "hunter2")
+    said = wakeful("keys", code=1).err
+    assert "WAKEFUL_ENCRYPTION_KEYS: key 2 of 2 is not" in said
+    assert "hunter2" not in said
+
+
 def test_rotate_without_a_key_says_what_to_do(wakeful, tickets: Path):
     wakeful("emit", "app.py", "ticket.created", "--data", '{"title": "plain"}')
     assert "wakeful keys new" in wakeful("keys", "rotate", code=1).err
@@ -147,6 +154,7 @@ def test_rotate_strict_says_so_and_plain_text_is_refused_from_then_on(wakeful, t
     assert "forged" not in told
     answer = wakeful("keys", "rotate", "--json", code=1).json
     assert "wakeful_event.envelope" in answer["tampered"][0]
+    assert "1 payload is left as it is" in wakeful("keys", "rotate", code=1).err
     monkeypatch.setenv("WAKEFUL_ENCRYPTION_STRICT", "1")
     wakeful("runs")
     database.execute("delete from wakeful_cipher where id like 'strict%'")

@@ -28,6 +28,8 @@ SET = {
 APP = """
 import logging
 import os
+import threading
+import warnings
 from base64 import b64encode
 from urllib.parse import quote
 
@@ -61,6 +63,10 @@ def log_in(secret: str) -> None:
 
 @app.agent(on("raise"))
 async def raises(run: Run) -> None:
+    warnings.warn(f"{SECRET} in a warning", stacklevel=1)
+    thread = threading.Thread(target=log_in, args=(SECRET,))
+    thread.start()
+    thread.join()
     log_in(SECRET)
 
 

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 SECRET = "a secret of the sender's own"
-TOKEN = "0123456789abcdef0123456789abcdef0123456789abcdef"
+TOKEN = "8d1f6c02e97ab453f06e2d9c71b8a54e3c7f90d162eb8a45"
 PLANTED = "planted-7d1f0c55"
 CEILING = 400_000
 EMPTY = 1_000_000  # what the tables of a new store take, and more

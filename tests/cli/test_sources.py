@@ -61,6 +61,25 @@ class TestSources:
         assert "no sources like that" in wakeful("sources", "--of", "other").out
         assert 'Did you mean "failing"?' in wakeful("sources", "--state", "faling", code=2).err
 
+    @pytest.mark.parametrize("columns", [80, 120])
+    def test_narrow(self, wakeful, folder, monkeypatch, columns):
+        (folder / "inbox").mkdir()
+        (folder / "inbox" / "big.md").write_text("x" * 100)
+        (folder / "app.py").write_text(
+            "from wakeful import App, Run, files\n"
+            "app = App('library')\n"
+            "@app.agent(files('inbox/*.md', max_size=10, settle='0s'))\n"
+            "async def note(run: Run) -> None: ...\n"
+        )
+        wakeful("once", "app.py")
+        (one,) = wakeful("quarantine", "--json").json["quarantine"]
+        assert not re.search(r"came at .* bytes", wakeful("quarantine", "show", one["key"]).out)
+        monkeypatch.setenv("COLUMNS", str(columns))
+        for words, why in ((["quarantine"], "larger than max_size"), (["sources"], "nobody reads it")):
+            listed = wakeful(*words).out
+            assert why in " ".join(listed.split())
+            assert all(len(line) <= columns for line in listed.splitlines())
+
     def test_one_of_them(self, wakeful, read_once):
         detail = wakeful("sources", "tape.txt", "--json").json
         assert (detail["cursor"], detail["token"], detail["alarms"]) == ("4", 1, [])

@@ -58,6 +58,18 @@ async def test_nothing_secret_needs_no_permission(say, words):
 
 
 @COMMANDS
+@pytest.mark.parametrize("credential", ["pass-word", "ada:pass-word"])
+async def test_a_credential_in_the_address_is_refused_like_the_token(say, words, credential):
+    async with Receiver(ACCEPTED) as proxy:
+        url = f"http://{credential}@wakeful.example:8765"
+        code, said = await say(*words, "--url", url, **proxied(proxy), WAKEFUL_TOKEN="")
+        assert code == 2
+        assert "the credential in the address would cross the network in plain text" in said
+        assert "pass-word" not in said
+        assert proxy.requests == []
+
+
+@COMMANDS
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_what_is_for_this_machine_goes_by_no_proxy(say, words, host):
     async with Receiver(ACCEPTED) as server, Receiver(ACCEPTED) as proxy:

@@ -23,6 +23,7 @@ from wakeful.stores.sources import StoredSource
 from wakeful.triggers.files.reader import FilesReader
 from wakeful.triggers.files.watcher import Hints, Watcher
 from wakeful.triggers.source import SourceTrouble
+from wakeful.why import why
 
 LONG_AGO = 1_000_000_000.0
 
@@ -222,6 +223,43 @@ async def test_what_cannot_be_read_is_quarantined_and_the_rest_goes_on(new_app: 
         (inbox / "loop.md").unlink()
         put(inbox / "loop.md")
         await desk.tells(*(f"file.created {name}.md@1" for name in ("a", "b", "c", "loop")))
+
+
+async def settled(runtime: Runtime, **expected: str) -> None:
+    """Until what is in quarantine is in these states, by the names of the files."""
+
+    async def states() -> dict[str, str]:
+        listed = (await runtime.reader.quarantine(limit=100))["quarantine"]
+        return {one["reason"].split(".md ", 1)[0].rpartition("/")[2]: one["state"] for one in listed}
+
+    async with asyncio.timeout(30):
+        while await states() != expected:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_file_that_was_told_or_is_gone_waits_for_nobody(new_app: NewApp, inbox: Path):
+    desk = Desk(new_app, f"{inbox}/*.md", max_size=10)
+    put(inbox / "big.md", "x" * 11)
+    put(inbox / "large.md", "x" * 11)
+    (inbox / "link.md").symlink_to("elsewhere")
+    async with working(desk.app) as runtime:
+        await settled(runtime, big="kept", large="kept", link="kept")
+        (inbox / "link.md").unlink()
+        await settled(runtime, big="kept", large="kept", link="discarded")
+        put(inbox / "large.md", "small")
+        await settled(runtime, big="kept", large="discarded", link="discarded")
+    put(inbox / "big.md", "small")  # while no process looks
+    desk = Desk(new_app, f"{inbox}/*.md", max_size=10)
+    async with working(desk.app) as runtime:
+        await settled(runtime, big="discarded", large="discarded", link="discarded")
+        put(inbox / "big.md", "x" * 12)
+        await settled(runtime, big="kept", large="discarded", link="discarded")
+        (one,) = (await runtime.reader.quarantine(state="kept"))["quarantine"]
+        assert (one["size"], one["settled_by"], one["came"]) == (0, None, 2)
+        told = await why(runtime.reader, one["key"])
+        assert told is not None
+        assert "quarantine release" not in (story := " ".join(told["story"]))
+        assert f"`wakeful quarantine discard {one['key']}` ends it now" in story
 
 
 async def test_files_in_new_folders(new_app: NewApp, inbox: Path):

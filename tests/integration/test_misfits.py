@@ -10,7 +10,9 @@ from support.apps import NewApp, go, pass_time, working
 from support.stores import query
 from wakeful import App, Run, on
 from wakeful.clock import VirtualClock
+from wakeful.intake.matching import fits
 from wakeful.runtime import Runtime
+from wakeful.stores.base import LookAgain
 from wakeful.stores.keyring import new_key
 
 asyncpg = pytest.importorskip("asyncpg")
@@ -176,3 +178,48 @@ class TestValues:
             told = await story(runtime, run)
         assert '(names = ["somebody","somebody",' in told
         assert told.count("somebody") < 10
+
+
+class TestConditionsThatGiveNoAnswer:
+    @pytest.mark.parametrize(
+        ("column", "broken", "reason"),
+        [
+            ("condition", "data.amount >= ", "the condition of the wait cannot be used"),
+            ("condition", "data.amount > 1 && (true // note)", "the condition of the wait cannot be used"),
+            ("variables", "{", "the values of the wait are not JSON"),
+        ],
+    )
+    async def test_a_stored_one_that_is_broken_refuses_no_event(
+        self, app: App, store_url: str, column: str, broken: str, reason: str
+    ):
+        async with working(selling(app)) as runtime:
+            run = await go(runtime)
+            await query(store_url, f"update wakeful_wait set {column} = $1", broken)
+            for number in range(2):
+                assert (await app.emit("paid", {"amount": 12}, id=f"P-{number}")).status == "unmatched"
+            misfit = (await waits_for(runtime, run))["misfit"]
+            told = await story(runtime, run)
+        assert misfit["event"] == "P-1"
+        assert misfit["reason"].startswith(reason)
+        assert reason in told
+
+    @pytest.mark.parametrize("before", [False, True], ids=["comes later", "is there already"])
+    async def test_one_that_runs_out_of_its_budget_opens_an_alarm_once(self, app: App, before: bool):
+        @app.agent(on("go"))
+        async def order(run: Run) -> Any:
+            if before:
+                await run.sleep("1h")
+            return (await run.wait_for("paid", where="data.many.exists(x, x == 1)", timeout="1d")).id
+
+        async with working(app) as runtime:
+            run = await go(runtime)
+            await app.emit("paid", {"many": [0] * 10_100}, id="P-1")
+            await pass_time(runtime, "1h")
+            await runtime.store.look_again(LookAgain([1], matches=fits))
+            (alarm,) = (await runtime.reader.alarms())["alarms"]
+            misfit = (await waits_for(runtime, run))["misfit"]
+        assert misfit["event"] == "P-1"
+        assert (alarm["key"], alarm["agent"], alarm["count"]) == ("condition/app/order", "order", 1)
+        assert f"event P-1 did not end a wait of run {run['id']} of agent order, because where" in alarm["text"]
+        assert "ran out of its budget" in alarm["text"]
+        assert "its data is" not in alarm["text"]

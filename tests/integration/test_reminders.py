@@ -9,6 +9,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
 
 from support.apps import NewApp, ended, go, pass_time, working
 from support.locks import waiting_for_a_lock
@@ -220,6 +221,18 @@ async def test_a_condition_decides_which_event_makes_it_needless(app: App, post:
         assert post.got == ["look at main"]
         assert (await became(runtime, first.id))[0] == "told"
         assert (await became(runtime, second.id))[0] == "unneeded"
+
+
+async def test_a_condition_that_runs_out_of_its_budget_is_logged_and_the_reminder_is_told(app: App, post: Post):
+    async with working(app) as runtime:
+        await app.remind("at 5pm", "look at CI", unless="ci.passed", where="data.many.exists(x, x == 1)")
+        await app.emit("ci.passed", {"many": [0] * 10_100}, id="large")
+        with capture_logs() as logs:
+            await pass_time(runtime, "1h")
+        assert post.got == ["look at CI"]
+    (line,) = [one for one in logs if one["event"] == "whether an event makes the reminder needless is not known"]
+    assert (line["log_level"], line["event_id"]) == ("warning", "large"), line
+    assert "ran out of its budget" in line["reason"]
 
 
 async def test_an_event_whose_clock_is_wrong_still_counts(app: App, post: Post, clock: VirtualClock):

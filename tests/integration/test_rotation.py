@@ -16,7 +16,7 @@ from wakeful import App, Run, on
 from wakeful.errors import ConfigError, EncryptionKeyMissing, PayloadTampered
 from wakeful.operations.pace import Pace
 from wakeful.operations.rotation import Rotated, rotate
-from wakeful.stores.base import RegisterProcess
+from wakeful.stores.base import RecordOperation, RegisterProcess
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.payloads import LARGE
@@ -235,6 +235,26 @@ async def test_what_was_tampered_with_is_not_sealed_anew(app: App, older, stores
     assert not done.complete
     assert [(one.table, one.column) for one in done.tampered] == [("wakeful_run", "output")]
     assert await query(store_url, "select output from wakeful_run where id = $1", older[0]) == [('"forged"',)]
+
+
+async def test_what_it_finds_opens_an_alarm_of_the_app_that_has_it(
+    app: App, older, stores: OpenStore, store_url: str, use
+):
+    store = await stores(store_url)
+    await rotated(store, strict=True)
+    await query(store_url, "update wakeful_run set output = '\"forged\"'")
+    await query(store_url, "update wakeful_step set result = '\"forged\"'")
+    await store.record_operation(RecordOperation("ada", "keys rotate", detail="mine"))
+    await query(store_url, "update wakeful_operation set detail = 'forged'")  # of no app
+    use(NEW, KEY)  # the first pass changes something, so that there is a second one
+    done = await rotated(await stores(store_url))
+    assert not done.complete
+    async with working(app) as runtime:
+        alarms = {one["key"]: one for one in (await runtime.reader.alarms())["alarms"]}
+        places = ("wakeful_operation.detail", "wakeful_run.output", "wakeful_step.result")
+        assert sorted(alarms) == [f"tampering/app/{place}" for place in places]
+        assert {one["count"] for one in alarms.values()} == {1}
+        assert "tampered with: wakeful_run.output of id" in alarms["tampering/app/wakeful_run.output"]["text"]
 
 
 async def test_a_strict_store_stays_strict_under_a_new_key(app: App, older, stores: OpenStore, store_url: str, use):

@@ -11,10 +11,10 @@ from pydantic import BaseModel
 
 from support.apps import NewApp, ended, pass_time, the_run, working
 from support.stores import query
-from wakeful import App, Operation, Run, action, every, on
+from wakeful import App, Operation, Run, Transient, action, every, on
 from wakeful.errors import PayloadTampered
 from wakeful.output.channels.base import Channel, Message
-from wakeful.stores.base import ForkRun, RedoRun
+from wakeful.stores.base import CancelRun, ForkRun, RedoRun, ReleaseRun
 from wakeful.stores.payloads import LARGE
 
 pytest.importorskip("cryptography")
@@ -247,6 +247,86 @@ async def test_a_run_that_is_held_for_it_can_be_given_up(transfers, store_url: s
         await runtime.store.redo(RedoRun(receipt.runs[0], "ada", discard=True))
         assert (await ended(runtime, receipt))["state"] == "cancelled"
         assert done == []
+
+
+async def test_a_release_is_refused_and_the_run_is_cancelled(transfers, store_url: str):
+    app, done = transfers
+    receipt = await app.emit("go", "mine")
+    await query(store_url, "update wakeful_event set envelope = $1", "@sealed:")
+    async with working(app) as runtime:
+        run = await ended(runtime, receipt)
+        released = await runtime.store.release(ReleaseRun(run["id"], "ada"))
+        assert released is not None
+        assert "is held for tampering" in (released.refused or "")
+        await runtime.store.cancel(CancelRun(run["id"], "ada"))
+        assert (await ended(runtime, receipt))["state"] == "cancelled"
+        assert done == []
+
+
+async def test_what_a_run_had_promised_is_done_when_it_is_replayed(new_app: NewApp, store_url: str):
+    """It was held after its commit: the handler does not run again, and would not stage its effects anew."""
+    app, paid = new_app(), []
+
+    @action(safety="idempotent")
+    async def pay(op: Operation, to: str) -> None:
+        paid.append(to)
+        if len(paid) == 1:
+            raise Transient("not now", retry_after="1h")
+
+    @app.agent(on("go"))
+    async def handle(run: Run) -> None:
+        run.stage(pay, "ada")
+        run.stage(pay, "bob")
+
+    async with working(app) as runtime:
+        receipt = await app.emit("go")
+        await runtime.drain()
+        rows = await query(store_url, "select seq, arguments from wakeful_effect order by seq")
+        await query(store_url, "update wakeful_effect set arguments = $1", '["mallory"]')
+        await pass_time(runtime, "2h")
+        run = await the_run(runtime, receipt)
+        assert is_held(run, "wakeful_effect.arguments")
+        released = await runtime.store.release(ReleaseRun(run["id"], "ada"))
+        assert released is not None
+        assert "is held for tampering" in (released.refused or "")
+        for seq, genuine in rows:
+            await query(store_url, "update wakeful_effect set arguments = $1 where seq = $2", genuine, seq)
+        await runtime.store.redo(RedoRun(run["id"], "ada"))
+        await runtime.drain()
+        assert (await the_run(runtime, receipt))["state"] == "done"
+        assert paid == ["ada", "ada", "bob"]
+
+
+async def test_a_cancelled_run_undoes_what_it_did_once_its_row_is_restored(new_app: NewApp, store_url: str):
+    app, booked = new_app(), []
+
+    async def unbook(op: Operation, room: str) -> None:
+        booked.remove(room)
+
+    @action(safety="idempotent", undo=unbook)
+    async def book(op: Operation, room: str) -> None:
+        booked.append(room)
+
+    @app.agent(on("go"))
+    async def handle(run: Run) -> None:
+        await run.act(book, "blue")
+        await run.sleep("1h")
+
+    async with working(app) as runtime:
+        receipt = await app.emit("go")
+        await runtime.drain()
+        ((genuine,),) = await query(store_url, "select envelope from wakeful_event")
+        await query(store_url, "update wakeful_event set envelope = $1", "@sealed:")
+        await pass_time(runtime, "2h")
+        await runtime.store.cancel(CancelRun(receipt.runs[0], "ada"))
+        await runtime.drain()
+        assert is_held(await the_run(runtime, receipt), "wakeful_event.envelope")
+        assert booked == ["blue"]
+        await query(store_url, "update wakeful_event set envelope = $1", genuine)
+        await runtime.store.redo(RedoRun(receipt.runs[0], "ada"))
+        await runtime.drain()
+        assert (await the_run(runtime, receipt))["state"] == "cancelled"
+        assert booked == []
 
 
 async def test_the_output_of_a_run_is_what_it_returned(new_app: NewApp, store_url: str):

@@ -78,3 +78,23 @@ async def test_a_source_that_is_none_is_refused(app: App, source: Any):
         run = await go(runtime)
         assert run["state"] == "dead"
         assert "give the source of the event as text, or leave it out" in run["error"]["message"]
+
+
+async def test_a_comment_in_the_condition_hides_nothing_of_the_question(app: App):
+    where = "data.ok // as the shop says"
+    async with working(waiting(app, "/hooks/stripe", where=where)) as runtime:
+        run = await go(runtime)
+        await app.emit("paid", {"ok": True}, id="forged", source="/elsewhere")
+        await app.emit("paid", {"ok": False}, id="refused", source="/hooks/stripe")
+        assert await output(runtime, run) == ("waiting", None)
+        await app.emit("paid", {"ok": True}, id="real", source="/hooks/stripe")
+        assert await output(runtime, run) == ("done", "real")
+
+
+async def test_a_condition_that_its_source_makes_too_deep_is_refused_before_it_is_stored(app: App):
+    where = "(" * 32 + "data.ok" + ")" * 32  # as deep as an expression may be
+    async with working(waiting(app, "/hooks/stripe", where=where)) as runtime:
+        run = await go(runtime)
+        assert run["state"] == "dead"
+        assert "run.wait_for('paid'): where: \"event.source ==" in run["error"]["message"]
+        assert (await app.emit("paid", {"ok": True}, source="/hooks/stripe")).status == "unmatched"

@@ -28,6 +28,7 @@ ALARM = 10.0  # seconds of this process's own CPU time, so that a busy machine d
 END = 120.0  # seconds on the wall: for code that never comes back to Python
 MOST_MUTATIONS = 8
 LONGEST = 64 * 1024
+SHOWN = 4096  # bytes of an input that took too long
 
 # What breaks parsers of bytes, of JSON and of text: ends of ranges, halves of characters, openings without an end.
 TOKENS = (
@@ -90,19 +91,20 @@ def mutated(draw: some.DrawFn, seeds: Sequence[bytes], tokens: Sequence[bytes] =
 
 
 @contextmanager
-def bounded(content: bytes, target: str) -> Iterator[None]:
-    """A watchdog over one input. One that loops in Python raises Hung; one that never comes back ends the process, and the
-    input stays in build/fuzz.
+def bounded(content: bytes, target: str, alarm: float | None = None) -> Iterator[None]:
+    """A watchdog over one input. One that takes more than `alarm` seconds (ALARM) of CPU time and comes back to Python raises Hung; one
+    that never comes back ends the process, and the input stays in build/fuzz.
     """
+    seconds = ALARM if alarm is None else alarm
     kept = _kept(target)
     os.pwrite(kept, content, 0)
     os.ftruncate(kept, len(content))
 
     def ring(*_: object) -> None:
-        raise Hung(f"{target}: over {ALARM:g} seconds of CPU time for {content!r}")
+        raise Hung(f"{target}: over {seconds:g} seconds of CPU time for {content[:SHOWN]!r}")
 
     before = signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, ALARM)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     faulthandler.dump_traceback_later(END, exit=True, file=sys.__stderr__ or sys.stderr)
     try:
         yield

@@ -34,6 +34,9 @@ def meter(expression: str) -> Meter:
         ("data.a.replace('', data.a) == ''", {"a": "a" * 20_000}),
         ("data.a.replace('a', data.a).replace('a', data.a) == ''", {"a": "a" * 300}),
         ("data.a.matches(data.b)", {"a": "a" * 900, "b": "(a?){1000}b"}),
+        ("data.a.matches(data.b)", {"a": "a" * 900, "b": "(a?){1000}b(c){0}"}),
+        ("data.a.matches(data.b)", {"a": "a", "b": "(a){9}" * 20_000}),  # a number of thousands of digits
+        ("data.a.matches(data.b)", {"a": "a", "b": "(a){" + "9" * 5_000 + "}"}),
         ("data.a.matches(data.a)", {"a": "ab" * 2_500}),
         ("data.many.all(x, size(data.many + data.many) > 1)", {"many": [0] * 1_800}),
         ("data.many.filter(x, 1 in data.many.map(y, 0)) == []", {"many": [0] * 700}),
@@ -86,6 +89,15 @@ def test_what_would_cost_too_much_is_no_answer(expression: str, data: Any):
 )
 def test_what_people_write_is_within(expression: str, data: Any):
     assert compile_condition(expression, where="here").matches(event(data)).matched
+
+
+def test_a_bound_stays_a_number_that_can_be_counted_and_shown():
+    """The bound itself took two seconds for this pattern."""
+    pattern = "(a){999}" * 120_000
+    bound = meter("data.a.matches(data.b)").cost(
+        Sizes(3, len(pattern), len(pattern)), {"data": {"a": "a", "b": pattern}}
+    )
+    assert BUDGET < bound < 10**30
 
 
 def test_a_value_that_would_cost_too_much_is_said_to_be_unknown():

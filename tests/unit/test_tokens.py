@@ -33,6 +33,20 @@ def test_what_tools_make_of_128_random_bits_is_taken(how):
     assert len(refused) <= 5, refused[:3]
 
 
+TOOLS = {
+    "wakeful token": new_token,
+    "secrets.token_hex(16)": MADE["hex"],
+    "secrets.token_urlsafe(16)": MADE["base64url"],
+    # 122 bits, but it cannot be told from 128 in hexadecimal digits
+    "uuid.uuid4().hex": lambda: uuid.UUID(bytes=CHANCE.randbytes(16), version=4).hex,
+}
+
+
+@pytest.mark.parametrize("how", TOOLS)
+def test_what_the_usual_tools_make_is_never_refused(how):
+    assert [token for token in (TOOLS[how]() for _ in range(10_000)) if bits_of(token) < LEAST_BITS] == []
+
+
 @pytest.mark.parametrize(
     "weak",
     [
@@ -50,6 +64,17 @@ def test_what_tools_make_of_128_random_bits_is_taken(how):
         "tPq4W9zK2mXv7RcY1nLb8",  # 126 bits
         "7d444840-9dc0-41d1-b245-5ffdce74fad2",  # a UUID: 122 bits
         "31415926535897932384626433832795028841",
+        "0123456789abcdef" * 2,
+        "0123456789abcdef" * 3,
+        "9f86d081884c7d659a2feaa0c55a" * 2,  # a piece of 112 bits
+        "9f86d081884c7d659a2feaa0c55a9f86d081884c7d659a2f",  # the same, cut at its end
+        "abcdefghijklmnopqrstuvwxyz0123456789",
+        "zyxwvutsrqponmlkjihgfedcba9876543210",
+        "AbCdEfGhIjKlMnOpQrStUvWxYz",
+        "Qwertyuiop1234567890Asdfghjkl",
+        "Password1Password2Password3",
+        "hunter2hunter3hunter4hunter5",
+        "Summer2024Summer2025Summer2026",
     ],
 )
 def test_what_has_fewer_is_refused_and_not_shown(weak):

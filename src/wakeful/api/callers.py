@@ -16,7 +16,7 @@ from starlette.types import Scope
 from wakeful.api.problem import Problem
 from wakeful.api.tries import WrongTries
 
-# Added by proxies and tunnels. All names that begin with x-forwarded- count as well.
+# Added by proxies and tunnels. All names that begin with x-forwarded count as well.
 OF_PROXIES = frozenset(
     {
         b"forwarded",
@@ -26,10 +26,14 @@ OF_PROXIES = frozenset(
         b"x-original-forwarded-for",
         b"true-client-ip",
         b"cf-connecting-ip",
+        b"cf-ray",
         b"cdn-loop",
+        b"fly-client-ip",
+        b"x-cluster-client-ip",
+        b"x-envoy-external-address",
     }
 )
-X_FORWARDED = b"x-forwarded-"
+X_FORWARDED = b"x-forwarded"
 LOOPBACK = frozenset({"127.0.0.1", "::1"})  # as they are nearly always written
 
 

@@ -22,7 +22,7 @@ def problem_of_page(headers: Mapping[bytes, bytes], own: frozenset[bytes]) -> Pr
     """Refuse what a browser sends for a page of another server. `own` has further names under which this one is reached."""
     site = headers.get(b"sec-fetch-site")
     origin = headers.get(b"origin")
-    if site is not None and site.strip().lower() == b"cross-site":
+    if site is not None and b"cross-site" in site.lower():  # also where it came twice
         field = "Sec-Fetch-Site"
     elif origin is None:
         return None

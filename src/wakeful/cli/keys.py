@@ -158,7 +158,8 @@ def _rotate(arguments: argparse.Namespace) -> int:
     elif done.tampered:
         for one in done.tampered[:SHOWN]:
             say(str(one))
-        say(f"{number(len(done.tampered), 'payload')} left as they are: {WHAT_TO_DO}")
+        left = "payload is left as it is" if len(done.tampered) == 1 else "payloads are left as they are"
+        say(f"{len(done.tampered):,} {left}; `wakeful alarms` shows an alarm for each column. {WHAT_TO_DO}")
     elif done.waits_for is not None:
         say(done.waits_for)
     else:

@@ -27,6 +27,7 @@ from wakeful.cli.terminal import (
 from wakeful.model import RUN_STATES, STORED_EVENT_STATES
 from wakeful.stores.reading import LONGEST_PAGE, Reader
 from wakeful.stores.sources import QuarantineKind
+from wakeful.stores.tampered import held_for_tampering, how_to_go_on
 from wakeful.values import arguments_of
 
 WIDE = 100
@@ -136,21 +137,28 @@ def note_of(run: dict[str, Any]) -> str:
 
 
 def show_held(arguments: argparse.Namespace, runs: list[dict[str, Any]]) -> None:
-    """What somebody must settle, why, and how: effects of which nobody knows what became of them, and outputs that did not
-    pass their checks.
+    """What a person must settle, why, and how: effects that may have happened, outputs that did not pass their checks, payloads that
+    were tampered with, and runs that are held for something else, like changed code.
     """
     held = read(chosen_store(arguments), lambda reader: reader.effects(state="held", limit=LONGEST_PAGE))["effects"]
     out, shown = terminal(), {run["id"] for run in runs}
     effects = [effect for effect in held if effect["run"] in shown]
     waiting = {effect["run"] for effect in effects}
-    outputs = [run for run in runs if run["id"] not in waiting]
+    tampered = [run for run in runs if held_for_tampering(run["reason"])]
+    others = [run for run in runs if run["id"] not in waiting and run not in tampered]
+    details = {run["id"]: details_of(arguments, run["id"]) for run in others}
+    outputs = [run for run in others if details[run["id"]]["outcome"] is not None]
+    stopped = [run for run in others if run not in outputs]
     for effect in effects:
         called = f"{plain(effect['action'])}{plain(arguments_of(effect['arguments']))}"
         tell_held(out, "effect", effect["id"], f"{called} of run {short(effect['run'], out)}", effect["reason"])
-    outdated = {run["id"] for run in outputs if is_outdated(arguments, run["id"])}
+    outdated = {run["id"] for run in outputs if details[run["id"]]["outdated"]}
     for run in outputs:
         late = "; the agent's state was changed since, so it cannot be released" if run["id"] in outdated else ""
         tell_held(out, "output of run", short(run["id"], out), plain(run["agent"]), f"{run['reason'] or ''}{late}")
+    for kind, found in (("tampering, run", tampered), ("run", stopped)):
+        for run in found:
+            tell_held(out, kind, short(run["id"], out), plain(run["agent"]), run["reason"])
     if effects:
         print("Settle an effect with `wakeful effects confirm|repeat|abandon ID --note TEXT`.")
         print("With confirm, `--result JSON` gives what the call would have returned.")
@@ -160,11 +168,16 @@ def show_held(arguments: argparse.Namespace, runs: list[dict[str, Any]]) -> None
         release = " `wakeful release RUN` lets it out," if len(outdated) < len(outputs) else ""
         print(f"Look at an output with `wakeful trace RUN`.{release}")
         print("`wakeful replay RUN` does it again, `wakeful dead discard RUN` ends it.")
+    if tampered:
+        print(f"{how_to_go_on('RUN')}.")
+    if stopped:
+        print("`wakeful why RUN` tells why a run is held, and how to go on.")
 
 
-def is_outdated(arguments: argparse.Namespace, identifier: str) -> bool:
+def details_of(arguments: argparse.Namespace, identifier: str) -> dict[str, Any]:
+    """What a held run has to put out. One that was removed meanwhile has nothing."""
     run = read(chosen_store(arguments), lambda reader: reader.run(identifier))
-    return run is not None and bool(run["outdated"])
+    return {"outcome": None, "outdated": False} if run is None else run
 
 
 def tell_held(out: Console, kind: str, identifier: str, what: str, reason: str | None) -> None:

@@ -43,9 +43,14 @@ def post(
         headers["Authorization"] = f"Bearer {secret}"
     plain_text, local = not url.lower().startswith("https://"), _is_this_machine(url)
     if plain_text and not local and not insecure and (secret is not None or shown_address(url) != url):
+        what, without = (
+            ("the token", "Without WAKEFUL_TOKEN nothing secret is sent")
+            if shown_address(url) == url
+            else ("the credential in the address", "Leave it out if the server does not ask for it")
+        )
         message = (
-            f"--url {shown_address(url)}: the token would cross the network in plain text: use https://, or add --insecure "
-            "if nobody can listen there. Without WAKEFUL_TOKEN nothing secret is sent"
+            f"--url {shown_address(url)}: {what} would cross the network in plain text: use https://, or add --insecure "
+            f"if nobody can listen there. {without}"
         )
         raise UsageError(message)
     address = url.rstrip("/") + path

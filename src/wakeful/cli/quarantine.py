@@ -20,6 +20,7 @@ from wakeful.cli.arguments import Command, Parser, UsageError, one_of, operator_
 from wakeful.cli.carrying import ProgressLine, number, refuse_many, said_stop
 from wakeful.cli.life import Stopping, live
 from wakeful.cli.listings import add_listing, add_quarantine_filter, paged, say_more
+from wakeful.cli.narrow import print_fitted
 from wakeful.cli.opening import changing, chosen_store, read, sending
 from wakeful.cli.person import refuse_children
 from wakeful.cli.terminal import (
@@ -31,7 +32,6 @@ from wakeful.cli.terminal import (
     plain,
     plain_lines,
     print_json,
-    print_table,
     say,
     short,
     state,
@@ -56,7 +56,6 @@ VERBS = ("list", "show", "release", "discard")
 STATES = ("kept", "released", "discarded")
 SHOWN_BYTES = 2_000
 BYTES_A_LINE = 16
-NARROW = 100
 
 Shown = dict[str, Any]
 
@@ -160,9 +159,7 @@ def list_quarantine(arguments: argparse.Namespace, *, as_events: bool = False) -
         return 0
     out, present = terminal(), now()
     columns = ["input", "source", "kind", "state", "came", "times", "size", "reason"]
-    if out.width < NARROW:
-        columns = [one for one in columns if one not in {"times", "size"}]
-    rows = []
+    rows: list[dict[str, Cell]] = []
     for one in page["quarantine"]:
         cells: dict[str, Cell] = {
             "input": short(one["key"], out),
@@ -171,11 +168,11 @@ def list_quarantine(arguments: argparse.Namespace, *, as_events: bool = False) -
             "state": state(one["state"]),
             "came": ago(one["first_at"], present),
             "times": f"{one['came']:,}",
-            "size": f"{one['size']:,}",
+            "size": f"{one['size']:,}" if one["size"] else "–",
             "reason": Text(plain(one["reason"] or ""), style="dim"),
         }
-        rows.append([cells[column] for column in columns])
-    print_table(out, columns, rows, flexible="reason")
+        rows.append(cells)
+    print_fitted(out, columns, rows, note="reason", less=("times", "size", "came", "kind"), flexible="source")
     say_more(page, "quarantined inputs")
     say_cut(page)
     return 0
@@ -229,9 +226,10 @@ def _show(arguments: argparse.Namespace, identifier: str) -> int:
     head = Text.assemble((plain(found["key"]), "bold"), f"  {found['kind']}, from {plain(found['source'])}, ")
     out.print(head.append_text(state(found["state"])))
     times = "" if found["came"] == 1 else f", {found['came']:,} times in all"
+    size = f", {number(found['size'], 'byte')}" if found["size"] else ""  # of a file there is only its name
     lines = [
         found["reason"] or "no reason was given",
-        f"app {found['app']}, came at {clock_time(found['first_at'])}{times}, {number(found['size'], 'byte')}",
+        f"app {found['app']}, came at {clock_time(found['first_at'])}{times}{size}",
     ]
     if found["state"] != "kept":
         note = f": {found['note']}" if found["note"] else ""

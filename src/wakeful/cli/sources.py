@@ -15,8 +15,9 @@ from rich.text import Text
 
 from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_store, one_of, operator_of
 from wakeful.cli.carrying import number
+from wakeful.cli.narrow import print_fitted
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.terminal import Cell, ago, is_piped, now, plain, print_json, print_table, state, terminal
+from wakeful.cli.terminal import Cell, ago, is_piped, now, plain, print_json, state, terminal
 from wakeful.clock import SECOND, readable
 from wakeful.errors import NotFound
 from wakeful.model import ShownSourceState
@@ -25,7 +26,6 @@ from wakeful.stores.base import RecordOperation
 from wakeful.stores.reading import Reader
 from wakeful.stores.sources import ForgetSource
 
-NARROW = 100
 FORGET = "forget"
 
 Shown = dict[str, Any]
@@ -79,9 +79,7 @@ def _list(arguments: argparse.Namespace) -> int:
         return 0
     out, present = terminal(), now()
     columns = ["source", "kind", "state", "lag", "behind", "last event", "taken", "kept", "wakes", "note"]
-    if out.width < NARROW:
-        columns = [one for one in columns if one not in {"behind", "kept", "wakes"}]
-    rows = []
+    rows: list[dict[str, Cell]] = []
     for one in found:
         cells: dict[str, Cell] = {
             "source": plain(one["name"]),
@@ -97,8 +95,9 @@ def _list(arguments: argparse.Namespace) -> int:
                 plain("; ".join(part for part in (one["reason"], one["unread"], cut(one)) if part)), style="dim"
             ),
         }
-        rows.append([cells[column] for column in columns])
-    print_table(out, columns, rows, flexible="note")
+        rows.append(cells)
+    less = ("wakes", "behind", "kept", "lag", "taken", "last event", "kind")
+    print_fitted(out, columns, rows, note="note", less=less, flexible="source")
     return 0
 
 

@@ -12,6 +12,7 @@ from wakeful.cli import USUAL_PACE
 from wakeful.cli.arguments import Parser, add_app, add_logs, add_store, operator_of, seconds, whole_number
 from wakeful.cli.carrying import number
 from wakeful.cli.life import Stopping
+from wakeful.cli.shown_words import warn_of_password
 from wakeful.cli.terminal import SHOWN_OF_AN_ID, say
 from wakeful.errors import StoreUnavailable
 from wakeful.settings import shown_store
@@ -59,8 +60,9 @@ def add_paused(parser: Parser) -> None:
 
 
 def start_logs(arguments: argparse.Namespace) -> None:
-    """Logs as --log-format and --log-level say. With `--log-format json` everything that this process says is JSON: its words
-    for people, warnings of libraries and errors in threads too.
+    """Logs as --log-format and --log-level say, warnings of libraries and errors in threads too: so no secret that is known gets
+    past the log. With `--log-format json` everything that this process says is JSON, its words for people included.
+    The first line is a warning, if --store shows a password.
     """
     from wakeful.telemetry.logs import configure_logs, log_everything
 
@@ -68,7 +70,8 @@ def start_logs(arguments: argparse.Namespace) -> None:
     configure_logs(None if wanted is None else wanted == "json", level=arguments.log_level)
     if wanted == "json":
         SPEAKS_JSON.set(True)
-        log_everything()
+    log_everything()
+    warn_of_password(arguments.store)
 
 
 def prepare(arguments: argparse.Namespace) -> App:

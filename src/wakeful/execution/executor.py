@@ -65,7 +65,7 @@ from wakeful.stores.base import (
     Streak,
     held_alarm,
 )
-from wakeful.stores.tampered import Tampered
+from wakeful.stores.tampered import WHAT_TO_DO, Tampered
 from wakeful.telemetry.logger import logger_of
 from wakeful.values import to_text
 
@@ -154,7 +154,7 @@ class Executor:
 
     async def _hold_tampered(self, claim: Claim, error: PayloadTampered, steps: Sequence[Step] = ()) -> Ended:
         """What it would act on was not stored by Wakeful: it is neither executed nor given up, until a person has looked."""
-        reason = words_of(error)
+        reason = words_of(error).removesuffix(f". {WHAT_TO_DO}")  # the commands that show the run tell it
         self._log.error("held for a person: tampered with", run=claim.id, reason=reason)
         held = self._held_alarm(claim, "tampering", reason)
         try:

@@ -10,7 +10,6 @@ from typing import Protocol
 from wakeful.errors import PayloadTampered
 from wakeful.service import Service
 from wakeful.stores.payloads import Codec
-from wakeful.stores.tampered import WHAT_TO_DO
 
 EVERY = 5.0
 
@@ -58,4 +57,4 @@ class Sealing(Service):
             finding = next(iter(findings))
             del findings[finding]
             self.log.error("a payload was tampered with", table=finding.table, column=finding.column, row=finding.row)
-            self._alarm(f"tampering/{self._app}/{finding.table}.{finding.column}", f"{finding}. {WHAT_TO_DO}")
+            self._alarm(finding.alarm_key(self._app), str(finding))

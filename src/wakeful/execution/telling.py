@@ -56,7 +56,7 @@ async def find_needless(run: Run, memo: Memo) -> dict[str, Any] | None:
                 return shown(one)
             if match is not None and match.exhausted:  # rather told in vain than not at all
                 run.log.warning(
-                    "whether an event makes the reminder needless is not known", event=one.id, reason=match.reason
+                    "whether an event makes the reminder needless is not known", event_id=one.id, reason=match.reason
                 )
         passed = page[-1].place
     return None

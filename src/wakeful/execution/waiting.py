@@ -121,7 +121,7 @@ def _from_source(source: str | None, where: str | None) -> str | None:
     if source is None:
         return where
     asked = f"event.source == {to_json(source).decode()}"
-    return asked if where is None else f"{asked} && ({where})"
+    return asked if where is None else f"{asked} && ({where}\n)"  # behind a comment the bracket would be a part of it
 
 
 def _refuse_wait(what: str, type_: Any, subject: Any, where: Any, values: Any, source: Any) -> None:
@@ -137,6 +137,7 @@ def _refuse_wait(what: str, type_: Any, subject: Any, where: Any, values: Any, s
     if where is not None:
         try:
             condition_of(where)
+            condition_of(_from_source(source, where) or where)
         except ConfigError as error:
             message = f"{what}: where: {str(error).removeprefix('run.wait_for: ')}"
             raise Persistent(message) from None

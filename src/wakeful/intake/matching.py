@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from pydantic_core import from_json, to_json
@@ -22,14 +23,32 @@ def condition_of(expression: str) -> Condition:
     return compile_condition(expression, where="run.wait_for", values=True)
 
 
+@lru_cache(maxsize=CONDITIONS_KEPT)
+def stored_condition(expression: str) -> Condition | Match:
+    """The condition of a stored wait; the answer to every event, for one that cannot be used."""
+    try:
+        return condition_of(expression)
+    except Exception as error:  # whichever way it came into the store: it must not refuse events
+        told = str(error).removeprefix("run.wait_for: ")
+        return Match(
+            matched=False, reason=f"the condition of the wait cannot be used: {told}"[:LONGEST_REASON], misfit=True
+        )
+
+
 def fits(expression: str, variables: str | None, envelope: str) -> Match:
     """The condition of a wait, its variables as JSON, and an event as it is stored. Where there is no answer, the reason shows
-    what was asked of what.
+    what was asked of what. Never raises for what is stored with the wait: the event has another sender, who cannot mend it.
     """
-    values = None if variables is None else from_json(variables)
-    condition, event = condition_of(expression), from_envelope(envelope)
+    condition = stored_condition(expression)
+    if isinstance(condition, Match):
+        return condition
+    try:
+        values = None if variables is None else from_json(variables)
+    except ValueError:
+        return Match(matched=False, reason="the values of the wait are not JSON", misfit=True)
+    event = from_envelope(envelope)
     match = condition.matches(event, values)
-    return Match(matched=False, reason=misfit(condition, match, event), misfit=True) if match.misfit else match
+    return replace(match, reason=misfit(condition, match, event)) if match.misfit else match
 
 
 def misfit(condition: Condition, match: Match, event: Event) -> str:

@@ -52,6 +52,7 @@ def keep(
     kind: QuarantineKind,
     headers: Mapping[str, str],
     form: QuarantineForm = "raw",
+    size: int | None = None,
 ) -> Kept:
     """Something that could not be taken in, ready to be stored. `source` is what its events would have as their source.
 
@@ -78,7 +79,7 @@ def keep(
         to_json(envelope).decode(),
         reason[:LONGEST_REASON],
     )
-    return Kept(arrival, kind, to_json(shown).decode(), len(raw), form)
+    return Kept(arrival, kind, to_json(shown).decode(), len(raw) if size is None else size, form)
 
 
 def could_not_be_taken_in(event_id: str) -> str:

@@ -38,7 +38,7 @@ async def rotate(
     over all payloads until nothing is left to change: other processes may write in the old way in the meantime. 3. Leave the old
     keys. 4. If asked to, mark the store as strict, once every process binds what it writes.
 
-    Stopped or killed, the same goes on where it was: what is done is passed over.
+    Payloads that were tampered with stay as they are, and open alarms. Stopped or killed, the same goes on where it was: what is done is passed over.
     """
     ring = codec.ring
     if ring is None:
@@ -46,11 +46,12 @@ async def rotate(
         raise ConfigError(message)
     await _bind(keeper, codec, ring)
     changed = 0
+    alarmed: set[str] = set()
     for _ in range(MOST_PASSES):
         passed, before, extent = 0, changed, await keeper.extent()
         tampered: list[Finding] = []
         waits_for = await _unbound(keeper) if strict else None
-        async for piece in keeper.reseal(codec):
+        async for piece in keeper.reseal(codec, alarmed):
             passed, changed = passed + piece.rows, changed + piece.payloads
             tampered += piece.tampered
             progress(min(passed, extent), extent)

@@ -6,8 +6,9 @@ Every event that comes out of a run says how many did before it (`chaindepth`), 
 which event it began with (`chainid`). Too deep is too deep, whoever is in it. How fast is only counted where a chain comes back to
 an agent that it has been through: one run that emits ten thousand events is no loop.
 
-What comes from outside may say so too: another app of Wakeful's may be on the other side. It is believed, because a lie concerns
-only the event that tells it; what cannot be read as such counts as not said.
+Events from outside may say so too: another app of Wakeful's may be on the other side. They are believed. A false depth denies only the
+event that tells it; a false `chainid` counts against the rate of the chain that it names, so a sender who may post events can have that chain
+denied for the time of the rate, and do no more. A text that cannot be read as one of these counts as not said.
 """
 
 from __future__ import annotations

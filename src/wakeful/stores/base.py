@@ -89,6 +89,11 @@ class Streak:
     owner: str | None = None
 
 
+def condition_alarm(app: str, agent: str) -> str:
+    """The key of the alarm about conditions of an agent that ran out of their budget."""
+    return f"condition/{app}/{agent}"
+
+
 def held_alarm(app: str, agent: str, what: str) -> str:
     """The key of the alarm about runs of an agent that wait for a person because of one thing: an action, an output."""
     return f"held/{app}/{agent}/{what}"
@@ -145,7 +150,7 @@ class AcceptEvents:
     matches: Matches | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)  # runs that waited for this: (app, agent)
     locks: tuple[HeldLock, ...] = ()
-    alarmed: bool = False  # a loop was stopped, and there is an alarm to tell
+    alarmed: bool = False  # a loop was stopped, or a condition ran out of its budget: there is an alarm to tell
 
     @property
     def process(self) -> str | None:
@@ -480,6 +485,7 @@ class LeaveRun:
     waits: list[Wait] = field(default_factory=list)
     matches: Matches | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
+    alarmed: bool = False  # a condition ran out of its budget: there is an alarm to tell
     by_itself: bool = False
     parked_for: tuple[str, str] | None = None  # the app and the dependency
     follows: list[str] = field(default_factory=list)  # effects of other runs whose end it waits for
@@ -498,6 +504,7 @@ class EndWait:
     error: str
     wait: Wait | None = None
     matches: Matches | None = None
+    alarmed: bool = False  # as LeaveRun's
 
     @property
     def process(self) -> str:
@@ -514,6 +521,7 @@ class LookAgain:
     settled: frozenset[int] = frozenset()
     matches: Matches | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
+    alarmed: bool = False  # as LeaveRun's
 
 
 @dataclass(frozen=True, slots=True)
@@ -958,6 +966,7 @@ class ResealPayloads:
 
     payloads: list[tuple[str, Row]]
     blobs: list[tuple[str, str]] = field(default_factory=list)
+    alarms: Sequence[Alarm] = ()  # about payloads beside them that were tampered with
 
 
 @dataclass(slots=True)

@@ -33,6 +33,7 @@ from wakeful.stores.base import (
     ClaimRuns,
     CloseRun,
     CommitRun,
+    EndWait,
     FeedEvents,
     FinishCancelled,
     FinishRun,
@@ -123,6 +124,8 @@ MAY_ALARM = frozenset(
         CommitRun,
         CloseRun,
         LeaveRun,
+        EndWait,
+        LookAgain,
         NoteChange,
         WorkLane,
         SettleOccurrences,
@@ -442,8 +445,8 @@ def settle(waiting: Waiting, result: Any) -> None:
 
 def carries_alarm(request: Any) -> bool:
     """Does it raise or resolve one?"""
-    if type(request) is AcceptEvents:
-        return request.alarmed
+    if type(request) in (AcceptEvents, EndWait, LookAgain) or (type(request) is LeaveRun and request.alarmed):
+        return bool(request.alarmed)
     if type(request) is TakeIn:
         return request.accept is not None and request.accept.alarmed
     if type(request) is WorkLane:

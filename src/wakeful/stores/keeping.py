@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.stores.base import (
+    Alarm,
     EnterCipher,
     Family,
     LeaveCiphers,
@@ -41,6 +42,7 @@ class Resealed:
     rows: int
     payloads: int = 0
     tampered: list[Finding] = field(default_factory=list)
+    alarms: dict[str, Alarm] = field(default_factory=dict)  # about these, by their keys
 
 
 class Readable(Protocol):
@@ -216,16 +218,19 @@ class Keeper:
         spans = [(await self._database.fetch(f"walk_of_{place.noun}"))[0] for place in PLACES if place.walk is not None]
         return sum(last - first + 1 for first, last in spans if first is not None)
 
-    async def reseal(self, codec: Codec) -> AsyncIterator[Resealed]:
+    async def reseal(self, codec: Codec, alarmed: set[str]) -> AsyncIterator[Resealed]:
         """Encrypt with the first key, and bind to its place, whatever is not: piece by piece. Each payload is changed only if it is
-        still what was read. One that was tampered with stays, and is told.
+        still what was read. One that was tampered with stays, is told, and opens an alarm, in one transaction with the changes of its
+        piece. `alarmed`: the keys of alarms that were opened, which are not opened again.
         """
         for place in PLACES:
             async for rows in self._walk(place, f"payloads_of_{place.noun}", WINDOW_OF_TEXTS):
                 passed = Resealed(len(rows) if place.walk is None else WINDOW_OF_TEXTS)
                 changes = [change async for change in self._renewed(codec, place, rows, passed)]
-                for start in range(0, len(changes), ROWS_AT_A_TIME):
-                    await self._store(changes[start : start + ROWS_AT_A_TIME])
+                alarms = [alarm for key, alarm in passed.alarms.items() if key not in alarmed]
+                for start in range(0, max(len(changes), min(len(alarms), 1)), ROWS_AT_A_TIME):
+                    await self._store(changes[start : start + ROWS_AT_A_TIME], alarms if start == 0 else [])
+                alarmed.update(passed.alarms)
                 passed.payloads = len(changes)
                 yield passed
 
@@ -245,6 +250,10 @@ class Keeper:
                 new = codec.renewed(place.noun, column, row[width], stored, blob)
                 if isinstance(new, Tampered):
                     passed.tampered.append(new.finding)
+                    for (app,) in await self._database.fetch(f"app_of_{place.noun}", *row[:width]):
+                        if app is not None:  # None in a store that no app has used yet
+                            key = new.finding.alarm_key(app)
+                            passed.alarms[key] = Alarm(app, key, str(new.finding))
                 elif new is not None:
                     made: list[tuple[str, str]] = []
                     text = in_blob(new, made) if blob is not None else new
@@ -255,6 +264,7 @@ class Keeper:
         found = await self._database.fetch("find_blob", reference[len(BLOB) :])
         return found[0][1] if found else None
 
-    async def _store(self, changes: Sequence[tuple[str, Row, tuple[str, str] | None]]) -> None:
+    async def _store(self, changes: Sequence[tuple[str, Row, tuple[str, str] | None]], alarms: Sequence[Alarm]) -> None:
         payloads = [(query, row) for query, row, _ in changes]
-        await self._journal.submit(ResealPayloads(payloads, [blob for _, _, blob in changes if blob is not None]))
+        blobs = [blob for _, _, blob in changes if blob is not None]
+        await self._journal.submit(ResealPayloads(payloads, blobs, alarms))

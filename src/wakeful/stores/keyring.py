@@ -39,26 +39,23 @@ def new_key() -> str:
 
 def read_keys(given: Sequence[Secret] | None, setting: str | None) -> KeyRing | None:
     """The keys of an app, else those of the setting (several are parted by commas or spaces); None without any."""
-    texts = (
-        (setting or "").replace(",", " ").split()
-        if given is None
-        else [reveal(secret, needed_by="encryption=") for secret in given]
-    )
-    return KeyRing(texts) if texts else None
+    if given is None:
+        texts, source = (setting or "").replace(",", " ").split(), "WAKEFUL_ENCRYPTION_KEYS"
+    else:
+        texts, source = [reveal(secret, needed_by="encryption=") for secret in given], "App(encryption=[…])"
+    return KeyRing(texts, source=source) if texts else None
 
 
 class Key:
     """One key. It shows its id, never itself."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, named: str = "this") -> None:
         try:
             raw = urlsafe_b64decode(text.strip())
         except ValueError:
             raw = b""
         if len(raw) != KEY_LENGTH:  # what was given may be the secret itself: it is not repeated
-            message = (
-                f"an encryption key is {KEY_LENGTH} bytes in base64, and this is something else: {HOW_TO_MAKE_ONE}"
-            )
+            message = f"{named} is not one: an encryption key is {KEY_LENGTH} bytes in base64. {HOW_TO_MAKE_ONE}"
             raise ConfigError(message)
         self.id = hashlib.blake2b(raw, digest_size=4, person=b"wakeful key").hexdigest()
         self._raw = raw
@@ -88,8 +85,8 @@ def cipher_of(key: bytes) -> Any:
 class KeyRing:
     """The keys of a process."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        keys = [Key(text) for text in texts]
+    def __init__(self, texts: Sequence[str], *, source: str = "the keys") -> None:
+        keys = [Key(text, named=f"{source}: key {place} of {len(texts)}") for place, text in enumerate(texts, 1)]
         self.first = keys[0]
         self._keys = {key.id: key for key in keys}
         self._mark = f"{SEALED}{self.first.id}:"

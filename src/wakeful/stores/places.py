@@ -71,6 +71,8 @@ def _queries(place: Place) -> str:
     window = "1 = 1" if place.walk is None else f"{place.walk} > :after and {place.walk} <= :upto"
     takes = "" if place.walk is None else "after, upto"
     key = " and ".join(f"{one} = :{one}" for one in place.keys)
+    # Operations on the store as a whole have no app: the app at work, by the last event, gets to hear of them.
+    app = f"coalesce({_app_of(place)}, (select app from wakeful_event order by seq desc limit 1))"
     made = [f"-- payloads_of_{place.noun}({takes}) raw --\nselect {names} from {place.table} where {window}"]
     if place.walk is not None:
         made.append(f"-- walk_of_{place.noun}() --\nselect min({place.walk}), max({place.walk}) from {place.table}")
@@ -84,4 +86,13 @@ def _queries(place: Place) -> str:
         f"update {place.table} set {column} = :new where {key} and {column} = :old"
         for column in place.columns
     ]
+    made.append(f"-- app_of_{place.noun}({', '.join(place.keys)}) --\nselect {app} from {place.table} where {key}")
     return "\n\n".join(made) + "\n"
+
+
+def _app_of(place: Place) -> str:
+    """The app that a row belongs to: its own, or that of the run, the event or the schedule that it belongs to."""
+    for owner in ("run", "event", "schedule"):
+        if f"{owner}_seq" in (*place.keys, *BINDINGS[place.noun].parts) and "app" not in BINDINGS[place.noun].parts:
+            return f"(select owner.app from wakeful_{owner} owner where owner.seq = {place.table}.{owner}_seq)"
+    return f"{place.table}.app"

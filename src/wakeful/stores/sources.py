@@ -37,7 +37,7 @@ class Kept:
     arrival: Arrival
     kind: QuarantineKind
     headers: str | None = None
-    size: int = 0  # of the bytes
+    size: int = 0  # of the bytes; 0 where they are only a name
     form: QuarantineForm = "raw"  # said by Wakeful alone: a release trusts it, so it never comes out of headers
 
     @property
@@ -104,6 +104,13 @@ class LetSourceGo:
     leaves: bool = False
 
 
+# Who settles what a source could take in after all, and why: should it be refused once more, it is kept again.
+BY_ITSELF = "wakeful"
+TOLD_OR_GONE = "its source could read it, or it is gone"
+# How the reason of such a thing ends.
+TOLD_THEN = "It is told by itself then"
+
+
 @dataclass(slots=True)
 class TakeIn:
     """Store what a source brought, and where it stands now. All of it or nothing.
@@ -119,6 +126,9 @@ class TakeIn:
     cursor: str | None = None
     items: list[Item] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
+    settled: list[str] = field(
+        default_factory=list
+    )  # keys of what is in quarantine, and need not be looked at any more
     lag: Microseconds | None = None
     behind: int | None = None
     ceiling: int | None = (

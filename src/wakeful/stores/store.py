@@ -726,6 +726,15 @@ class DatabaseStore:
             after = found[-1].item
         return found
 
+    async def kept_inputs(self, app: str, source: str) -> list[str]:
+        """The keys of what a source could not read, and a person is to look at."""
+        found: list[str] = []
+        after = 0
+        while rows := await self.database.fetch("kept_of_source", app, source, "unreadable", after, ITEMS_PAGE):
+            found += [key for _, key in rows]
+            after = rows[-1][0]
+        return found
+
     async def backlog(self, app: str, agents: Sequence[str], most: int) -> int:
         """How many runs of these agents could start now; it stops counting at `most`."""
         listed = to_json(list(agents)).decode()

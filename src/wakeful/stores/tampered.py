@@ -19,6 +19,8 @@ WHAT_TO_DO = (
     "Restore the row from a backup, then `wakeful replay` the run; the page on housekeeping tells more under Tampering"
 )
 
+BEGINNING = "tampered with: "
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -30,7 +32,11 @@ class Finding:
     why: str
 
     def __str__(self) -> str:
-        return f"tampered with: {self.table}.{self.column} of {self.row}: {self.why}"
+        return f"{BEGINNING}{self.table}.{self.column} of {self.row}: {self.why}"
+
+    def alarm_key(self, app: str) -> str:
+        """One alarm for each column."""
+        return f"tampering/{app}/{self.table}.{self.column}"
 
 
 class Tampered(str):
@@ -102,6 +108,19 @@ def refuse_tampered(text: str) -> None:
     """PayloadTampered for one that stands in: what it would be stored as would look genuine."""
     if isinstance(text, Tampered):
         raise PayloadTampered(f"{text.finding}. {WHAT_TO_DO}")
+
+
+def held_for_tampering(reason: str | None) -> bool:
+    """Is this the reason of a run that is held because a payload was tampered with?"""
+    return reason is not None and reason.startswith(BEGINNING)
+
+
+def how_to_go_on(run: str) -> str:
+    """What a person can do about a run that is held for tampering, by its id."""
+    return (
+        f"Restore the row from a backup, then `wakeful replay {run}` lets it go on. Or end it: `wakeful cancel {run}` undoes what "
+        f"it did, `wakeful dead discard {run}` leaves that as it is"
+    )
 
 
 def plain(text: str | None) -> str | None:

@@ -38,7 +38,7 @@ from wakeful.stores.sources import (
     source_alarm,
 )
 from wakeful.telemetry.outage import note_outage
-from wakeful.triggers.source import Batch, Reader, SourceTrouble
+from wakeful.triggers.source import Batch, Reader, SourceTrouble, Unreadable
 
 READ_WITHIN = 5.0
 HOLD_AGAIN_AFTER = 0.5  # where no other process says that it let a source go
@@ -58,6 +58,8 @@ class SourceStore(Protocol):
     async def let_source_go(self, request: LetSourceGo) -> None: ...
 
     async def take_in(self, request: TakeIn) -> TakenIn: ...
+
+    async def kept_inputs(self, app: str, source: str) -> list[str]: ...
 
     async def report_source(self, request: ReportSource) -> None: ...
 
@@ -129,6 +131,7 @@ class Reading(Service):
         self._hold_again_after = hold_again_after
         self._waits_for_holder = False
         self._well_at = 0.0
+        self._kept: set[str] = set()  # keys of what is in quarantine, of a reader that settles some of it
 
     @property
     def state(self) -> SourceState:
@@ -233,6 +236,8 @@ class Reading(Service):
                 return False
             cursor = None if self._held is None else self._held.cursor
         try:
+            if self.reader.settles:
+                self._kept = set(await self._store.kept_inputs(self._app, self.reader.name))
             await self.reader.open(cursor)
         except StoreUnavailable:
             await self._shut()  # what it has open already
@@ -304,10 +309,8 @@ class Reading(Service):
             accept = AcceptEvents(self._app, arrivals, matches=fits)
         else:
             kept = []
-        kept += [
-            keep(self._app, self._event_source, one.raw, one.reason, kind=one.kind, headers=one.headers)
-            for one in batch.unreadable
-        ]
+        kept += [self._keep(one) for one in batch.unreadable]
+        settled = self._settled(batch)
         wait = FIRST_WAIT
         while True:
             request = TakeIn(
@@ -319,6 +322,7 @@ class Reading(Service):
                 batch.cursor,
                 batch.items,
                 kept,
+                settled,
                 batch.lag,
                 batch.behind,
             )
@@ -333,7 +337,22 @@ class Reading(Service):
                 for receipt in taken.receipts:
                     if receipt.conflict:
                         self._on_conflict(receipt)
+                if self.reader.settles:
+                    self._kept -= set(settled)
+                    self._kept |= {one.arrival.key for one in kept}
                 return
+
+    def _keep(self, one: Unreadable) -> Kept:
+        return keep(
+            self._app, self._event_source, one.raw, one.reason, kind=one.kind, headers=one.headers, size=one.size
+        )
+
+    def _settled(self, batch: Batch) -> list[str]:
+        """Keys of what the batch makes superfluous in quarantine. Not asked of a source that has nothing there."""
+        if not self._kept:
+            return []
+        may_be = {self._keep(one).arrival.key for raw in batch.settled for one in self.reader.refusals(raw)}
+        return sorted(may_be & self._kept)
 
     async def _arrivals(self, events: list[Event]) -> tuple[list[Arrival], list[Kept]]:
         """A large batch in slices: others must not wait for all of it. One that cannot be taken in is kept: it must not hold up

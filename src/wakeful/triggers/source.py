@@ -35,6 +35,7 @@ class Unreadable:
     reason: str
     headers: Mapping[str, str] = field(default_factory=dict)
     kind: QuarantineKind = "unreadable"
+    size: int | None = None  # None: that of the bytes; 0: the bytes are only a name
 
 
 @dataclass(slots=True)
@@ -45,13 +46,16 @@ class Batch:
     cursor: str | None = None  # where to go on after this; None: as before
     items: list[Item] = field(default_factory=list)  # what is to be known of single things from now on
     unreadable: list[Unreadable] = field(default_factory=list)
+    settled: list[bytes] = field(
+        default_factory=list
+    )  # bytes that no person need look at any more, if they are in quarantine
     lag: Microseconds | None = None  # how old the last of it is
     behind: int | None = None  # how much is known to wait after it
     receipt: Any = None  # the reader's own, for `acknowledge`
 
     @property
     def empty(self) -> bool:
-        return not (self.events or self.items or self.unreadable or self.cursor is not None)
+        return not (self.events or self.items or self.unreadable or self.settled or self.cursor is not None)
 
 
 class Memory(Protocol):
@@ -75,6 +79,7 @@ class Reader(ABC):
 
     kind: ClassVar[str]
     single: ClassVar[bool] = True
+    settles: ClassVar[bool] = False  # its batches say what is `settled`
 
     def __init__(self, name: str) -> None:
         self.name = name  # unique in the app, and the same after a restart: cursor and items are kept under it
@@ -113,6 +118,10 @@ class Reader(ABC):
     def concern(self) -> str | None:
         """What is not well, with the remedy, though it can be read: an alarm of its own for as long as it is so."""
         return None
+
+    def refusals(self, raw: bytes) -> list[Unreadable]:  # noqa: ARG002 for those that settle
+        """As what these bytes may stand in quarantine."""
+        return []
 
     def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:  # noqa: ARG002 for those that can
         """The events of something that was unreadable before, after a fix. Raises what is still wrong with it."""

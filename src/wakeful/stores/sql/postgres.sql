@@ -217,7 +217,7 @@ order by delivery.seq + 0 desc
 select seq, id, root, state, error, app, agent, reason,
   (outcome is not null and committed_at is null)
     or not exists (select 1 from wakeful_effect effect where effect.root = wakeful_run.root and effect.state || '' = 'held'),
-  key, gathered, failed_with is not null and cancel_at is null
+  key, gathered, failed_with is not null and cancel_at is null, committed_at is not null
 from wakeful_run where id = any(cast(:id as text[])) order by seq for update
 
 -- replay_run(now, seq, reason, data) bulk --

@@ -171,7 +171,9 @@ where seq = :seq and token = :token and state = 'running' and cancel_at is null
 returning seq
 
 -- find_held_output(id) --
-select seq, id, root, app, agent, state, outcome, state_change from wakeful_run where id = :id {for_update}
+select seq, id, app, agent, state, outcome, committed_at, state_change, reason,
+  exists (select 1 from wakeful_effect effect where effect.root = wakeful_run.root and effect.state || '' = 'held')
+from wakeful_run where id = :id {for_update}
 
 -- release_output(now, seq, reason, outcome) --
 -- As if it had passed: the run is claimed again to release what it staged.
@@ -413,7 +415,7 @@ returning app, agent, id, seq
 select seq, id, root, state, error, app, agent, reason,
   (outcome is not null and committed_at is null)
     or not exists (select 1 from wakeful_effect effect where effect.root = wakeful_run.root and effect.state = 'held'),
-  key, gathered, failed_with is not null and cancel_at is null
+  key, gathered, failed_with is not null and cancel_at is null, committed_at is not null
 from wakeful_run where id = :id {for_update}
 
 -- replay_run(now, seq, reason, data) --

@@ -136,6 +136,11 @@ set state = :state, became = :became, made = :made, operator = :operator, note =
 where event_seq = (select seq from wakeful_event where key = :key) and app = :app and state = 'kept'
 returning case when kind = 'unverified' then coalesce(room, size * 4 / 3 + 1024) else 0 end
 
+-- keep_again(app, key, operator) --
+-- What its source had settled by itself, and refuses once more.
+update wakeful_quarantine set state = 'kept', operator = null, note = null, settled_at = null
+where event_seq = (select seq from wakeful_event where key = :key) and app = :app and state = 'discarded' and operator = :operator
+
 -- backlog_of(now, app, agents, most) --
 -- How many runs of these agents, a JSON list, could start now; it stops counting at `most`.
 select count(*) from (

@@ -79,6 +79,13 @@ returning run_seq
 update wakeful_wait set misfit = (select id from wakeful_event where seq = :event_seq), reason = :reason
 where run_seq = :run_seq and key = :key and event_seq is null
 
+-- wait_and_event(run_seq, key, event_seq) --
+-- Whose wait it is, which event it took, and which was noted with it; and the id of an event.
+select run.app, run.agent, run.id, wait.event_seq, wait.misfit, event.id from wakeful_wait wait
+join wakeful_run run on run.seq = wait.run_seq
+cross join wakeful_event event
+where wait.run_seq = :run_seq and wait.key = :key and event.seq = :event_seq
+
 -- misfits_of_run(run_seq) --
 -- What the conditions of a run's waits could not be asked of.
 select key, misfit, reason from wakeful_wait where run_seq = :run_seq and misfit is not null

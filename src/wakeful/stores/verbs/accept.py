@@ -226,8 +226,9 @@ def _bring_to_waits(
             if arrival.key in seqs and receipt.status != "duplicate"
         }
         events = [(seq, one.type, one.subject, one.envelope) for seq, (one, _) in mine.items()]
-        woken, taken = yield from bring_events(now, request.app, events, request.matches)
+        woken, taken, alarmed = yield from bring_events(now, request.app, events, request.matches)
         request.woken += woken
+        request.alarmed |= alarmed
         for seq in taken:
             mine[seq][1].status = "accepted"
 

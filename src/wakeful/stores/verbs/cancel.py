@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import ClaimLost
 from wakeful.model import FINAL_RUN_STATES, Outcome, RunState
 from wakeful.stores.base import Cancelled, CancelRun, Count, FinishCancelled, FinishRun, Row, Transaction
+from wakeful.stores.tampered import plain
 from wakeful.stores.verbs.asking import withdraw_questions
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import promote
@@ -74,7 +75,7 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
     at_work = (yield "family_at_work", [(run.root, run.seq)]) if run.state == "dead" else []
     if (why := _refusal(run, undo=request.undo) or _not_beside(at_work)) is not None:
         return Cancelled(run.id, run.state, run.state, why)
-    ended_with = to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else run.error
+    ended_with = to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else plain(run.error)
     yield "insert_remedy", [(now, run.seq, "cancel", request.operator, request.note, None, ended_with)]
     reason = said(request.operator, request.note)
     if run.state == "running":

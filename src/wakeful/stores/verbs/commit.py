@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import CancelAsked, ClaimLost, StateChanged
 from wakeful.model import Claim
 from wakeful.stores.base import CloseRun, CommitRun, Count, Redone, ReleaseRun, StateChange, Transaction
+from wakeful.stores.tampered import held_for_tampering, how_to_go_on
 from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.failing import went_well
 from wakeful.stores.verbs.held import HeldRun, note_held, resolve_held
@@ -143,13 +144,9 @@ def release_runs(now: int | None, requests: Sequence[ReleaseRun]) -> Transaction
         if not found:
             results.append(None)
             continue
-        seq, identifier, _, app, agent, state, outcome, change = found[0]
-        if state != "held" or outcome is None:
-            words = (
-                "is held for an effect: `wakeful effects list` shows it, and how to settle it"
-                if state == "held"
-                else f"is {state}: only a held output can be released"
-            )
+        seq, identifier, app, agent, state, outcome, committed_at, change, reason, holds_effect = found[0]
+        if state != "held" or outcome is None or committed_at is not None or held_for_tampering(reason):
+            words = _not_for_its_output(identifier, state, reason, holds_effect=holds_effect)
             results.append(Redone(identifier, state, words))
             continue
         if change is not None:
@@ -167,6 +164,17 @@ def release_runs(now: int | None, requests: Sequence[ReleaseRun]) -> Transaction
         yield from resolve_held(now, [HeldRun(seq, app, agent, identifier)], reason)
         results.append(Redone(identifier, state))
     return results
+
+
+def _not_for_its_output(run: str, state: str, reason: str | None, *, holds_effect: bool) -> str:
+    """Why a run has nothing that could be released, and what to do instead."""
+    if state != "held":
+        return f"is {state}: only a held output can be released"
+    if held_for_tampering(reason):
+        return f"is held for tampering, and releases nothing: {reason}. {how_to_go_on(run)}"
+    if holds_effect:
+        return "is held for an effect: `wakeful effects list` shows it, and how to settle it"
+    return f"is held, and not for its output: `wakeful why {run}` tells why, and how to go on"
 
 
 def changed(change: StateChange) -> StateChanged:

@@ -15,6 +15,7 @@ from wakeful.stores.base import (
     Row,
     Transaction,
 )
+from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.quarantine_room import free_room
 
 # What belongs to a run, by its seq.
@@ -136,6 +137,8 @@ def reseal_payloads(now: int | None, requests: Sequence[ResealPayloads]) -> Tran
             by_query.setdefault(query, []).append(row)
         for query in sorted(by_query):
             yield query, by_query[query]
+        if request.alarms:
+            yield from open_alarms(now, request.alarms)
         results.append(len(request.payloads))
     return results
 

@@ -37,6 +37,7 @@ class Found(NamedTuple):
     key: str | None
     gathered: int
     undone: bool  # it failed, and what it did was undone
+    committed: bool  # its handler does not run again: what it staged is promised
 
 
 class Keyed(Protocol):
@@ -141,7 +142,11 @@ def _replay(now: int | None, asked: Asked) -> Transaction[None]:
     """
     ordered = sorted(asked, key=lambda pair: pair[1].seq)
     undone = yield from _undone(ordered)
-    anew = [(one, run) for one, run in asked if run.state == "held" or one.data is not None or run.seq in undone]
+    anew = [
+        (one, run)
+        for one, run in asked
+        if (run.state == "held" and not run.committed) or one.data is not None or run.seq in undone
+    ]
     if anew:
         yield from _drop_outgoing(now, anew, "replayed")
     if undone:

@@ -12,6 +12,8 @@ from wakeful.model import Receipt
 from wakeful.stores.base import AcceptEvents, Row, Transaction
 from wakeful.stores.payloads import LARGE
 from wakeful.stores.sources import (
+    BY_ITSELF,
+    TOLD_OR_GONE,
     EnterSources,
     ForgetOld,
     ForgetSource,
@@ -86,7 +88,7 @@ def let_sources_go(now: int | None, requests: Sequence[LetSourceGo]) -> Transact
 
 
 def take_in(now: int | None, requests: Sequence[TakeIn]) -> Transaction[list[TakenIn | SourceLost]]:
-    """1. Lock the sources that are held, and see by whom. 2. The events. 3. What is quarantined. 4. Items and cursors. 5. The room that
+    """1. Lock the sources that are held, and see by whom. 2. The events. 3. What is quarantined, and what is not any more. 4. Items and cursors. 5. The room that
     unverified inputs take: over the ceiling, the oldest go.
     """
     refused: dict[int, SourceLost] = {}
@@ -118,7 +120,12 @@ def take_in(now: int | None, requests: Sequence[TakeIn]) -> Transaction[list[Tak
             row = (held.arrival.key, one.app, one.source, held.kind, held.size, held.headers, held.form, held.room)
             new = len((yield "insert_quarantine", [row]))
             kept += new
+            if not new and one.token is not None:
+                yield "keep_again", [(one.app, held.arrival.key, BY_ITSELF)]
             room += held.room if new and held.kind == "unverified" else 0
+        if one.settled:
+            by = ("discarded", None, None, BY_ITSELF, TOLD_OR_GONE)
+            yield "settle_quarantine", [(now, one.app, key, *by) for key in sorted(one.settled)]
         items += [(now, one.app, one.source, item.item, item.version, item.mark, int(item.gone)) for item in one.items]
         repeated = sum(receipt.status == "duplicate" for receipt in receipts)
         moved.append((now, one.app, one.source, one.cursor, one.lag, one.behind, len(receipts), repeated, kept))

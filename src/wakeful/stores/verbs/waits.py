@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from wakeful.cel import Match
 from wakeful.errors import ClaimLost
 from wakeful.model import FINAL_RUN_STATES, Claim, Step
 from wakeful.stores.base import (
@@ -30,14 +31,12 @@ from wakeful.stores.base import (
 )
 from wakeful.stores.tampered import Tampered
 from wakeful.stores.verbs.asking import expire_question, tell_answered, tell_asked, withdraw_questions
+from wakeful.stores.verbs.misfits import Misfits, note_misfits
 from wakeful.stores.verbs.refusal import lost
 
 Woken = list[tuple[str, str]]
 GONE = "it was over, and was not kept any longer (retention)"
 LOOKED_AT_ONCE = 100  # events, the limit of the queries
-
-# (run, key) of waits, and of the last event that was a misfit: its seq, and why.
-Misfits = dict[tuple[int, str], tuple[int, str]]
 
 
 def waiting_steps(request: LeaveRun) -> list[Step]:
@@ -80,7 +79,8 @@ def register_waits(now: int | None, requests: Sequence[LeaveRun]) -> Transaction
     for request in waiting:
         yield from look_for_children(now, request.claim.seq, waiting_steps(request))
         if request.waits:
-            yield from look_for_events(now, request.claim.seq, request.matches)
+            _, alarmed = yield from look_for_events(now, request.claim.seq, request.matches)
+            request.alarmed |= alarmed
         keys = [(request.claim.seq, step.key) for step in waiting_steps(request)]
         if (yield "answered_steps", keys):
             request.woken = yield from wake(now, request.claim.seq, "what it waits for is there already")
@@ -100,10 +100,12 @@ def look_for_children(now: int | None, run: int, steps: Sequence[Step]) -> Trans
             yield "answer_step", [(now, run, step.key, *answer_of(child, state, output, error, reason))]
 
 
-def look_for_events(now: int | None, run: int, matches: Matches | None) -> Transaction[bool]:
-    """The first fitting event for each open wait of a run, among those that came since the run was made."""
+def look_for_events(now: int | None, run: int, matches: Matches | None) -> Transaction[tuple[bool, bool]]:
+    """The first fitting event for each open wait of a run, among those that came since the run was made. Returns whether there was
+    one, and whether there is an alarm to tell.
+    """
     found = False
-    misfits: Misfits = {}
+    misfits = Misfits()
     for key, app, type_, subject, condition, variables in (yield "waits_of_run", [(run,)]):
         skip: int | None = 0
         while skip is not None:
@@ -123,8 +125,7 @@ def look_for_events(now: int | None, run: int, matches: Matches | None) -> Trans
                     found = True
                 skip = None
                 break
-    yield from note_misfits(misfits)
-    return found
+    return found, (yield from note_misfits(now, misfits))
 
 
 def fitting(
@@ -141,20 +142,12 @@ def fitting(
     if matches is None:
         return False
     if isinstance(variables, Tampered):
-        run, key, seq = place
-        misfits[run, key] = (seq, str(variables.finding))
+        misfits.add(*place, Match(matched=False, reason=str(variables.finding), misfit=True))
         return False
     match = matches(condition, variables, envelope)
     if match.misfit:
-        run, key, seq = place
-        misfits[run, key] = (seq, match.reason)
+        misfits.add(*place, match)
     return match.matched
-
-
-def note_misfits(misfits: Misfits) -> Transaction[None]:
-    """In order, so that two who bring events to the same waits do not wait for each other in a circle."""
-    if misfits:
-        yield "note_misfit", [(run, key, *noted) for (run, key), noted in sorted(misfits.items())]
 
 
 def wake(now: int | None, run: int, reason: str) -> Transaction[Woken]:
@@ -163,11 +156,13 @@ def wake(now: int | None, run: int, reason: str) -> Transaction[Woken]:
 
 def bring_events(
     now: int | None, app: str, events: Sequence[tuple[int, str, str | None, str]], matches: Matches | None
-) -> Transaction[tuple[Woken, set[int]]]:
-    """New events for those who wait. `events` is (seq, type, subject, envelope); returns who was woken, and which were taken."""
+) -> Transaction[tuple[Woken, set[int], bool]]:
+    """New events for those who wait. `events` is (seq, type, subject, envelope). Returns the runs that were woken, the events that were
+    taken, and whether there is an alarm to tell.
+    """
     woken: Woken = []
     taken: set[int] = set()
-    misfits: Misfits = {}
+    misfits = Misfits()
     for seq, type_, subject, envelope in events:
         served: set[int] = set()
         for run, key, condition, variables in (yield "find_waits", [(app, type_, subject or "")]):
@@ -183,8 +178,7 @@ def bring_events(
             woken += yield from wake(now, run, f"event {type_} came")
     if taken:
         yield "accept_unmatched", [(seq,) for seq in sorted(taken)]
-    yield from note_misfits(misfits)
-    return woken, taken
+    return woken, taken, (yield from note_misfits(now, misfits))
 
 
 def answer_of(
@@ -298,7 +292,8 @@ def end_waits(now: int | None, requests: Sequence[EndWait]) -> Transaction[list[
         if request.wait is not None:
             wait = request.wait
             yield "insert_wait", [(now, claim.seq, key, wait.type, wait.subject, wait.condition, wait.variables)]
-            yield from look_for_events(now, claim.seq, request.matches)
+            _, alarmed = yield from look_for_events(now, claim.seq, request.matches)
+            request.alarmed |= alarmed
         yield from look_for_children(now, claim.seq, [request.step])
         misfits = (yield "misfits_of_run", [(claim.seq,)]) if request.wait is not None else []
         error = late_with(request.error, {place: noted for place, *noted in misfits}.get(key))
@@ -380,7 +375,9 @@ def look_again(now: int | None, requests: Sequence[LookAgain]) -> Transaction[li
     """Waits that were registered while events were being accepted, which may have been stored by now."""
     for request in requests:
         for run in request.runs:
-            if (yield from look_for_events(now, run, request.matches)):
+            found, alarmed = yield from look_for_events(now, run, request.matches)
+            request.alarmed |= alarmed
+            if found:
                 request.woken += yield from wake(now, run, "what it waits for came at the same moment")
             if run in request.settled:
                 yield "settle_waits", [(run,)]

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from wakeful.errors import words_of
 from wakeful.size import in_bytes
-from wakeful.stores.sources import Item
+from wakeful.stores.sources import TOLD_THEN, Item
 from wakeful.triggers.files.contents import Contents, Stopped, open_file
 from wakeful.triggers.files.large import Large, LargeFiles
 from wakeful.triggers.files.ledger import UNREAD, Change, Known, Ledger
@@ -69,11 +69,12 @@ class Seen:
     changes: list[Change] = field(default_factory=list)
     items: dict[str, Item] = field(default_factory=dict)
     unreadable: list[Unreadable] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)  # paths that were refused, and are not there any more
     mount: str | None = None  # of the folder; None: as before
 
     @property
     def empty(self) -> bool:
-        return not (self.changes or self.items or self.unreadable or self.mount is not None)
+        return not (self.changes or self.items or self.unreadable or self.gone or self.mount is not None)
 
 
 class Looker:
@@ -205,7 +206,8 @@ class Looker:
         if gone:
             self._be_there()
             for path in gone:
-                self._told.pop(path, None)
+                if self._told.pop(path, None) is not None:
+                    seen.gone.append(path)
                 self._note(seen, path, self.ledger.gone(path))
         self._known_already = False
         if not self._mount_told:
@@ -286,7 +288,7 @@ class Looker:
         for path, sight in found.files.items():
             if not self.ledger.is_old_news(path, sight):
                 self._notice(path)
-        for path in list(there):
+        for path in [*there, *self._told]:
             if path not in found.files and not found.is_hidden(path):
                 self._notice(path)
         for path in found.closed:
@@ -310,7 +312,8 @@ class Looker:
             candidate.changed = True
         if candidate is None:
             away = away and self.ledger.is_there(path)
-            if not (away or folder) and self.ledger.is_old_news(path, sight):
+            refused = sight is None and path in self._told  # that it is gone is news, though nothing was told of it
+            if not (away or folder or refused) and self.ledger.is_old_news(path, sight):
                 return
             self._expect(path, Candidate(sight, 0.0, now, away), self._complete_at(sight, now, today, placed=placed))
             return
@@ -495,8 +498,13 @@ class Looker:
             return
         self._told[path] = reason
         raw = os.fsencode(os.path.join(self.pattern.root, path))
-        words = f"{raw.decode(errors='backslashreplace')} {reason}. It is told by itself then"
-        seen.unreadable.append(Unreadable(raw, words, {} if kind is None else {"reason": kind}))
+        words = f"{raw.decode(errors='backslashreplace')} {reason}. {TOLD_THEN}"
+        seen.unreadable.append(Unreadable(raw, words, {} if kind is None else {"reason": kind}, size=0))
+
+
+def refusals(raw: bytes) -> list[Unreadable]:
+    """As what a path may have been listed, by its bytes: for each kind of reason."""
+    return [Unreadable(raw, "", headers) for headers in ({}, {"reason": LINK}, {"reason": SIZE})]
 
 
 def renamed_into_place(hints: Hints) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from wakeful.errors import ConfigError, InvalidEvent
 from wakeful.intake.cloudevents import from_envelope, to_envelope
 from wakeful.model import Event
 from wakeful.triggers.files.ledger import Change, FileOperation, Ledger
-from wakeful.triggers.files.looker import Looker, Seen
+from wakeful.triggers.files.looker import Looker, Seen, refusals
 from wakeful.triggers.files.pattern import Pattern
 from wakeful.triggers.files.watcher import Hints, Watcher
 from wakeful.triggers.mapping import apply_mapping
@@ -38,6 +39,7 @@ class FilesReader(Reader):
     """The files of one pattern."""
 
     kind = "files"
+    settles = True
 
     def __init__(
         self,
@@ -147,6 +149,9 @@ class FilesReader(Reader):
         apply_mapping(form.mapping, event)
         return [event]
 
+    def refusals(self, raw: bytes) -> list[Unreadable]:
+        return refusals(raw)
+
     def _hear(self, hints: Hints | None) -> None:
         if hints is None:
             self._missed = True
@@ -160,6 +165,7 @@ class FilesReader(Reader):
             unreadable=seen.unreadable,
             behind=looker.waiting,
             cursor=None if seen.mount is None else to_json({"mount": seen.mount}).decode(),
+            settled=[os.fsencode(os.path.join(self._pattern.root, path)) for path in (*seen.items, *seen.gone)],
         )
         for change in seen.changes:
             for form in self._forms:

@@ -1,0 +1,55 @@
+"""Events that the condition of a wait could not be asked of: the last one is noted with the wait. If the condition ran out of its
+budget, the event may well be the one: then an alarm opens too, in the same transaction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wakeful.cel import Match
+from wakeful.stores.base import DATA_OF_MISFIT, Alarm, Transaction, condition_alarm
+from wakeful.stores.verbs.people import open_alarms
+
+Place = tuple[int, str]  # run and key of a wait
+Noted = tuple[int, str]  # seq of an event, and the reason
+
+
+@dataclass(slots=True)
+class Misfits:
+    """The last misfit of each wait, and the last one that was too dear."""
+
+    last: dict[Place, Noted] = field(default_factory=dict)
+    exhausted: dict[Place, Noted] = field(default_factory=dict)
+
+    def add(self, run: int, key: str, event: int, match: Match) -> None:
+        self.last[run, key] = (event, match.reason)
+        if match.exhausted:
+            self.exhausted[run, key] = (event, match.reason)
+
+
+def note_misfits(now: int | None, misfits: Misfits) -> Transaction[bool]:
+    """Returns whether there is an alarm to tell. Waits and alarms are written in the order of their keys, so that two transactions
+    that bring events to the same waits do not wait for each other in a circle.
+    """
+    alarms = (yield from _alarms(misfits)) if misfits.exhausted else {}
+    if misfits.last:
+        yield "note_misfit", [(run, key, *noted) for (run, key), noted in sorted(misfits.last.items())]
+    if alarms:
+        yield from open_alarms(now, list(alarms.values()))
+    return bool(alarms)
+
+
+def _alarms(misfits: Misfits) -> Transaction[dict[str, Alarm]]:
+    """One per agent, by key. An event that is noted with the wait already was told when that was noted: a wait may be looked at often."""
+    alarms: dict[str, Alarm] = {}
+    for (run, key), (event, reason) in sorted(misfits.exhausted.items()):
+        for app, agent, identifier, taken, noted, came in (yield "wait_and_event", [(run, key, event)]):
+            if taken is not None or noted == came:
+                continue
+            text = (
+                f"event {came} did not end a wait of run {identifier} of agent {agent}, because "
+                f"{reason.partition(DATA_OF_MISFIT)[0]}: see `wakeful why {identifier}`"
+            )
+            about = condition_alarm(app, agent)
+            alarms[about] = Alarm(app, about, text, agent)
+    return alarms

@@ -1,0 +1,75 @@
+"""A run that is held for tampering: the commands say so, and what they advise works."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from pathlib import Path
+
+import apsw
+import pytest
+
+pytest.importorskip("cryptography")
+
+FORGED = '{"specversion":"1.0","id":"first","source":"/x","type":"ticket.created","data":{"title":"forged"}}'
+
+
+@pytest.fixture
+def held(wakeful, tickets: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, apsw.Connection, str]:
+    """The id of the run, the database, and the ciphertext that stood in the place of the forged event."""
+    monkeypatch.setenv("WAKEFUL_ENCRYPTION_KEYS", urlsafe_b64encode(bytes([1]) * 32).decode())
+    monkeypatch.setenv("WAKEFUL_ENCRYPTION_STRICT", "1")
+    wakeful("emit", "app.py", "ticket.created", "--data", '{"title": "mine"}')
+    database = apsw.Connection(str(tickets / "wakeful.db"))
+    ((genuine,),) = database.execute("select envelope from wakeful_event")
+    database.execute("update wakeful_event set envelope = ?", (FORGED,))
+    wakeful("once", "app.py", code=None)
+    (run,) = wakeful("runs", "--held", "--json").json["runs"]
+    return run["id"], database, str(genuine)
+
+
+def alarms(wakeful, state: str) -> list[str]:
+    return [one["key"] for one in wakeful("alarms", "--json").json["alarms"] if one["state"] == state]
+
+
+def test_it_is_told_apart_from_an_output_and_from_an_effect(wakeful, held):
+    run, _, _ = held
+    shown = wakeful("runs", "--held").out
+    assert "tampering, run" in shown
+    assert "Restore the row from a backup, then `wakeful replay RUN`" in shown
+    assert "`wakeful cancel RUN`" in shown
+    assert "output" not in shown
+    assert "release" not in shown
+    refused = wakeful("release", run, code=1).err
+    assert f"run {run} is held for tampering" in refused
+    assert f"`wakeful cancel {run}`" in refused
+    assert "effect" not in refused
+    told = wakeful("why", run).out
+    assert f"Restore the row from a backup, then `wakeful replay {run}`" in told
+    keys = sorted(alarms(wakeful, "open"))
+    assert keys == ["held/tickets/triage/tampering", "tampering/tickets/wakeful_event.envelope"]
+    assert "wakeful effects" not in wakeful("alarms").out
+
+
+def test_it_goes_on_once_the_row_is_restored(wakeful, held):
+    run, database, genuine = held
+    database.execute("update wakeful_event set envelope = ?", (genuine,))
+    wakeful("replay", run)
+    wakeful("once", "app.py")
+    assert [one["state"] for one in wakeful("runs", "--json").json["runs"]] == ["done"]
+
+
+def test_it_can_be_cancelled(wakeful, held):
+    run, _, _ = held
+    wakeful("cancel", run)
+    assert [one["state"] for one in wakeful("runs", "--json").json["runs"]] == ["cancelled"]
+    assert alarms(wakeful, "resolved") == ["held/tickets/triage/tampering"]
+
+
+def test_a_run_that_is_held_for_neither_output_nor_effect_is_not_offered_for_release(wakeful, held):
+    """As when its code changed."""
+    run, database, _ = held
+    database.execute("update wakeful_run set reason = null")
+    shown = wakeful("runs", "--held").out
+    assert "`wakeful why RUN`" in shown
+    assert "release" not in shown
+    assert f"`wakeful why {run}`" in wakeful("release", run, code=1).err
