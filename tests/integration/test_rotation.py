@@ -155,6 +155,7 @@ async def test_a_process_that_was_suspended_meanwhile_binds_what_it_writes(
         assert (await rotated(await stores(store_url), strict=True)).strict
         assert not runtime.database.codec.binds
         runtime._lost(runtime.membership.process)
+        assert runtime._rejoining is not None
         await runtime._rejoining
         assert runtime.database.codec.binds
         run = await ended(runtime, await app.emit("go", "afterwards"))
