@@ -23,7 +23,7 @@ def test_an_outage_of_the_database_is_two_lines(tickets, start, wakeful, command
         dsn = database.dsn()
         wakeful("migrate", "--store", dsn)
         name, *options = command
-        process = start(name, "app.py", *options, "--store", dsn, "--log-format", "json")
+        process = start(name, "app.py", *options, "--log-format", "json", env={"WAKEFUL_STORE": dsn})
         process.wait_for('"message":"working"')
         database.stop()
         process.wait_for(BEGIN)
