@@ -205,8 +205,8 @@ def _call(message: bytes) -> Part:
     return lambda scope: function([part(scope) for part in parts]) if parts else Bound(OF_A_CALL)
 
 
-def _list(message: bytes) -> Part:
-    parts = [_part(cast("bytes", value)) for number, value in _fields(message) if number == 1]
+def _made_of(parts: list[Part]) -> Part:
+    """A list or a map of these."""
 
     def bound(scope: Scope) -> Bound:
         given = [part(scope) for part in parts]
@@ -215,6 +215,10 @@ def _list(message: bytes) -> Part:
         return Bound(whole.cost + OF_A_CALL, 1 + whole.values, longest, whole.texts, len(given))
 
     return bound
+
+
+def _list(message: bytes) -> Part:
+    return _made_of([_part(cast("bytes", value)) for number, value in _fields(message) if number == 1])
 
 
 def _struct(message: bytes) -> Part:
@@ -226,14 +230,7 @@ def _struct(message: bytes) -> Part:
         for place, value in _fields(cast("bytes", entry))
         if place in {3, 4}
     ]
-
-    def bound(scope: Scope) -> Bound:
-        given = [part(scope) for part in parts]
-        whole = sum_of(given)
-        longest = max((one.longest for one in given), default=0)
-        return Bound(whole.cost + OF_A_CALL, 1 + whole.values, longest, whole.texts, len(given))
-
-    return bound
+    return _made_of(parts)
 
 
 @dataclass(frozen=True, slots=True)

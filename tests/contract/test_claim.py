@@ -78,7 +78,8 @@ async def test_what_becomes_due_while_a_claim_is_under_way_is_not_overlooked(sto
         async with connection.transaction():
             moment = "update wakeful_run set due_at = extract(epoch from clock_timestamp()) * 1000000 returning seq"
             database._queries["become_due"] = moment
-            database.codec._given["become_due"] = database.codec._returned["become_due"] = ()
+            for known in (database.codec._given, database.codec._returned, database.codec.shown):
+                known["become_due"] = ()
             (claimed,) = await database.drive(connection, slow)
     finally:
         await connection.close()

@@ -25,7 +25,7 @@ import apsw
 
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
-from wakeful.private_files import make_folder, mode_of, reserve
+from wakeful.private_files import FILE, make_folder, mode_of, reserve
 from wakeful.stores.base import Call, Count, Row, Transaction
 from wakeful.stores.guard import NOT_YOURS, refuse_transaction_control
 from wakeful.stores.keyring import KeyRing
@@ -415,7 +415,7 @@ class SqliteBackend:
         while process not in self._locks:
             try:
                 # As SQLite does it for the WAL: those who may use the store may use what stands beside it.
-                mode = mode_of(self.path) & 0o666
+                mode = (mode_of(self.path) if self.path.exists() else FILE) & 0o666
                 path.parent.mkdir(mode=mode | mode >> 2 & 0o111, exist_ok=True)
                 handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
             except FileNotFoundError:
