@@ -57,17 +57,29 @@ WAYS: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+SECRETS = [
+    "s3cret-value",
+    'a/b+"c"\\d&e f=%',
+    "schlüssel-wörter",
+    "line one of it\nline two of it",
+    "\udc80binary-value",
+]
+
+
+def can_be_written(way: str, secret: str) -> bool:
+    try:
+        WAYS[way](secret)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize(
-    "secret",
-    ["s3cret-value", 'a/b+"c"\\d&e f=%', "schlüssel-wörter", "line one of it\nline two of it", "\udc80binary-value"],
+    ("way", "secret"), [(way, secret) for way in WAYS for secret in SECRETS if can_be_written(way, secret)]
 )
 def test_every_way_to_write_it(known, way, secret):
     known.learn("KEY", secret)
-    try:
-        text = f"before {WAYS[way](secret)} after"
-    except UnicodeEncodeError:
-        pytest.skip("it cannot be written so")
+    text = f"before {WAYS[way](secret)} after"
     cleaned = known.redact(text)
     assert cleaned != text
     assert "[redacted: KEY]" in cleaned
