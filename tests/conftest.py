@@ -9,6 +9,7 @@ import structlog
 
 from support.bytecode import keep_bytecode
 from support.memory import use_memory
+from wakeful import secrets
 from wakeful.redaction import KNOWN
 
 use_memory()
@@ -26,8 +27,9 @@ pytest_plugins = [
 
 
 @pytest.fixture(autouse=True)
-def no_known_secrets() -> Iterator[None]:
-    """What one test kept secret is an ordinary word in the next."""
+def no_known_secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What one test kept secret is an ordinary word in the next, and a variable that it read with env(…) an ordinary variable."""
+    monkeypatch.setattr(secrets, "_NAMED", set(secrets._NAMED))
     yield
     KNOWN.forget()
 
