@@ -68,7 +68,9 @@ def test_without_any_configuration_nothing_is_printed(host):
 
 
 def test_with_logging_the_lines_go_where_the_host_says(host):
-    said = host("logging.basicConfig(level='INFO', format='%(levelname)s %(name)s %(filename)s %(message)s', stream=sys.stdout)")
+    said = host(
+        "logging.basicConfig(level='INFO', format='%(levelname)s %(name)s %(filename)s %(message)s', stream=sys.stdout)"
+    )
     assert said.err == ""
     lines = said.out.splitlines()
     assert "WARNING wakeful <string> a warning app=desk part=host" in lines
@@ -96,7 +98,9 @@ print(json.dumps([{one: line.get(one) for one in wanted} for line in Keep.lines 
 """
     said = host(keep, show)
     # A record has a name of its own: the logger's.
-    assert json.loads(said.out) == [{"event": "noted", "name_": "a b", "count": 2, "agent": "note", "levelname": "INFO"}]
+    assert json.loads(said.out) == [
+        {"event": "noted", "name_": "a b", "count": 2, "agent": "note", "levelname": "INFO"}
+    ]
 
 
 def test_with_structlog_configured_the_lines_are_its_events(host):
@@ -113,7 +117,8 @@ structlog.configure(processors=[structlog.contextvars.merge_contextvars, structl
 
 
 def test_a_host_may_configure_after_the_runtime_has_started(host):
-    said = host(after="""
+    said = host(
+        after="""
 import structlog
 from wakeful.telemetry.logger import logger_of
 log = logger_of(part="late")
@@ -123,5 +128,6 @@ log.warning("shown")
 structlog.reset_defaults()
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 log.warning("by logging")
-""")
+"""
+    )
     assert said.out.splitlines() == ["part='late' event='shown'", "by logging part=late"]
