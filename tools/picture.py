@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rich.color import ColorTriplet
+from rich.color_triplet import ColorTriplet
 from rich.console import Console
 from rich.style import Style
 from rich.terminal_theme import MONOKAI
