@@ -17,7 +17,7 @@ from pydantic_core import from_json
 from support.apps import NewApp, ended, go, the_run, working
 from wakeful import App, env, on
 from wakeful.errors import ConfigError
-from wakeful.execution import command
+from wakeful.execution import command, minder
 from wakeful.execution.command import KEPT, Lines, Tail
 from wakeful.model import Receipt
 from wakeful.redaction import KNOWN
@@ -455,8 +455,8 @@ async def test_a_minder_that_is_killed_as_the_program_begins_leaves_none_behind(
 ):
     """The worker knows the program's group before the program can do anything."""
     killed = tmp_path / "killed_minder.py"
-    killed.write_text(KILLED_MINDER.format(told=str(gate.told), minder=command.minder.__file__))
-    monkeypatch.setattr(command.minder, "__file__", str(killed))
+    killed.write_text(KILLED_MINDER.format(told=str(gate.told), minder=minder.__file__))
+    monkeypatch.setattr(minder, "__file__", str(killed))
     app.command("report", on("go"), gate.line)
     async with working(app) as runtime:
         run = await ended(runtime, await app.emit("go"))
