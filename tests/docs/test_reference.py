@@ -64,6 +64,7 @@ def test_no_command_or_option_is_made_up():
         shown = article.code + [block.text for block in article.blocks if block.language in {"console", "sh"}]
         for words in (match for text in shown for match in re.findall(r"\bwakeful ([a-z]+\b[^\n|&`)]*)", text)):
             name, _, rest = words.partition(" ")
+            name = name.rstrip('"')  # of a command that stands in quotes
             assert name in COMMANDS, f"{article}: there is no command wakeful {name}"
             known = {*options_of(name), "--help"}
             given = re.findall(r"(?<![\w'\"])--[a-z-]+", rest)
@@ -346,5 +347,7 @@ def test_pages_are_about_the_project_alone():
 def test_the_verbs_of_the_makefile_are_documented():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     verbs = set(re.findall(r"^([a-z-]+):.*  ## ", makefile, re.MULTILINE)) - {"help", "clean"}
-    documented = {row[0].strip("`").removeprefix("make ") for row in Page(ROOT / "README.md").table("Development")}
+    documented = {
+        row[0].strip("`").removeprefix("make ") for row in Page(ROOT / "CONTRIBUTING.md").table("Development")
+    }
     assert documented == verbs
