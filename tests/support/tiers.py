@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import shutil
 import subprocess
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -70,9 +71,7 @@ RULES = (
     Rule("is slow", lambda case: case.slow, 8),
     Rule(
         "tries on PostgreSQL what SQLite shows as well",
-        lambda case: (
-            case.suite == "integration" and case.store == "postgres" and case.file not in ON_BOTH_STORES
-        ),
+        lambda case: case.suite == "integration" and case.store == "postgres" and case.file not in ON_BOTH_STORES,
         10,
     ),
     Rule("is quick", lambda case: True, 1),
@@ -88,13 +87,18 @@ def first_tier(cases: Iterable[Case], sample: str) -> set[str]:
     def place(name: str) -> bytes:
         return hashlib.sha256(f"{sample} {name}".encode()).digest()
 
-    return {name for rule, names in groups.items() for name in sorted(names, key=place)[: -(-len(names) // rule.one_in)]}
+    return {
+        name for rule, names in groups.items() for name in sorted(names, key=place)[: -(-len(names) // rule.one_in)]
+    }
 
 
 def this_commit() -> str:
     """Its hash; "none" where there is no repository."""
+    git = shutil.which("git")
+    if git is None:
+        return "none"
     asked = subprocess.run(
-        ["git", "rev-parse", "--short=12", "HEAD"], cwd=TESTS, capture_output=True, text=True, check=False
+        [git, "rev-parse", "--short=12", "HEAD"], cwd=TESTS, capture_output=True, text=True, check=False
     )
     return asked.stdout.strip() or "none"
 
@@ -112,7 +116,9 @@ def case_of(item: pytest.Item) -> Case:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tiers")
     group.addoption("--tier", choices=["first", "all"], default="all", help="first: what `make test` runs")
-    group.addoption("--sample", metavar="WORD", help="what the first tier's samples are chosen by (default: the commit)")
+    group.addoption(
+        "--sample", metavar="WORD", help="what the first tier's samples are chosen by (default: the commit)"
+    )
     group.addoption("--shuffle", metavar="SEED", help="run the tests in another order")
 
 
@@ -126,7 +132,9 @@ def said(config: pytest.Config) -> list[str]:
     """How to get the same tests in the same order again."""
     lines = []
     if config.option.tier == "first":
-        lines.append(f"tier: first, sample {config.option.sample}; the same again: make test SAMPLE={config.option.sample}")
+        lines.append(
+            f"tier: first, sample {config.option.sample}; the same again: make test SAMPLE={config.option.sample}"
+        )
     if config.option.shuffle:
         lines.append(f"shuffled: --shuffle {config.option.shuffle}")
     return lines
@@ -141,7 +149,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(line)
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)  # before -k: the sample is the same with it and without it
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.option.tier == "first":
         chosen = first_tier(map(case_of, items), config.option.sample)
