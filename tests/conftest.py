@@ -27,6 +27,10 @@ pytest_plugins = [
 ]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record", action="store_true", help="tests/golden: write the recorded files anew")
+
+
 @pytest.fixture(autouse=True)
 def no_known_secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What one test kept secret is an ordinary word in the next, and a variable that it read with env(…) an ordinary variable."""
