@@ -40,14 +40,15 @@ CASES: dict[type[ByPerson[Any]], Case] = {CloseCircuit: close_circuit}
 
 def verbs() -> Iterator[type[ByPerson[Any]]]:
     """All classes of requests that people make, wherever in the stores they stand."""
-    for module in pkgutil.walk_packages(wakeful.stores.__path__, "wakeful.stores."):
-        importlib.import_module(module.name)
-    found = [ByPerson]
+    for one in pkgutil.walk_packages(wakeful.stores.__path__, "wakeful.stores."):
+        importlib.import_module(one.name)
+    found: list[type[Any]] = [ByPerson]
     for kind in found:
         found += kind.__subclasses__()
     for kind in found[1:]:
         # `slots=True` makes a class anew: the first one may not be collected yet.
-        if getattr(importlib.import_module(kind.__module__), kind.__name__, None) is kind:
+        module = importlib.import_module(kind.__module__)
+        if getattr(module, kind.__name__, None) is kind:
             yield kind
 
 
