@@ -46,7 +46,7 @@ class Change:
     @property
     def counts(self) -> bool:
         most = MOST_GROWTH_OF_IDLE if self.work.startswith("idle/") else MOST_GROWTH
-        return abs(self.growth) > most
+        return round(abs(self.growth), 6) > most
 
     @property
     def growth(self) -> float:

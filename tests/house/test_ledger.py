@@ -18,7 +18,6 @@ def ledger(monkeypatch):
     return ledger
 
 
-@pytest.mark.slow
 def test_no_cost_has_grown():
     done = subprocess.run(
         [sys.executable, "-m", "wakeful", "bench", "--count"], check=False, cwd=ROOT, capture_output=True, text=True

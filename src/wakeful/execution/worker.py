@@ -21,8 +21,9 @@ from wakeful.execution.executor import Ended, Executor, Handler
 from wakeful.execution.run import TURNS_BEFORE_LEAVING, Run
 from wakeful.execution.versions import version_of
 from wakeful.model import OWN_AGENTS, Claim
-from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Ready, Share
+from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Share
 from wakeful.stores.glance import Glance
+from wakeful.stores.request import Ready
 from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import note_outage
 
