@@ -37,18 +37,24 @@ from wakeful.errors import (
     in_one_line,
     words_of,
 )
+from wakeful.execution.acting import object_to_changes, settle_effects
+from wakeful.execution.attempt import CURRENT, Attempt
 from wakeful.execution.call import call, is_async
 from wakeful.execution.checkpoint import ERRORS_SHOWN, failed_steps
+from wakeful.execution.compensation import compensate
 from wakeful.execution.data import edit, read_events
-from wakeful.execution.effects import failed_check
 from wakeful.execution.failing import note_of, noted, take_note, trouble_before
+from wakeful.execution.intents import failed_check
 from wakeful.execution.options import UNKNOWN_ATTEMPTS, AgentOptions
+from wakeful.execution.release import release
 from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.run import Run
+from wakeful.execution.sending import put_out
 from wakeful.execution.state import FACT as STATE_FACT
 from wakeful.execution.surroundings import Cancellable, Surroundings
 from wakeful.execution.tampering import refuse_tampered_claim
 from wakeful.execution.versions import Change, change_of, is_note, not_asked_for, version_of
+from wakeful.execution.why_waiting import earliest_wait, why_waiting
 from wakeful.intake.flow import FlowPlan
 from wakeful.model import ON_FAILURE, VERIFIED, WENT_WELL, Claim, Decision, Effect, Event, Outcome, Step, digest
 from wakeful.output.checks import Verdict, check_output
@@ -128,7 +134,7 @@ class Executor:
         self.failing: set[str] = set()  # agents whose last runs ended dead: the next that goes well is good news
         self._log = logger_of(part="executor")
 
-    async def execute(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
+    async def execute(self, claim: Claim, agent: Handler, on_attempt: Callable[[Attempt], None]) -> Ended:
         """The whole attempt. Never raises for what the handler did; ClaimLost ends it without a trace. Somebody may want the
         run to stop at any time, or may have wanted that before: then what it did is undone.
         """
@@ -143,11 +149,11 @@ class Executor:
         try:
             if claim.cancelled is not None and claim.crashes < agent.options.max_crashes:
                 raise CancelAsked(claim.id, *claim.cancelled)
-            return await self._do(claim, agent, on_run)
+            return await self._do(claim, agent, on_attempt)
         except CancelAsked as asked:
             claim.cancelled = (asked.by, asked.note)
         try:
-            return await self._undo(claim, agent, on_run)
+            return await self._undo(claim, agent, on_attempt)
         except ClaimLost as error:
             self._log.warning("the run has another owner now; this attempt is dropped", error=str(error))
             return Ended()
@@ -165,7 +171,7 @@ class Executor:
             self._log.warning("the run has another owner now; this attempt is dropped", error=str(lost))
         return Ended()
 
-    async def _do(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
+    async def _do(self, claim: Claim, agent: Handler, on_attempt: Callable[[Attempt], None]) -> Ended:
         event = self._read_event(claim.envelope)
         events = [self._read_event(envelope) for envelope in claim.events] or [event]
         misfit: InvalidData | None = None
@@ -175,7 +181,7 @@ class Executor:
             except InvalidData as error:
                 misfit = error
         event = events[0]
-        run: Run | None = None
+        attempt: Attempt | None = None
         structlog.contextvars.bind_contextvars(run=claim.id, agent=claim.agent, trace=event.traceparent)
         try:
             if (refusal := self._refuse_start(claim, agent)) is not None:
@@ -186,11 +192,12 @@ class Executor:
             change = None if claim.first_start else change_of(claim, version_of(agent.function, agent.options))
             if change is not None and not await self._met(claim, agent, change):
                 return Ended()
-            run = Run(claim, event, self._around, state_model=agent.options.state, events=events)
-            run.asked = None if change is None else set()
-            on_run(run)
-            run._task = asyncio.current_task()  # noqa: SLF001 the run is interrupted by cancelling this task
-            return await self._attempt(run, claim, agent, change)
+            attempt = Attempt(claim, event, self._around, state_model=agent.options.state, events=events)
+            attempt.record.asked = None if change is None else set()
+            on_attempt(attempt)
+            attempt.task = asyncio.current_task()
+            CURRENT.set(attempt)
+            return await self._attempt(attempt, claim, agent, change)
         except ClaimLost as error:
             self._log.warning("the run has another owner now; this attempt is dropped", error=str(error))
             return Ended()
@@ -201,7 +208,7 @@ class Executor:
             self._log.exception("the executor failed")
             return await self._settle_failure(claim, agent, error)
         finally:
-            if run is not None and run.locks_in_use:  # it has none any more, now that it is not running
+            if attempt is not None and attempt.locks_in_use:  # it has none any more, now that it is not running
                 self._around.lock_news.tell()
 
     def _refuse_start(self, claim: Claim, agent: Handler) -> FinishRun | None:
@@ -253,9 +260,9 @@ class Executor:
         text = f"agent {claim.agent}: run {claim.id} {change.again()}; `wakeful why {claim.id}` tells each change"
         return Alarm(self._around.app, key, text, claim.agent, self._around.owners.get(claim.agent))
 
-    async def _report(self, run: Run, claim: Claim, change: Change) -> None:
+    async def _report(self, attempt: Attempt, claim: Claim, change: Change) -> None:
         """Recorded steps that the new code never asked for: whatever they found out was not used."""
-        names = not_asked_for(claim.steps, run.asked or ())
+        names = not_asked_for(claim.steps, attempt.record.asked or ())
         if not names:
             return
         shown = ", ".join(names)
@@ -269,17 +276,17 @@ class Executor:
         fact = change.unasked(names, self._around.clock.now())
         await self._store.note_change(NoteChange(claim, fact, alarm=alarm))
 
-    async def _attempt(self, run: Run, claim: Claim, agent: Handler, change: Change | None) -> Ended:
-        timer = self._start_deadline(run, claim, agent)
+    async def _attempt(self, attempt: Attempt, claim: Claim, agent: Handler, change: Change | None) -> Ended:
+        timer = self._start_deadline(attempt, claim, agent)
         try:
-            if claim.effects:
-                await run.settle_effects()
+            if claim.effects and (left := attempt.ledger.to_settle()):
+                await settle_effects(attempt, left)
             if claim.committed is None:
-                ending = await self._handle(run, claim, agent)
+                ending = await self._handle(attempt, claim, agent)
                 if ending is None:  # it swallowed the cancellation
-                    return await self._settle_interrupted(run, claim, agent)
+                    return await self._settle_interrupted(attempt, claim, agent)
                 if change is not None:
-                    await self._report(run, claim, change)
+                    await self._report(attempt, claim, change)
                 if isinstance(ending, FinishRun):
                     ending.well_again = self._is_well_again(claim, done=ending.state == "done")
                     await self._store.finish(ending)
@@ -289,7 +296,7 @@ class Executor:
                 if ending.then != "running":
                     return Ended()
                 claim.committed, claim.output = ending.outcome, ending.output
-            await run.release()
+            await release(attempt)
             outcome = replace(claim.committed, execution="ok")
             well_again = self._is_well_again(claim, done=True)
             await self._store.close_run(CloseRun(claim, outcome, claim.output, well_again=well_again))
@@ -298,16 +305,16 @@ class Executor:
             while task is not None and task.cancelling():
                 task.uncancel()
             if (
-                run.interrupted is None and run.to_stop is None
+                attempt.interrupted is None and attempt.to_stop is None
             ):  # the handler awaited something cancelled, or cancelled itself
                 inside = CancelledInside("the handler was cancelled from inside")
                 inside.__cause__ = error
-                return await self._settle_failure(claim, agent, inside, run.pending_steps)
-            return await self._settle_interrupted(run, claim, agent)
+                return await self._settle_failure(claim, agent, inside, attempt.record.pending())
+            return await self._settle_interrupted(attempt, claim, agent)
         except (ClaimLost, CancelAsked):
             raise
         except PayloadTampered as error:
-            return await self._hold_tampered(claim, error, run.pending_steps)
+            return await self._hold_tampered(claim, error, attempt.record.pending())
         except StateChanged as error:
             self._log.info("the state changed meanwhile; the run goes again", error=str(error))
             await self._store.leave(LeaveRun(claim, "ready", "waited", reason=str(error), clear=[STATE_FACT]))
@@ -315,20 +322,20 @@ class Executor:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # sys.exit() in a handler, or worse, ends its attempt and not the worker
-            if run.interrupted is not None or run.to_stop is not None:
-                return await self._settle_interrupted(run, claim, agent)
-            return await self._settle_failure(claim, agent, error, run.pending_steps)
+            if attempt.interrupted is not None or attempt.to_stop is not None:
+                return await self._settle_interrupted(attempt, claim, agent)
+            return await self._settle_failure(claim, agent, error, attempt.record.pending())
         finally:
             if timer is not None:
                 timer.cancel()
         return Ended()
 
-    async def _undo(self, claim: Claim, agent: Handler, on_run: Callable[[Run], None]) -> Ended:
+    async def _undo(self, claim: Claim, agent: Handler, on_attempt: Callable[[Attempt], None]) -> Ended:
         """What the run did is undone, in a new attempt of the same claim: what is left of the old one can do nothing more."""
         await calm()
-        run = Run(claim, self._read_event(claim.envelope), self._around)
-        run._task = asyncio.current_task()  # noqa: SLF001 as in _do
-        on_run(run)
+        attempt = Attempt(claim, self._read_event(claim.envelope), self._around)
+        attempt.task = asyncio.current_task()
+        on_attempt(attempt)
         by, note = claim.cancelled or ("", None)
         failed = await self._store.failed_with(claim)
         if failed is not None and isinstance(failed, Tampered):
@@ -336,7 +343,7 @@ class Executor:
         what = "cancelled" if failed is None else "failed for good"
         self._log.info(f"{what}; undoing what it did", run=claim.id, by=by, note=note)
         try:
-            became = await run.undo(await self._store.effects_to_undo(claim))
+            became = await compensate(attempt, await self._store.effects_to_undo(claim))
             if failed is not None:
                 await self._die_undone(claim, agent, from_json(failed), became)
                 return Ended()
@@ -345,8 +352,8 @@ class Executor:
             await self._store.finish_cancelled(FinishCancelled(claim, self._around.app, reason, outcome))
         except asyncio.CancelledError:
             await calm()
-            if run.interrupted is not None:
-                return await self._settle_interrupted(run, claim, agent)
+            if attempt.interrupted is not None:
+                return await self._settle_interrupted(attempt, claim, agent)
             return await self._settle_failure(claim, agent, CancelledInside("an undo was cancelled from inside"))
         except ClaimLost:
             raise
@@ -363,22 +370,23 @@ class Executor:
         request.undone = True
         await self._finish_dead(request)
 
-    async def _handle(self, run: Run, claim: Claim, agent: Handler) -> FinishRun | CommitRun | None:
+    async def _handle(self, attempt: Attempt, claim: Claim, agent: Handler) -> FinishRun | CommitRun | None:
         """Run the handler, and check what it returned: how the run goes on from there."""
         if agent.flow.key is not None or agent.flow.priority is not None or agent.flow.once is not None:
-            refuse_without_key(claim, run.event, agent)
-        arguments = (run, read_events(run.events, agent)) if agent.takes_data else (run,)
+            refuse_without_key(claim, attempt.event, agent)
+        run = Run(attempt)
+        arguments = (run, read_events(attempt.events, agent)) if agent.takes_data else (run,)
         try:
             if is_async(agent.function):
                 output = await agent.function(*arguments)
             else:
                 output = await call(agent.function, arguments, {}, what=f"agent {agent.name}")
-            if not run.in_flight:
-                await run.settle_cut_off()
+            if attempt.ledger.cut and not attempt.in_flight and (left := attempt.ledger.take_cut_off()):
+                await settle_effects(attempt, left)
         finally:
-            unfinished = run.in_flight
-            await run.end()
-        if run.interrupted is not None or run.to_stop is not None:
+            unfinished = attempt.in_flight
+            await attempt.end()
+        if attempt.interrupted is not None or attempt.to_stop is not None:
             return None
         if unfinished:
             message = (
@@ -386,31 +394,32 @@ class Executor:
                 "await them all, or use run.map or asyncio.gather"
             )
             raise UnfinishedCalls(message)
-        return await self._verify(run, claim, agent, output)
+        return await self._verify(attempt, claim, agent, output)
 
-    async def _verify(self, run: Run, claim: Claim, agent: Handler, output: Any) -> FinishRun | CommitRun:
+    async def _verify(self, attempt: Attempt, claim: Claim, agent: Handler, output: Any) -> FinishRun | CommitRun:
         """Nothing unchecked goes out: what does not pass is held as it is, with all that would have left with it."""
-        await run.save_passed()
+        if attempt.record.unsaved:
+            await attempt.record.save_passed()
         verdict = await check_output(output, agent.returns, agent.options.checks)
         text = self._output_text(verdict, agent)
+        outgoing = attempt.outgoing
         if agent.options.deliver is not None and output is not None:
-            run.put_out(agent.options.deliver, from_json(text))
-        for effect in run.outgoing.effects:
-            action = run.outgoing.actions[effect.id]
+            put_out(attempt, agent.options.deliver, from_json(text))
+        for effect in outgoing.effects:
+            action = outgoing.actions[effect.id]
             arguments, keywords = action.read(effect.arguments)
             if (objection := await failed_check(action, arguments, keywords)) is not None:
-                run.outgoing.objections.append(f"{action.name}: {objection}")
-        change = run.state_change()
-        dropped = run.ledger.dropped()
-        silent = agent.options.deliver is not None and output is None and not run.outgoing.deliveries
-        if verdict.objection is None and not run.outgoing and change is None and not dropped:
+                outgoing.objections.append(f"{action.name}: {objection}")
+        change = None if attempt.state is None else attempt.state.change(self._around.app)
+        dropped = attempt.ledger.dropped() if claim.effects else []
+        silent = agent.options.deliver is not None and output is None and not outgoing.deliveries
+        if verdict.objection is None and not outgoing and change is None and not dropped:
             if silent:
                 told = Outcome("ok", verdict.verification, "committed", silent_by_choice=True)
                 return FinishRun(claim, "done", output=text, outcome=told)
             outcome = WENT_WELL if verdict.verification == "none" else VERIFIED
             return FinishRun(claim, "done", output=text, outcome=outcome)
-        run.object_to_changes()
-        outgoing = run.outgoing
+        object_to_changes(attempt)
         objections = [*([] if verdict.objection is None else [verdict.objection]), *outgoing.objections]
         if objections:
             reason = "; ".join(objections)
@@ -466,13 +475,13 @@ class Executor:
         key = held_alarm(self._around.app, claim.agent, what)
         return Alarm(self._around.app, key, text, claim.agent, self._around.owners.get(claim.agent))
 
-    def _start_deadline(self, run: Run, claim: Claim, agent: Handler) -> Cancellable | None:
+    def _start_deadline(self, attempt: Attempt, claim: Claim, agent: Handler) -> Cancellable | None:
         """The deadline counts from the run's first start, over all its attempts."""
         limit = agent.options.deadline
         if limit is None or claim.committed is not None:
             return None
         left = claim.started_at + limit - claim.claimed_at
-        return self._around.later(max(0.0, seconds(left)), lambda: run.interrupt("deadline"))
+        return self._around.later(max(0.0, seconds(left)), lambda: attempt.interrupt("deadline"))
 
     def _before_deadline(self, claim: Claim, agent: Handler, delay: Microseconds) -> Microseconds:
         """No wait goes on past the run's deadline: it comes back by then, to be told that it is over."""
@@ -480,26 +489,26 @@ class Executor:
             return delay
         return max(0, min(delay, claim.started_at + agent.options.deadline - self._around.clock.now()))
 
-    async def _settle_interrupted(self, run: Run, claim: Claim, agent: Handler) -> Ended:
-        if run.to_stop is not None and run.interrupted not in {"lost", "released"}:
-            raise run.to_stop
-        match run.interrupted:
+    async def _settle_interrupted(self, attempt: Attempt, claim: Claim, agent: Handler) -> Ended:
+        if attempt.to_stop is not None and attempt.interrupted not in {"lost", "released"}:
+            raise attempt.to_stop
+        match attempt.interrupted:
             case "waiting":
-                due = run.earliest_wait
+                due = earliest_wait(attempt.record, attempt.ledger)
                 delay = self._before_deadline(claim, agent, max(0, (due or 0) - self._around.clock.now()))
-                steps = run.pending_steps
+                steps = attempt.record.pending()
                 await self._store.leave(
                     LeaveRun(
                         claim,
                         "waiting",
                         "waited",
                         delay=delay,
-                        reason=run.waits_for,
+                        reason=why_waiting(attempt.record, attempt.ledger),
                         steps=steps,
-                        waits=run.awaited,
+                        waits=list(attempt.record.awaited.values()),
                         matches=self._around.matches,
                         clear=noted(claim),
-                        follows=[holder for holder, _ in run.ledger.follows.values()],
+                        follows=[holder for holder, _ in attempt.ledger.follows.values()],
                     )
                 )
                 return Ended(delay)
@@ -510,38 +519,44 @@ class Executor:
                 )
                 await self._finish_dead(self._dead(claim, error, "deadline passed", agent, failed=True))
             case "held":
-                reason = run.held_for or "held for a person"
+                reason = attempt.held_for or "held for a person"
                 self._log.warning("held for a person", reason=reason)
                 # What it is held for begins with the name of its action: runs that are held for one share an alarm.
-                alarm = self._held_alarm(claim, reason.partition(": ")[0] if run.held_for else "run", reason)
+                alarm = self._held_alarm(claim, reason.partition(": ")[0] if attempt.held_for else "run", reason)
                 await self._store.leave(
                     LeaveRun(
-                        claim, "held", "held", reason=reason, steps=run.pending_steps, alarm=alarm, clear=noted(claim)
+                        claim,
+                        "held",
+                        "held",
+                        reason=reason,
+                        steps=attempt.record.pending(),
+                        alarm=alarm,
+                        clear=noted(claim),
                     )
                 )
             case "parked":
-                shut = run.parked_for
+                shut = attempt.parked_for
                 place = None if shut is None else (self._around.app, shut.dependency)
                 why = None if shut is None else shut.reason
                 self._log.warning("parked", reason=why)
-                steps = run.pending_steps
+                steps = attempt.record.pending()
                 await self._store.leave(
                     LeaveRun(claim, "parked", "parked", reason=why, steps=steps, parked_for=place, clear=noted(claim))
                 )
             case "stuck":
-                limit, where = readable(agent.options.stuck_after), run.stuck_in or "?"
+                limit, where = readable(agent.options.stuck_after), attempt.stuck_in or "?"
                 stuck = Stuck(f"no progress for {limit}, the stuck_after of agent {agent.name}: {where}")
                 # What it staged is promised; and what it did is undone before it is over, however long that takes.
                 if agent.options.on_stuck == "retry" or claim.committed is not None or claim.cancelled is not None:
-                    return await self._settle_failure(claim, agent, stuck, run.pending_steps)
+                    return await self._settle_failure(claim, agent, stuck, attempt.record.pending())
                 self._log.warning("cancelled: it was stuck", reason=words_of(stuck))
                 asked = CancelAsked(claim.id, 'on_stuck="cancel"', words_of(stuck))
                 await self._store.cancel(CancelRun(claim.id, asked.by, asked.note, claim))
                 raise asked
-            case "released" if run.cut_off is not None:
-                return await self._settle_failure(claim, agent, run.cut_off, run.pending_steps)
+            case "released" if attempt.cut_off is not None:
+                return await self._settle_failure(claim, agent, attempt.cut_off, attempt.record.pending())
             case "released":
-                steps = run.pending_steps
+                steps = attempt.record.pending()
                 await self._store.leave(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))
             case "lost" | "cancelled" | None:
                 pass
