@@ -20,7 +20,7 @@ from wakeful.clock import Clock, Microseconds, readable, seconds
 from wakeful.clock import to_second as time_text
 from wakeful.errors import StoreUnavailable
 from wakeful.execution.attempt import Attempt
-from wakeful.execution.executor import Handler
+from wakeful.execution.handler import Handler
 from wakeful.stores.base import stuck_alarm
 from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import note_outage

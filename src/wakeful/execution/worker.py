@@ -18,7 +18,9 @@ from typing import Protocol
 from wakeful.clock import seconds
 from wakeful.errors import CancelAsked, ClaimLost, StoreUnavailable
 from wakeful.execution.attempt import TURNS_BEFORE_LEAVING, Attempt
-from wakeful.execution.executor import Ended, Executor, Handler
+from wakeful.execution.endings import Ended
+from wakeful.execution.executor import Executor
+from wakeful.execution.handler import Handler
 from wakeful.execution.versions import version_of
 from wakeful.model import OWN_AGENTS, Claim
 from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Ready, Share
