@@ -11,14 +11,10 @@ import contextlib
 import math
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
 
 from wakeful.errors import StoreUnavailable
-from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.logger import Logger, logger_of
 from wakeful.telemetry.outage import note_outage
-
-if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger
 
 AFTER_AN_ERROR = 1.0
 
@@ -29,7 +25,7 @@ class Service(ABC):
     name: str = "service"
 
     def __init__(self) -> None:
-        self.log: FilteringBoundLogger = logger_of(part=self.name)
+        self.log: Logger = logger_of(part=self.name)
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
         self._due: float | None = None  # when it should have looked, or looked to the end; None: it rests until woken

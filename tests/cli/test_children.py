@@ -242,7 +242,7 @@ if os.fork() == 0:
 
 
 def test_a_child_that_detaches_is_not_known_for_one(place, start):
-    """The limit of these commands, as docs/commands.md tells it: what has no ancestor of the run left, and none of its environment, is
+    """The limit of these commands, as docs/how-to/commands.md tells it: what has no ancestor of the run left, and none of its environment, is
     a process of this user like any other, and may do with a SQLite file what its user may.
     """
     (place / "answering.py").write_text(DETACHING)

@@ -6,6 +6,7 @@
 ```text                right after a block of Python: what that block prints
 ```console             each `$ …` is run, and what it prints must be what stands below it
 ```console fails       the same, for commands that end with an exit code other than 0
+```console soon        the same, for commands that print it after a moment: each is repeated until it does
 ```sh                  is only shown
 """
 
@@ -115,8 +116,11 @@ class Page:
 
 
 def all_pages() -> list[Page]:
-    """README, changelog, and everything under docs/."""
-    files = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """The pages at the root, and everything under docs/."""
+    files = [
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
+        *sorted((ROOT / "docs").rglob("*.md")),
+    ]
     return [Page(path) for path in files]
 
 

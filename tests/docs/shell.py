@@ -1,4 +1,4 @@
-"""What stands after a `$` in the documentation, done for real: `wakeful`, `curl`, `cd` and `export`, and nothing else.
+"""What stands after a `$` in the documentation, done for real: `wakeful`, `curl`, `cd`, `export`, `pytest`, `pkill -9`, and nothing else.
 
 `serve`, `dev` and `worker` go on in the background until the page is over; whatever is shown below them must have been
 printed before the page goes on. They listen on a free port, which the page calls 8765. curl's part is done by httpx, so
@@ -90,8 +90,8 @@ class Shell:
         }
         self._environment |= {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
 
-    def run(self, block: str, *, fails: bool = False) -> None:
-        """Every command of a console block, each with what it shall print."""
+    def run(self, block: str, *, fails: bool = False, soon: bool = False) -> None:
+        """Every command of a console block, each with what it shall print. `soon`: one that does not print it yet is repeated."""
         for command, expected in commands(block):
             words = shlex.split(self._filled(self.real(command)))
             if words[0] == "cd":
@@ -100,8 +100,12 @@ class Shell:
                 self._environment |= assignments(words[1:])
             elif words[0] == "curl":
                 self._expect(command, expected, curl(words[1:]))
+            elif words[0] == "pytest":
+                self._expect(command, expected, self._pytest())
+            elif words[:3] == ["pkill", "-9", "-f"]:
+                self._kill(words[3])
             else:
-                self._wakeful(command, words, expected, fails=fails)
+                self._wakeful(command, words, expected, fails=fails, until=time.monotonic() + PATIENCE * soon)
 
     def _filled(self, command: str) -> str:
         """With a new token where one is made, and with the variables that the page has exported."""
@@ -121,10 +125,27 @@ class Shell:
             code = self._forks.ask(wait=one.pid)["code"]
             assert code == 0, f"`{one.command}` ended with {code}:\n{one.output.read_text()}"
 
-    def _wakeful(self, command: str, words: list[str], expected: list[str], *, fails: bool) -> None:
+    def _pytest(self) -> str:
+        words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        ended = subprocess.run(
+            words, check=False, cwd=self.folder, env=self._environment, capture_output=True, text=True, timeout=PATIENCE
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    def _kill(self, pattern: str) -> None:
+        """The commands of this page that go on and are called so. They cannot say anything any more."""
+        killed = [one for one in self._background if pattern in one.command]
+        assert killed, f"no command of this page that goes on is called {pattern}"
+        for one in killed:
+            os.kill(one.pid, signal.SIGKILL)
+            self._forks.ask(wait=one.pid)
+            self._background.remove(one)
+
+    def _wakeful(self, command: str, words: list[str], expected: list[str], *, fails: bool, until: float) -> None:
         mine = list(itertools.takewhile(_ASSIGNMENT.match, words))
         words = words[len(mine) :]
-        assert words[0] == "wakeful", f"`{command}`: neither wakeful, curl, cd nor export"
+        assert words[0] == "wakeful", f"`{command}`: not a command that a page may show"
         in_background = words[1] in IN_BACKGROUND and not fails
         if words[1] in {"serve", "dev"} and "--port" not in words:
             words += ["--port", self._port]
@@ -146,7 +167,11 @@ class Shell:
             raise
         printed = output.read_text(encoding="utf-8")
         assert (code != 0) == fails, f"`{command}` ended with {code}:\n{printed}"
-        self._expect(command, expected, printed)
+        if time.monotonic() < until and not matches(expected, self._shown(printed)):
+            time.sleep(0.02)
+            self._wakeful(command, [*mine, *words], expected, fails=fails, until=until)
+        else:
+            self._expect(command, expected, printed)
 
     def _wait_for(self, command: str, expected: list[str], output: Path) -> None:
         until = time.monotonic() + PATIENCE

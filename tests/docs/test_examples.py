@@ -79,7 +79,7 @@ def test_examples_run(page: Page, folder: Path, namespace: dict[str, Any], forks
                     f"{page}:{block.line}: the page shows\n\n{block.text}\nand printed was\n\n" + "\n".join(printed)
                 )
             elif block.language == "console":
-                shell.run(block.text, fails="fails" in block.flags)
+                shell.run(block.text, fails="fails" in block.flags, soon="soon" in block.flags)
                 os.chdir(shell.folder)  # Python goes along with `cd`; the fixture brings it back
             if block.language != "python":
                 printed = None

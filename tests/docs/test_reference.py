@@ -51,11 +51,11 @@ def options_of(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_documented_with_its_options(name: str):
-    reference = page("docs/command-line.md")
+    reference = page("docs/reference/command-line.md")
     section = reference.section(name)
     assert f"`wakeful {name}" in section
     for option in options_of(name):
-        assert re.search(rf"{option}\b", section), f"docs/command-line.md, {name}: {option} is missing"
+        assert re.search(rf"{option}\b", section), f"docs/reference/command-line.md, {name}: {option} is missing"
 
 
 def test_no_command_or_option_is_made_up():
@@ -64,6 +64,7 @@ def test_no_command_or_option_is_made_up():
         shown = article.code + [block.text for block in article.blocks if block.language in {"console", "sh"}]
         for words in (match for text in shown for match in re.findall(r"\bwakeful ([a-z]+\b[^\n|&`)]*)", text)):
             name, _, rest = words.partition(" ")
+            name = name.rstrip('"')  # of a command that stands in quotes
             assert name in COMMANDS, f"{article}: there is no command wakeful {name}"
             known = {*options_of(name), "--help"}
             given = re.findall(r"(?<![\w'\"])--[a-z-]+", rest)
@@ -71,7 +72,7 @@ def test_no_command_or_option_is_made_up():
 
 
 def test_shared_options_are_shared():
-    rows = page("docs/command-line.md").table(SHARED)
+    rows = page("docs/reference/command-line.md").table(SHARED)
     listed = {option for row in rows for option in re.findall(r"--[a-z-]+", row[0])}
     takers = {option: [name for name in COMMANDS if option in options_of(name)] for option in listed}
     assert all(len(names) > 1 for names in takers.values()), takers
@@ -92,13 +93,13 @@ def test_every_environment_variable_is_documented():
         if "demo" not in path.parts and "testing" not in path.parts  # theirs are between their own processes
         for name in re.findall(r"\bWAKEFUL_[A-Z_]+\b", path.read_text(encoding="utf-8"))
     }
-    documented = {row[0].strip("`") for row in page("docs/settings.md").table("Environment variables")}
+    documented = {row[0].strip("`") for row in page("docs/reference/settings.md").table("Environment variables")}
     assert in_code == {name for name in documented if name.startswith("WAKEFUL_")}
-    assert f"`{settings.DEFAULT_STORE}`" in page("docs/settings.md").section("Environment variables")
+    assert f"`{settings.DEFAULT_STORE}`" in page("docs/reference/settings.md").section("Environment variables")
 
 
 def documented_options(heading: str) -> dict[str, str]:
-    return {row[0].strip("`"): row[2] for row in page("docs/settings.md").table(heading)}
+    return {row[0].strip("`"): row[2] for row in page("docs/reference/settings.md").table(heading)}
 
 
 def test_every_option_of_an_app_is_documented():
@@ -134,7 +135,7 @@ def test_every_option_of_schedules_is_documented():
     for bound in (schedule.SHORTEST_GRACE, schedule.LONGEST_GRACE, schedule.GRACE_WITHOUT_CATCH_UP):
         assert f'`"{written(bound)}"`' in documented["grace"]
     assert documented["max_count"] == str(schedule.MAX_COUNT)
-    text = page("docs/schedules.md").text
+    text = page("docs/how-to/schedules.md").text
     for choice in (*get_args(schedule.ScheduleOverlap), *get_args(schedule.CatchUp)):
         assert f'`"{choice}"`' in text, choice
 
@@ -150,14 +151,14 @@ def test_every_option_of_triggers_is_documented(name: str):
         for one in inspect.signature(getattr(wakeful, name)).parameters.values()
         if one.kind is one.KEYWORD_ONLY
     }
-    rows = page("docs/settings.md").table("Triggers")
+    rows = page("docs/reference/settings.md").table("Triggers")
     documented = {row[0].strip("`") for row in rows if f"`{name}`" in row[3] or row[3] == "all"}
     assert options == documented
 
 
 def test_no_option_is_listed_twice():
     for heading in ("App", "Agents", "Steps", "Schedules", "Triggers"):
-        names = [row[0] for row in page("docs/settings.md").table(heading)]
+        names = [row[0] for row in page("docs/reference/settings.md").table(heading)]
         assert len(names) == len(set(names)), heading
 
 
@@ -166,7 +167,7 @@ def same_backoff(first: Backoff, second: Backoff) -> bool:
 
 
 def test_limits_are_what_the_page_says():
-    rows = [row[1] for row in page("docs/settings.md").table("Limits")]
+    rows = [row[1] for row in page("docs/reference/settings.md").table("Limits")]
     assert rows == [
         f"{body.BODY_LIMIT:,} bytes",
         f"{http_limits.HEAD_LIMIT:,} bytes, {http_limits.HEADERS_LIMIT} headers",
@@ -189,7 +190,7 @@ def test_limits_are_what_the_page_says():
 
 
 def test_examples_of_durations_are_durations():
-    text = page("docs/settings.md").section("Steps")
+    text = page("docs/reference/settings.md").section("Steps")
     for example in re.findall(r'`"(\d\w+)"`', text):
         assert duration(example) > 0
 
@@ -224,10 +225,10 @@ def test_everything_on_a_run_is_documented():
 
 
 def test_every_run_state_is_explained():
-    documented = {row[0].strip("`") for row in page("docs/concepts.md").table("Run")}
+    documented = {row[0].strip("`") for row in page("docs/explanation/concepts.md").table("Run")}
     assert documented <= RUN_STATES
     assert documented >= FINAL_RUN_STATES
-    section = page("docs/concepts.md").section("Run")
+    section = page("docs/explanation/concepts.md").section("Run")
     assert all(f"`{state}`" in section for state in RUN_STATES)
 
 
@@ -266,7 +267,7 @@ def test_the_tree_of_errors_is_as_drawn():
 
 
 def test_the_table_of_classes_is_as_documented():
-    documented = page("docs/retries.md").section("How other errors are sorted")
+    documented = page("docs/explanation/retries.md").section("How other errors are sorted")
     for kinds, failure in errors.CLASSES:
         for kind in kinds:
             row = next(
@@ -284,7 +285,7 @@ def test_the_table_of_classes_is_as_documented():
 
 
 def test_every_path_is_documented():
-    rows = page("docs/http-api.md").table("HTTP API")
+    rows = page("docs/reference/http-api.md").table("HTTP API")
     documented = {row[0].strip("`"): row[1] for row in rows}
     there = {
         f"{method.upper()} {path}": what
@@ -299,7 +300,7 @@ def test_every_path_is_documented():
 
 
 def test_every_kind_of_problem_is_documented():
-    documented = {row[0].strip("`") for row in page("docs/http-api.md").table("Problems")}
+    documented = {row[0].strip("`") for row in page("docs/reference/http-api.md").table("Problems")}
     folder = ROOT / "src" / "wakeful"
     in_code = {
         kind
@@ -315,7 +316,7 @@ async def test_bad_input_gets_the_documented_answers(tmp_path):
     @app.agent(on("t"))
     async def handle(run: Run) -> None: ...
 
-    rows = page("docs/intake.md").table("Bad input")
+    rows = page("docs/explanation/intake.md").table("Bad input")
     assert len(rows) > 10
     async with app.running(worker=False) as runtime:
         transport = httpx2.ASGITransport(app.asgi(open_to="loopback"))
@@ -346,5 +347,7 @@ def test_pages_are_about_the_project_alone():
 def test_the_verbs_of_the_makefile_are_documented():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     verbs = set(re.findall(r"^([a-z-]+):.*  ## ", makefile, re.MULTILINE)) - {"help", "clean"}
-    documented = {row[0].strip("`").removeprefix("make ") for row in Page(ROOT / "README.md").table("Development")}
+    documented = {
+        row[0].strip("`").removeprefix("make ") for row in Page(ROOT / "CONTRIBUTING.md").table("Development")
+    }
     assert documented == verbs

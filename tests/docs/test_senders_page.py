@@ -16,7 +16,7 @@ FUNCTIONS = [name for name in verify.__all__ if inspect.isfunction(getattr(verif
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_verifier_has_a_row(name: str):
-    rows = [row for row in page("docs/senders.md").table("The table") if row[0].startswith(f"`{name}(")]
+    rows = [row for row in page("docs/reference/senders.md").table("The table") if row[0].startswith(f"`{name}(")]
     assert len(rows) == 1
     required = [
         one.name
@@ -27,17 +27,17 @@ def test_every_verifier_has_a_row(name: str):
 
 
 def test_no_verifier_is_made_up():
-    named = {row[0].strip("`").partition("(")[0] for row in page("docs/senders.md").table("The table")}
+    named = {row[0].strip("`").partition("(")[0] for row in page("docs/reference/senders.md").table("The table")}
     assert named == set(FUNCTIONS)
 
 
 def test_every_option_of_hmac_is_documented():
-    documented = {row[0].strip("`") for row in page("docs/senders.md").table("Other senders")}
+    documented = {row[0].strip("`") for row in page("docs/reference/senders.md").table("Other senders")}
     assert documented == set(inspect.signature(verify.hmac).parameters) - {"secret"}
 
 
 def test_every_model_of_an_event_is_listed_and_there():
-    rows = page("docs/senders.md").table("Models")
+    rows = page("docs/reference/senders.md").table("Models")
     for module, models, _ in rows:
         home = import_module(f"wakeful.senders.{module.strip('`')}")
         listed = {name.strip(" `") for name in models.split(",")}

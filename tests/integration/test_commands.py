@@ -17,7 +17,7 @@ from pydantic_core import from_json
 from support.apps import NewApp, ended, go, the_run, working
 from wakeful import App, env, on
 from wakeful.errors import ConfigError
-from wakeful.execution import command
+from wakeful.execution import command, minder
 from wakeful.execution.command import KEPT, Lines, Tail
 from wakeful.model import Receipt
 from wakeful.redaction import KNOWN
@@ -433,6 +433,35 @@ async def test_when_its_minder_is_killed_it_does_not_go_on(app: App, gate: Gate)
         os.kill(parent, signal.SIGKILL)
         run = await ended(runtime, receipt)
     assert (run["state"], run["error"]["type"]) == ("dead", "CommandInterrupted")
+    await until(lambda: is_gone(pid))
+
+
+# A minder that is killed as soon as the program is at work, before it does anything else.
+KILLED_MINDER = """
+import os, runpy, signal, subprocess, time
+class Killed(subprocess.Popen):
+    def __init__(self, *given, **options):
+        super().__init__(*given, **options)
+        while not (os.path.exists({told!r}) and os.path.getsize({told!r})):
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGKILL)
+subprocess.Popen = Killed
+runpy.run_path({minder!r}, run_name="__main__")
+"""
+
+
+async def test_a_minder_that_is_killed_as_the_program_begins_leaves_none_behind(
+    app: App, gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The worker knows the program's group before the program can do anything."""
+    killed = tmp_path / "killed_minder.py"
+    killed.write_text(KILLED_MINDER.format(told=str(gate.told), minder=minder.__file__))
+    monkeypatch.setattr(minder, "__file__", str(killed))
+    app.command("report", on("go"), gate.line)
+    async with working(app) as runtime:
+        run = await ended(runtime, await app.emit("go"))
+    assert (run["state"], run["error"]["type"]) == ("dead", "CommandInterrupted")
+    ((pid, _),) = gate.began()
     await until(lambda: is_gone(pid))
 
 

@@ -58,7 +58,7 @@ def install(packages: Path) -> Install:
 @pytest.fixture
 def maildir(install: Install, tmp_path: Path) -> Path:
     """The package that the documentation shows, installed, and a folder for mail."""
-    (code,) = [one.text for one in page("docs/own-triggers.md").blocks if one.file_name == "wakeful_maildir.py"]
+    (code,) = [one.text for one in page("docs/how-to/own-triggers.md").blocks if one.file_name == "wakeful_maildir.py"]
     install("maildir", "wakeful_maildir:maildir", code)
     for name in ("new", "cur"):
         (tmp_path / "mail" / name).mkdir(parents=True)

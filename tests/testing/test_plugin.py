@@ -99,7 +99,7 @@ def test_everything_public_is_documented():
     import wakeful.testing as kit
     from docs.pages import page
 
-    text = page("docs/testing.md").text
+    text = page("docs/how-to/testing.md").text
     assert [name for name in kit.__all__ if f"`{name}" not in text and f" {name}" not in text] == []
     for method in (name for name in vars(kit.World) if not name.startswith("_")):
         assert f"world.{method}" in text, method

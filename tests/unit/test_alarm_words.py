@@ -12,7 +12,7 @@ from wakeful.clock import SECOND
 from wakeful.watch.absence import KINDS
 
 OPENED = 1_767_225_600 * SECOND
-OPERATING = Path(__file__).parents[2] / "docs" / "operating.md"
+OPERATING = Path(__file__).parents[2] / "docs" / "how-to" / "operating.md"
 
 
 def worded(key: str, text: str = "run 3f2a failed", **more: object) -> Worded:

@@ -26,7 +26,7 @@ def copied(
     what = (
         f"the file {before.place}" if is_file else f"another PostgreSQL cluster (system identifier {before.identity})"
     )
-    remedy = "make sure that the original is not at work too: both would do the same work. docs/backup.md has the rest"
+    remedy = "make sure that the original is not at work too: both would do the same work. docs/how-to/backup.md has the rest"
     if is_file and before.place and Path(before.place) != here and still_there(before):
         remedy = f"the original is still there: stop one of them, or move it away. Else {remedy}"
     return f"a copy, made out of {what}; {since}", remedy

@@ -3,7 +3,7 @@
 A command's program runs in the worker's folder, and `wakeful approvals answer` there would find the store by itself. So the verbs
 that settle what waits for a person refuse to work below a run: where WAKEFUL_RUN_ID is set, or was set for a process that this
 one descends from. This keeps a program from answering in passing. It is no wall: a process that detaches has no such ancestor any more,
-and a program of the same user can write into a SQLite file by itself; docs/commands.md says what stops both.
+and a program of the same user can write into a SQLite file by itself; docs/how-to/commands.md says what stops both.
 """
 
 from __future__ import annotations

@@ -28,15 +28,24 @@ LOOK_EVERY = 0.02
 
 def main(grace: float, file: str, folder: str, command: list[str]) -> None:
     """1. Start the command. 2. Listen for the worker. 3. Tell how the command ended, once nothing of it is to be ended."""
-    line = socket.socket(fileno=0)
+    line = socket.socket(
+        fileno=os.dup(0)
+    )  # the command's own standard input takes the place of 0 before it says that it began
     for one in OUTLIVED:  # handlers do not pass on to the command, as ignoring a signal would
         signal.signal(one, lambda *_: None)
     try:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, cwd=folder or None, process_group=0)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            cwd=folder or None,
+            process_group=0,
+            # The command's process tells its group itself, before it is the command: if this process is killed at any later
+            # moment, the worker knows which group to end. No thread has been started yet.
+            preexec_fn=lambda: tell(line, began=os.getpid()),  # noqa: PLW1509
+        )
     except (OSError, ValueError) as error:
         tell(line, refused=getattr(error, "strerror", None) or str(error))
         return
-    tell(line, began=process.pid)
     exited = threading.Event()
     ending = threading.Lock()
     threading.Thread(target=listen, args=(line, process.pid, grace, exited, ending), daemon=True).start()

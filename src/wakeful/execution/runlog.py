@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wakeful.redaction import redact
+from wakeful.telemetry.logger import Logger
 
 if TYPE_CHECKING:
     from wakeful.execution.attempt import Attempt
@@ -16,10 +17,8 @@ class RunLog:
     __slots__ = ("_attempt", "_logger")
 
     def __init__(self, attempt: Attempt) -> None:
-        import structlog
-
         self._attempt = attempt
-        self._logger = structlog.get_logger("wakeful.run")
+        self._logger = Logger("wakeful.run")
 
     def debug(self, message: str, **fields: Any) -> None:
         self._say("debug", message, fields)
@@ -38,4 +37,4 @@ class RunLog:
         if not self._attempt.record.replaying:
             # Here too, and not only where lines are written: a program that embeds an app has a log of its own.
             cleaned = {name: redact(value) if isinstance(value, str) else value for name, value in fields.items()}
-            getattr(self._logger, level)(redact(message) if isinstance(message, str) else message, **cleaned)
+            self._logger.say(level, redact(message) if isinstance(message, str) else message, cleaned, depth=3)

@@ -28,12 +28,11 @@ from wakeful.stores.migrations import Applied, Migration, Patience, Told, standi
 from wakeful.stores.origins import cluster, settle_origin
 from wakeful.stores.postgres_migrating import Migrator, migration_settings, read_ledger
 from wakeful.stores.queries import Dialect, codec, statements, written_queries
-from wakeful.telemetry.logger import logger_of
+from wakeful.telemetry.logger import Logger, logger_of
 from wakeful.telemetry.outage import note_outage
 
 if TYPE_CHECKING:
     import asyncpg
-    from structlog.typing import FilteringBoundLogger
 
 R = TypeVar("R")
 
@@ -202,7 +201,7 @@ class PostgresBackend:
         self._again = (errors.DeadlockDetectedError, errors.SerializationError)
 
     @cached_property
-    def _log(self) -> FilteringBoundLogger:
+    def _log(self) -> Logger:
         return logger_of(part="postgres")
 
     # life

@@ -15,13 +15,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wakeful.clock import SECOND, readable
-from wakeful.telemetry.logger import logger_of
-
-if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger
+from wakeful.telemetry.logger import Logger, logger_of
 
 EVERY = 60.0
 SETTLE = 10.0
@@ -78,7 +75,7 @@ class Outage:
             logger_of(**self._bound).warning("the store is back", lasted=_readable(now - began), tries=tries)
 
 
-def note_outage(log: FilteringBoundLogger, message: str, error: BaseException, **fields: Any) -> None:
+def note_outage(log: Logger, message: str, error: BaseException, **fields: Any) -> None:
     """A part could not reach the store: part of the process's one story, or a line of its own where there is none."""
     words = str(error) or type(error).__name__
     outage = CURRENT.get()

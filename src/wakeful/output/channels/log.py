@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from wakeful.clock import to_text
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.output.channels.base import Channel, Message
+from wakeful.telemetry.logger import logger_of
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -24,9 +25,7 @@ class Log(Channel):
         self.level = level
 
     async def deliver(self, messages: Sequence[Message]) -> None:
-        import structlog
-
-        say = getattr(structlog.get_logger("wakeful"), self.level)
+        say = getattr(logger_of(), self.level)
         for message in messages:
             say(
                 "message",

@@ -23,13 +23,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import structlog
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
 from wakeful.errors import ConfigError, InvalidEvent
 from wakeful.model import Event, digest
 from wakeful.secrets import Secret
+from wakeful.telemetry.logger import logger_of
 from wakeful.triggers.changes.change import OPERATIONS, Change, Operation
 from wakeful.triggers.changes.pgoutput import Begin, Commit, Decoder, Garbled, Message, Row, Truncated, shown_lsn
 from wakeful.triggers.changes.postgres_ground import Footing, Ground, flushed
@@ -148,7 +148,7 @@ class PostgresReader(Reader):
             for table, groups in self._tellings.items()
         }
         self._ground = Ground(context.app, first.place, wanted, slot=first.slot, publication=first.publication)
-        self._log = structlog.get_logger("wakeful").bind(source=self.name)
+        self._log = logger_of(source=self.name)
         self._stream: Stream | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._concern: str | None = None

@@ -1,0 +1,81 @@
+"""The parts that the readers of all nouns share: the database they read, pages, ids and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from pydantic_core import from_json
+
+from wakeful.clock import Microseconds
+from wakeful.errors import NotFound
+from wakeful.stores.base import Row
+from wakeful.stores.migrations import Applied
+from wakeful.stores.payloads import Codec
+from wakeful.stores.queries import Dialect
+
+LONGEST_PAGE = 500
+LONGEST_CURSOR = 18
+LAST_CHARACTER = "\U0010ffff"
+SHORTEST_PREFIX = 6
+MANY_ALIKE = 6
+
+
+class ReadableDatabase(Protocol):
+    """What reading needs of a database."""
+
+    dialect: Dialect
+    codec: Codec
+
+    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
+    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]: ...
+    async def ledger(self) -> list[Applied]: ...
+    async def refuse_locked(self) -> None: ...
+    def read_clock(self) -> Microseconds | None: ...
+
+
+class ReadsDatabase:
+    """The part that all readers share."""
+
+    def __init__(self, database: ReadableDatabase) -> None:
+        self._database = database
+
+    async def time(self) -> Microseconds:
+        """The store's own time."""
+        rows = await self._database.fetch("read_time", self._database.read_clock())
+        return int(rows[0][0])
+
+
+def several(identifier: str, kind: str, candidates: list[str]) -> NotFound:
+    """The beginning of an id that is not the only one."""
+    more = ", …" if len(candidates) >= MANY_ALIKE else ""
+    shown = ", ".join(candidates[: MANY_ALIKE - 1])
+    return NotFound(f"{identifier} is the beginning of more than one {kind}'s id. Which one? {shown}{more}")
+
+
+def json_of(text: str | None) -> Any:
+    return from_json(text) if text else None
+
+
+def shown(text: str | None) -> Any:
+    """Arguments are stored up to a length; what was cut is shown as text."""
+    if text is None:
+        return None
+    try:
+        return from_json(text)
+    except ValueError:
+        return text + "…"
+
+
+def cursor_of(after: str | None) -> int | None:
+    """A page's cursor; ValueError for one that was not made here."""
+    if after is None:
+        return None
+    if not (after.isascii() and after.isdigit() and len(after) <= LONGEST_CURSOR):
+        message = f"{after!r} is not a cursor: take `next` of the page before"
+        raise ValueError(message)
+    return int(after)
+
+
+def next_of(rows: list[Row], most: int) -> str | None:
+    return str(rows[most - 1][0]) if len(rows) > most else None

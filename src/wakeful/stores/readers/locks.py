@@ -1,0 +1,39 @@
+"""Locks: which run has one, and which runs wait for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wakeful.clock import to_text
+from wakeful.stores.readers.runs import ReadsRuns
+
+
+class ReadsLocks(ReadsRuns):
+    """Locks: which run has one, and which runs wait for it."""
+
+    async def locks(self) -> list[dict[str, Any]]:
+        """Locks that runs have now, and how many wait for each."""
+        return [
+            {
+                "app": app,
+                "name": name,
+                "token": token,
+                "run": run,
+                "agent": agent,
+                "taken_at": to_text(at),
+                "waiting": waiting,
+            }
+            for app, name, token, run, agent, at, waiting in await self._database.fetch("list_locks")
+        ]
+
+    async def locks_of(self, run: str) -> dict[str, Any]:
+        """The locks that a run has, and those that it waits for, with who has them."""
+        row = await self._find_run(run)
+        waits = [] if row is None else await self._database.fetch("waits_for_locks", row[0])
+        return {
+            "held": [one for one in await self.locks() if one["run"] == run],
+            "waited_for": [
+                {"name": name, "since": to_text(since), "run": holder, "agent": agent, "taken_at": to_text(at)}
+                for name, since, holder, agent, at in waits
+            ],
+        }
