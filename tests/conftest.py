@@ -16,6 +16,7 @@ use_memory()
 keep_bytecode()
 
 pytest_plugins = [
+    "support.tiers",
     "support.postgres",
     "support.stores",
     "support.apps",
