@@ -78,6 +78,7 @@ from wakeful.stores.base import (
 )
 from wakeful.stores.glance import Glance, glance_of
 from wakeful.stores.guard import GuardedPostgres
+from wakeful.stores.guards import GuardApp
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
@@ -592,6 +593,10 @@ class DatabaseStore:
 
     async def bring_app_back(self, request: BringBackApp) -> bool:
         return await self.journal.submit(request)  # type: ignore[no-any-return]
+
+    async def guard_app(self, request: GuardApp) -> bool:
+        """Until it is stored: no run starts before. Was the app guarded before?"""
+        return await self._persist(request)  # type: ignore[no-any-return]
 
     # time
 
