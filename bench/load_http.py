@@ -222,7 +222,7 @@ def main() -> None:
 
 def event_loop() -> asyncio.AbstractEventLoop:
     try:
-        import uvloop  # comes with uvicorn's extra, not on every platform
+        import uvloop  # not on every platform
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
