@@ -24,17 +24,17 @@ ASKING = "ask"  # the method of a run that waits for people
 class Guarding(Protocol):
     """Where guards are kept."""
 
-    async def guard_app(self, request: GuardApp, /) -> bool: ...
+    async def do(self, request: GuardApp, /) -> bool: ...
 
 
 async def guard(store: Guarding, app: App, tokens: tuple[str | None, ...], *, serves: bool) -> None:
     """Keep the tokens of a server that starts, as hashes. Warns where the app's own children could answer for people."""
     hashes = hashes_of(tokens)
     if hashes:
-        await store.guard_app(GuardApp(app.name, hashes))
+        await store.do(GuardApp(app.name, hashes))
         return
     log = logger_of()
-    if serves and await store.guard_app(GuardApp(app.name, ())):
+    if serves and await store.do(GuardApp(app.name, ())):
         log.warning(
             "this server has no token, and an earlier one had: commands that decide for people do not ask for it any more",
             app=app.name,

@@ -567,9 +567,9 @@ select id from wakeful_run where owner = :process and state = 'running'
 update wakeful_run set state = 'ready', owner = null, due_at = {now}, token = token + 1
 where id = :id and owner = :process and state = 'running'
 
--- insert_operation(now, app, operator, verb, target, detail) --
-insert into wakeful_operation (app, operator, verb, target, detail, done_at)
-values (:app, :operator, :verb, :target, :detail, {now})
+-- insert_operation(now, app, operator, way, verb, target, detail) --
+insert into wakeful_operation (app, operator, way, verb, target, detail, done_at)
+values (:app, :operator, :way, :verb, :target, :detail, {now})
 
 -- applied_migrations() --
 select number, name from wakeful_migration order by number
