@@ -23,6 +23,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, overload
 from pydantic_core import from_json
 
 from wakeful.clock import Clock, Duration, Microseconds, seconds, to_datetime
+from wakeful.connect.rows.causes import cause_of
 from wakeful.errors import CancelAsked, ClaimLost, ConfigError, NotAnAction, Persistent, UnknownChannel, did_you_mean
 from wakeful.execution import occurrence, reminding, scheduling, waiting
 from wakeful.execution.actions import Action, uses
@@ -74,7 +75,6 @@ from wakeful.stores.once import OpenOnce, SaveOnce
 from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, StoredSchedule
-from wakeful.triggers.changes.causes import cause_of
 from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedule import Schedule
 from wakeful.values import digest_of_arguments, schema_of_result, to_text
