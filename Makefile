@@ -44,11 +44,11 @@ demo: $(STAMP)  ## run the demonstration; SECONDS=30 ends it by itself
 # bash has a SECONDS of its own, which may come in through the environment: only the command line counts.
 	.venv/bin/wakeful demo $(if $(filter command,$(origin SECONDS)),--seconds $(SECONDS))
 
-test: $(STAMP)  ## run all tests; PYTEST_ADDOPTS="-k name" chooses some
-# Whoever has nothing left takes half of what another one has: some tests last a thousand times as long as others.
-	.venv/bin/pytest -n auto --maxprocesses $(WORKERS) --dist worksteal
+test: $(STAMP)  ## run the first tier of the tests: everything but most of what is slow; SAMPLE=word repeats a sample
+# A process that has nothing left takes half of what another one has: some tests last a thousand times as long as others.
+	.venv/bin/pytest -n auto --maxprocesses $(WORKERS) --dist worksteal --tier first $(if $(SAMPLE),--sample $(SAMPLE))
 
-test-all: $(STAMP)  ## run all tests, and 10,000 inputs for each target of the fuzz; FUZZ_INPUTS=N for another number
+test-all: $(STAMP)  ## run all tests, and 10,000 inputs for each target of the fuzz (FUZZ_INPUTS=N); PYTEST_ADDOPTS="-k name" chooses some
 	FUZZ_INPUTS=$(FUZZ_INPUTS) .venv/bin/pytest -n auto --maxprocesses $(WORKERS) --dist worksteal
 
 lint: $(STAMP)  ## check style, formatting, types and the arrows between modules

@@ -16,6 +16,7 @@ use_memory()
 keep_bytecode()
 
 pytest_plugins = [
+    "support.tiers",
     "support.postgres",
     "support.stores",
     "support.apps",
@@ -24,6 +25,10 @@ pytest_plugins = [
     "support.shop",
     "support.shops",
 ]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record", action="store_true", help="tests/golden: write the recorded files anew")
 
 
 @pytest.fixture(autouse=True)

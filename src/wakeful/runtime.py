@@ -54,12 +54,13 @@ from wakeful.policy.decide import decide
 from wakeful.settings import ping_url, shown_store, store_url
 from wakeful.stores.agents import DeclaredAgent, KeepAgents
 from wakeful.stores.alarms import ResolveAlarms
-from wakeful.stores.base import Alarm, Family, RaiseAlarm, Ready, condition_alarm
+from wakeful.stores.base import Alarm, Family, RaiseAlarm, condition_alarm
 from wakeful.stores.glance import Glance
 from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
+from wakeful.stores.request import Ready
 from wakeful.stores.retiring import BringBackApp
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import DatabaseStore

@@ -18,6 +18,7 @@ from wakeful.model import WENT_WELL, Claim
 from wakeful.stores.base import AcceptEvents, Alarm, BuryProcess, ClaimRuns, FinishRun, ForgetRuns, LeaveRun, SaveSteps
 from wakeful.stores.journal import whole
 from wakeful.stores.postgres import session_name
+from wakeful.stores.request import Request
 from wakeful.stores.store import DatabaseStore
 
 Write = Callable[[Member, Claim], Awaitable[object]]
@@ -321,7 +322,7 @@ class TestForcedOrder:
         transaction = connection.transaction()
         await transaction.start()
 
-        async def carry_out(store: DatabaseStore, *requests: object) -> Callable[[], Awaitable[None]]:
+        async def carry_out(store: DatabaseStore, *requests: Request[Any]) -> Callable[[], Awaitable[None]]:
             """Carry requests out as the journal would, up to the COMMIT, which is returned."""
             database: Any = store.database
             await database.drive(connection, lambda now: whole(now, list(requests), notifies=False))

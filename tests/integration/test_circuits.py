@@ -428,14 +428,15 @@ class TestActions:
 
 
 async def test_a_circuit_that_a_person_closes_lets_them_come_back_in_groups(app: App, service: Service):
-    from wakeful.operations.circuits import close_circuit
+    from wakeful.stores.request import Actor
+    from wakeful.stores.verbs.circuits import CloseCircuit
 
     service.goes_down()
     async with working(app) as runtime:
         receipts = await send(app, 6)
         await runtime.drain()
         service.comes_back()
-        await close_circuit(runtime.store, "app", "stripe", operator="ada", note="it is back")
+        await runtime.store.do(CloseCircuit("app", "stripe", by=Actor("ada", "code"), note="it is back"))
         await runtime.drain()
         assert (await states(runtime, receipts)).count("done") == 1
         for _ in range(3):

@@ -10,9 +10,10 @@ import pytest
 
 from wakeful import App, Circuit, NotSent, Operation, Persistent, RateLimited, Run, Transient, action, cron, on, step
 from wakeful.clock import VirtualClock
-from wakeful.operations.circuits import close_circuit
 from wakeful.output.channels.base import Channel, Message
 from wakeful.stores.base import RedoRun
+from wakeful.stores.request import Actor
+from wakeful.stores.verbs.circuits import CloseCircuit
 from wakeful.testing import World
 from wakeful.triggers.base import Trigger
 
@@ -332,7 +333,7 @@ async def test_a_person_who_knows_better_closes_the_circuit_of_a_channel(store_u
         outside.is_down = False
         await world.skip("5m")
         assert letters.bodies == []
-        await close_circuit(world.runtime.store, "post", "channel:letters", operator="ada")
+        await world.runtime.store.do(CloseCircuit("post", "channel:letters", by=Actor("ada", "code")))
         await world.drain(skip=False)
         assert letters.bodies == [0, 1, 2]
         assert [one["state"] for one in await world.alarms()] == ["resolved"]

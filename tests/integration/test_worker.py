@@ -9,7 +9,7 @@ import pytest
 from support.apps import NewApp, ended, pass_time, the_run, working
 from wakeful import App, Run, Transient, on
 from wakeful.runtime import Runtime
-from wakeful.stores.base import Ready
+from wakeful.stores.request import Ready
 
 
 async def test_a_sleeping_run_costs_one_timer_however_often_the_worker_looks(app: App):

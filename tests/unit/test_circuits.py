@@ -19,13 +19,13 @@ from wakeful.execution.circuits import (
     channel_worked,
     failed,
     lets_through,
-    recovers,
     ticked,
     verdict,
     why_parked,
     worked,
 )
 from wakeful.stores.base import CircuitChange, StoredCircuit
+from wakeful.stores.verbs.circuits import recovers
 
 SETTINGS = Circuit(failures=3, rest="30s", interval="10s")
 NOON = 1_000_000 * SECOND

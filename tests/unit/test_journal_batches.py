@@ -4,8 +4,9 @@ import asyncio
 from typing import Any
 
 from wakeful.model import Admission, Arrival, Claim, Step
-from wakeful.stores.base import AcceptEvents, Alarm, Claimed, ClaimRuns, RaiseAlarm, Ready, SaveSteps
+from wakeful.stores.base import AcceptEvents, Alarm, Claimed, ClaimRuns, RaiseAlarm, SaveSteps
 from wakeful.stores.journal import MOST_CHARACTERS, Journal
+from wakeful.stores.request import Ready
 
 
 class HeldBackend:

@@ -8,9 +8,12 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from wakeful.errors import WakefulError, did_you_mean
+
+if TYPE_CHECKING:
+    from wakeful.stores.request import Actor
 
 DEFAULT_LIMIT = 50
 LARGEST_LIMIT = 500
@@ -223,6 +226,13 @@ def read_data(text: str | None, *, what: str = "--data", shown: str | None = Non
     except InvalidEvent as error:
         hint = f""". Text needs quotes: {what} '"{text}"'""" if text.isalnum() else ""
         raise UsageError(f"{what}: {error}{hint}") from None
+
+
+def actor_of(arguments: argparse.Namespace) -> Actor:
+    """Who does this, from a shell."""
+    from wakeful.stores.request import Actor
+
+    return Actor(operator_of(arguments), "cli")
 
 
 def operator_of(arguments: argparse.Namespace) -> str:

@@ -7,12 +7,13 @@ import asyncio
 
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_store, operator_of
+from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, add_json, add_store
 from wakeful.cli.opening import changing, chosen_store, read
+from wakeful.cli.person import needs_token
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, state, terminal
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.operations.circuits import close_circuit
-from wakeful.stores.base import CHANNEL, StoredCircuit
+from wakeful.stores.base import CHANNEL, CircuitChanged
+from wakeful.stores.verbs.circuits import CloseCircuit
 
 WORDS = ("list", "close")
 
@@ -35,7 +36,10 @@ def execute(arguments: argparse.Namespace) -> int:
     if len(rest) != (1 if verb == "close" else 0):
         message = "circuits takes list, or close and a NAME, like: wakeful circuits close stripe"
         raise UsageError(message)
-    return _list(arguments) if verb == "list" else _close(arguments, rest[0])
+    if verb == "list":
+        return _list(arguments)
+    needs_token("close a circuit", chosen_store(arguments))
+    return _close(arguments, rest[0])
 
 
 circuits_command = Command(
@@ -85,11 +89,15 @@ def _close(arguments: argparse.Namespace, name: str) -> int:
         message = f"circuit {plain(name)} is in several apps ({', '.join(map(plain, apps))}): say which with --of NAME"
         raise UsageError(message)
 
-    async def close() -> StoredCircuit:
+    async def close() -> CircuitChanged | None:
         async with changing(chosen_store(arguments)) as store:
-            return await close_circuit(store, apps[0], name, operator=operator_of(arguments), note=arguments.note)
+            return await store.do(CloseCircuit(apps[0], name, by=actor_of(arguments), note=arguments.note))
 
-    circuit = asyncio.run(close())
+    closed = asyncio.run(close())
+    if closed is None:  # it was forgotten since it was listed
+        message = f'there is no circuit "{plain(name)}" here. See `wakeful circuits`'
+        raise NotFound(message)
+    circuit = closed.circuit
     if arguments.json:
         print_json({"app": apps[0], "name": name, "state": circuit.state})
     elif circuit.state == "recovering":

@@ -23,6 +23,7 @@ from wakeful.clock import to_second as time_text
 from wakeful.errors import ConfigError, RateLimited, classify, did_you_mean, http_status, words_of
 from wakeful.service import Service
 from wakeful.stores.base import CHANNEL, ChangeCircuit, CircuitChange, CircuitChanged, StoredCircuit
+from wakeful.stores.verbs.circuits import closed, recovers
 
 LOOK_ANYWAY_EVERY = 300.0  # beside the lookout, which looks every few seconds
 LONGEST_REST: Microseconds = 300 * SECOND
@@ -168,27 +169,6 @@ def worked(circuit: StoredCircuit, *, run: int) -> CircuitChange:
     if circuit.state == "probing" and circuit.probe_seq == run:
         return recovers(circuit)
     return CircuitChange(circuit)
-
-
-def recovers(circuit: StoredCircuit) -> CircuitChange:
-    """It works again: runs come back a few at a time, or there is nobody to come back."""
-    if not circuit.parked:
-        return CircuitChange(closed(circuit))
-    back = replace(circuit, state="recovering", next_at=circuit.now, released=0, probe_seq=None, changed_at=circuit.now)
-    return CircuitChange(back)
-
-
-def closed(circuit: StoredCircuit) -> StoredCircuit:
-    return replace(
-        circuit,
-        state="closed",
-        failures=0,
-        next_at=None,
-        released=0,
-        probe_seq=None,
-        changed_at=circuit.now,
-        opened_at=None,
-    )
 
 
 def asked(circuit: StoredCircuit, *, run: int) -> CircuitChange:

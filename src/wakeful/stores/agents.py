@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wakeful.clock import Microseconds
+from wakeful.stores.request import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +18,13 @@ class DeclaredAgent:
 
 
 @dataclass(slots=True)
-class KeepAgents:
+class KeepAgents(Request[None]):
     """Store what an app's code declares of its agents. Those that it does not have stay: another process may have them."""
 
     app: str
     declared: list[DeclaredAgent]
+
+    @property
+    def patient(self) -> bool:
+        """Each process does this at its start, and done twice it is the same."""
+        return True

@@ -11,6 +11,7 @@ from typing import Literal
 from wakeful.clock import Microseconds
 from wakeful.model import AlarmState, Arrival
 from wakeful.stores.base import Matches
+from wakeful.stores.request import ANYTHING, Others, Ready, Request
 
 AlarmVerb = Literal["acknowledge", "mute", "resolve"]
 
@@ -48,7 +49,7 @@ class StoredAlarm:
 
 
 @dataclass(slots=True)
-class TellAlarms:
+class TellAlarms(Request[list[StoredAlarm]]):
     """Tell what is to be told of an app's alarms. `arrive` makes the event of each; None: it is not told by an event, only
     handed back. The events are accepted and the alarms marked in one transition, so that each is told once, by whichever
     process. Comes back with those that were told.
@@ -62,23 +63,24 @@ class TellAlarms:
     matches: Matches | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
 
+    may_wake = True
+
+    def readies(self) -> Ready | None:
+        return Ready(self.app, frozenset({self.agent}))
+
+    def tell(self, result: list[StoredAlarm], others: Others) -> None:
+        if result:
+            others.hear(self.app, self.agent)
+
 
 @dataclass(slots=True)
-class ResolveAlarms:
+class ResolveAlarms(Request[None]):
     """What these were raised for is over. One that is not open stays as it is."""
 
     keys: Sequence[str]
 
-
-@dataclass(slots=True)
-class ChangeAlarm:
-    """A person acknowledges an alarm, mutes it for some time, or says that it is over."""
-
-    key: str
-    verb: AlarmVerb
-    operator: str
-    note: str | None = None
-    span: Microseconds = 0  # how long it is muted
+    def alarming(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +91,23 @@ class AlarmChanged:
     was: AlarmState
     state: AlarmState
     refused: str | None = None
+
+
+@dataclass(slots=True)
+class ChangeAlarm(Request[AlarmChanged | None]):
+    """A person acknowledges an alarm, mutes it for some time, or says that it is over."""
+
+    key: str
+    verb: AlarmVerb
+    operator: str
+    note: str | None = None
+    span: Microseconds = 0  # how long it is muted
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def alarming(self) -> bool:
+        return True
+
+    def tell(self, result: AlarmChanged | None, others: Others) -> None:
+        others.all = others.all or bool(result)

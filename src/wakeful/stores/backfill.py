@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from wakeful.clock import Microseconds
 from wakeful.model import OccurrenceState
-from wakeful.stores.base import AcceptEvents
-from wakeful.stores.timing import StoredSchedule
+from wakeful.stores.base import AcceptEvents, WithEvents
+from wakeful.stores.timing import Fired, StoredSchedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class LedgerRow:
 
 
 @dataclass(slots=True)
-class FillInstants:
+class FillInstants(WithEvents[Fired]):
     """Fire instants of a schedule that are over, each as a row of its own in the ledger, and count them on the row that they
     had, `redoes`: None for one that had none. `accept` has one arrival for each of the `instants`.
 

@@ -31,6 +31,8 @@ from wakeful.model import (
     Step,
 )
 from wakeful.rate import Rate
+from wakeful.stores.lanes import Lanes
+from wakeful.stores.request import ANYTHING, Heard, OfRun, Others, Ready, Request, Way
 
 if TYPE_CHECKING:
     from wakeful.stores.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
@@ -133,7 +135,7 @@ class HeldLock:
 
 
 @dataclass(slots=True)
-class AcceptEvents:
+class AcceptEvents(Request[list[Receipt]]):
     """Store events with what becomes of them. All of them or, on an error, none.
 
     `idempotency` is (key, digest of the request): the same key again gets the first answer, or IdempotencyConflict.
@@ -156,6 +158,77 @@ class AcceptEvents:
     def process(self) -> str | None:
         return None if self.claim is None else self.claim.process
 
+    fenced = True
+    plain = True
+    may_wake = True
+
+    @property
+    def patient(self) -> bool:
+        return self.claim is not None
+
+    def size(self) -> tuple[int, int]:
+        return len(self.arrivals) - 1, sum([len(arrival.envelope) for arrival in self.arrivals])
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        for arrival in self.arrivals:
+            for admission in arrival.admissions:
+                if admission.flow is not None:
+                    lanes.add(self.app, admission.agent, admission.flow)
+
+    def readies(self) -> Ready | None:
+        agents = frozenset(
+            [one.agent for arrival in self.arrivals for one in arrival.admissions if one.run_id is not None]
+        )
+        return Ready(self.app, agents) if agents else None
+
+    def alarming(self) -> bool:
+        return self.alarmed
+
+    def tell(self, result: list[Receipt], others: Others) -> None:
+        for arrival, receipt in zip(self.arrivals, result or [], strict=False):
+            if receipt.status != "duplicate":
+                for one in arrival.admissions:
+                    if one.run_id is not None and one.run_id not in others.taken:
+                        others.hear(self.app, one.agent)
+
+
+class HasReceipts(Protocol):
+    """What came of events that came in with something else."""
+
+    @property
+    def receipts(self) -> list[Receipt]: ...
+
+
+E = TypeVar("E", bound=HasReceipts | None)
+
+
+class WithEvents(Request[E]):
+    """A request that brings events along: `accept` has them, and is carried out with it."""
+
+    __slots__ = ()
+
+    accept: AcceptEvents | None
+
+    may_wake = True
+
+    @property
+    def woken(self) -> list[tuple[str, str]]:
+        return [] if self.accept is None else self.accept.woken
+
+    def size(self) -> tuple[int, int]:
+        return (0, 0) if self.accept is None else self.accept.size()
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        if self.accept is not None:
+            self.accept.lock_keys(lanes)
+
+    def readies(self) -> Ready | None:
+        return None if self.accept is None else self.accept.readies()
+
+    def tell(self, result: E, others: Others) -> None:
+        if self.accept is not None and result is not None:
+            self.accept.tell(result.receipts, others)
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -174,7 +247,20 @@ class Share:
 
 
 @dataclass(slots=True)
-class ClaimRuns:
+class Claimed:
+    """What a claim brought."""
+
+    claims: list[Claim]
+    asked: list[tuple[str, int]]
+    next_due: Microseconds | None
+    solo_waiting: bool
+    alone: bool = False  # it looked only for a run that must go alone
+    left: frozenset[str] = frozenset()  # agents of which some were left to other processes
+    failing: frozenset[str] = frozenset()  # agents whose last runs ended dead
+
+
+@dataclass(slots=True)
+class ClaimRuns(Request[Claimed]):
     """Take due runs. `wants` is asked when the transaction is put together: (agent, most) for each agent with room."""
 
     app: str
@@ -192,38 +278,28 @@ class ClaimRuns:
     shares: Mapping[str, Share] = field(default_factory=dict)  # where other processes want to have some too
     room: int | None = None  # for all wanted together, where that is less; then the longest due of all agents go first
 
-
-@dataclass(slots=True)
-class Claimed:
-    """What a claim brought."""
-
-    claims: list[Claim]
-    asked: list[tuple[str, int]]
-    next_due: Microseconds | None
-    solo_waiting: bool
-    alone: bool = False  # it looked only for a run that must go alone
-    left: frozenset[str] = frozenset()  # agents of which some were left to other processes
-    failing: frozenset[str] = frozenset()  # agents whose last runs ended dead
+    fenced = True
+    claims = True
 
 
 @dataclass(slots=True)
-class SaveSteps:
+class SaveSteps(OfRun[None]):
     """Store checkpoints of a run. Refused with LockLost once one of the `locks` has another holder."""
 
-    claim: Claim
     steps: list[Step]
     locks: tuple[HeldLock, ...] = ()
 
-    @property
-    def process(self) -> str:
-        return self.claim.process
+    plain = True
+    worth_storing = True
+
+    def size(self) -> tuple[int, int]:
+        return 0, sum([len(step.result) for step in self.steps if step.result is not None])
 
 
 @dataclass(slots=True)
-class FinishRun:
+class FinishRun(OfRun[None]):
     """End a run for good."""
 
-    claim: Claim
     state: Literal["done", "dead", "denied", "cancelled"]
     output: str | None = None
     error: str | None = None
@@ -241,9 +317,23 @@ class FinishRun:
     undone: bool = False  # of a dead one: that was done, and nothing that it had prepared leaves any more
     well_again: bool = False  # of one that is done: its agent was known to fail
 
-    @property
-    def process(self) -> str:
-        return self.claim.process
+    plain = True
+    may_wake = True
+    ends_a_run = True
+
+    def size(self) -> tuple[int, int]:
+        return 0, 0 if self.output is None else len(self.output)
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        if self.claim.key is not None:
+            lanes.leave(self.claim, ends=self.state != "done")
+
+    def readies(self) -> Ready | None:
+        claim = self.claim
+        return None if claim.key is None else Ready(claim.app, frozenset({claim.agent}))
+
+    def alarming(self) -> bool:
+        return self.alarm is not None or self.well_again
 
 
 @dataclass(slots=True)
@@ -258,14 +348,13 @@ class StateChange:
 
 
 @dataclass(slots=True)
-class CommitRun:
+class CommitRun(OfRun[None]):
     """Let out what a run returned, sent and staged, in one transition. `then`: it is done, or it stays running to release
     what it staged; or nothing leaves and it is held, with all of it stored for a person to see.
 
     StateChanged when the state of its agent has another version by now: then nothing was stored.
     """
 
-    claim: Claim
     app: str
     output: str
     outcome: Outcome
@@ -280,33 +369,80 @@ class CommitRun:
     woken: list[tuple[str, str]] = field(default_factory=list)
     well_again: bool = False  # as in FinishRun
 
+    may_wake = True
+
     @property
-    def process(self) -> str:
-        return self.claim.process
+    def ends_a_run(self) -> bool:  # type: ignore[override]  # one that goes on to release what it staged does not
+        return self.then != "running"
+
+    def size(self) -> tuple[int, int]:
+        characters = len(self.output) + sum([len(one.message) for one in self.deliveries])
+        return len(self.deliveries) + len(self.effects), characters
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        if self.claim.key is not None:
+            lanes.leave(self.claim, ends=self.then != "done")
+
+    def readies(self) -> Ready | None:
+        claim = self.claim
+        return None if claim.key is None else Ready(claim.app, frozenset({claim.agent}))
+
+    def alarming(self) -> bool:
+        return self.alarm is not None or self.well_again
 
 
 @dataclass(slots=True)
-class CloseRun:
+class CloseRun(OfRun[None]):
     """A run that was committed has released all that it staged: it is done."""
 
-    claim: Claim
     outcome: Outcome
     output: str | None = None  # for whoever called it
     woken: list[tuple[str, str]] = field(default_factory=list)
     well_again: bool = False  # as in FinishRun
 
-    @property
-    def process(self) -> str:
-        return self.claim.process
+    may_wake = True
+    ends_a_run = True
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        if self.claim.key is not None:
+            lanes.leave(self.claim, ends=False)
+
+    def readies(self) -> Ready | None:
+        claim = self.claim
+        return None if claim.key is None else Ready(claim.app, frozenset({claim.agent}))
+
+    def alarming(self) -> bool:
+        return self.well_again
 
 
 @dataclass(slots=True)
-class ReleaseRun:
+class Redone:
+    """What became of it: `run` goes on (a new one, if it was done again). `refused` says why nothing was changed."""
+
+    run: str
+    was: RunState
+    refused: str | None = None
+
+
+@dataclass(slots=True)
+class ReleaseRun(Request[Redone | None]):
     """A person lets a held output out as it is."""
 
     id: str
     operator: str
     note: str | None = None
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def alarming(self) -> bool:
+        return True
+
+    def tell(self, result: Redone | None, others: Others) -> None:
+        others.all = others.all or bool(result)
+
+    def follow(self, _: Redone | None, heard: Heard) -> None:
+        heard.deliveries()
 
 
 # An action: its app, its reference, its name, and the JSON schema of its result, if that is declared.
@@ -314,7 +450,7 @@ ActionResult = tuple[str, str, str, str | None]
 
 
 @dataclass(slots=True)
-class OpenEffect:
+class OpenEffect(OfRun[Effect | Decision]):
     """Write down what is about to happen, before it does. `decide` is policy, asked in the same transaction.
     One that was staged is known already, and opened now.
 
@@ -322,7 +458,6 @@ class OpenEffect:
     or with a decision that is not "allow": then nothing was opened.
     """
 
-    claim: Claim
     app: str
     effect: Effect
     decide: Callable[[], Decision]
@@ -330,26 +465,32 @@ class OpenEffect:
     declares: ActionResult | None = None  # at its first use by a process: what its action returns
     undoes_key: tuple[str, str] | None = None  # what it undoes has a business key: the action and the key
 
-    @property
-    def process(self) -> str:
-        return self.claim.process
-
 
 @dataclass(slots=True)
-class SaveEffect:
+class SaveEffect(OfRun[None]):
     """What became of an effect."""
 
-    claim: Claim
     effect: Effect
     woken: Sequence[tuple[str, str]] = ()  # runs that waited for the end of an undo: (app, agent)
 
-    @property
-    def process(self) -> str:
-        return self.claim.process
+    worth_storing = True
+    may_wake = True
 
 
 @dataclass(slots=True)
-class SettleEffect:
+class Settled:
+    """What a settlement found: `first` says whether this answer is the one that stands, `refused` why a result was not taken."""
+
+    effect: Effect
+    run: str
+    first: bool
+    refused: str | None = None
+    unfit: bool = False  # it was refused because it is not what the action returns
+    corrected: bool = False
+
+
+@dataclass(slots=True)
+class SettleEffect(Request[Settled | None]):
     """A person says what became of a held effect: the first answer stands. Its run goes on once none is held any more. The result
     of a confirmed one can be corrected until its run has stored anything more.
 
@@ -363,17 +504,14 @@ class SettleEffect:
     result: str | None = None
     refuse: Callable[[str, str | None], str | None] | None = None
 
+    def readies(self) -> Ready | None:
+        return ANYTHING
 
-@dataclass(slots=True)
-class Settled:
-    """What a settlement found: `first` says whether this answer is the one that stands, `refused` why a result was not taken."""
+    def alarming(self) -> bool:
+        return True
 
-    effect: Effect
-    run: str
-    first: bool
-    refused: str | None = None
-    unfit: bool = False  # it was refused because it is not what the action returns
-    corrected: bool = False
+    def tell(self, result: Settled | None, others: Others) -> None:
+        others.all = others.all or bool(result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,20 +544,6 @@ class Delivered:
 
 
 @dataclass(slots=True)
-class WorkLane:
-    """Store what became of a channel's deliveries, and take the next ones. One process at a time has a channel's lane:
-    the first request takes it (`token` is None), and the one that finds nothing more to do gives it back.
-    """
-
-    app: str
-    channel: str
-    process: str
-    most: int
-    token: int | None = None
-    results: list[Delivered] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class Lane:
     """What a lane holds now. Without deliveries it is given back; `next_due` says when to look again."""
 
@@ -431,7 +555,26 @@ class Lane:
 
 
 @dataclass(slots=True)
-class RedoDelivery:
+class WorkLane(Request[Lane]):
+    """Store what became of a channel's deliveries, and take the next ones. One process at a time has a channel's lane:
+    the first request takes it (`token` is None), and the one that finds nothing more to do gives it back.
+    """
+
+    app: str
+    channel: str
+    process: str
+    most: int
+    token: int | None = None
+    results: list[Delivered] = field(default_factory=list)
+
+    fenced = True
+
+    def alarming(self) -> bool:
+        return any(one.alarm is not None or one.resolves is not None for one in self.results)
+
+
+@dataclass(slots=True)
+class RedoDelivery(Request[str | None]):
     """A person lets a dead delivery be tried again, or discards it. With `waiting` also one that is pending: it is tried now,
     or those behind it need not wait for it any longer.
     """
@@ -442,9 +585,21 @@ class RedoDelivery:
     discard: bool = False
     waiting: bool = False
 
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def alarming(self) -> bool:
+        return True
+
+    def tell(self, result: str | None, others: Others) -> None:
+        others.all = others.all or bool(result)
+
+    def follow(self, _: str | None, heard: Heard) -> None:
+        heard.deliveries()
+
 
 @dataclass(slots=True)
-class ChangeState:
+class ChangeState(Request[int]):
     """A person sets or clears (None) what an agent keeps. A run that has read it goes again with the new one."""
 
     app: str
@@ -466,13 +621,12 @@ class Wait:
 
 
 @dataclass(slots=True)
-class LeaveRun:
+class LeaveRun(OfRun[None]):
     """Give a run back: `ready` at once, `waiting` until `delay` has passed (None: until what it waits for comes), `held`
     until a person says something (about an effect, unless it is `by_itself`), or `parked` until a circuit lets it come
     back. `clear` names failed steps to forget; `waits` are the events that it waits for.
     """
 
-    claim: Claim
     state: Literal["ready", "waiting", "held", "parked"]
     outcome: AttemptOutcome
     delay: Microseconds | None = 0
@@ -490,29 +644,46 @@ class LeaveRun:
     parked_for: tuple[str, str] | None = None  # the app and the dependency
     follows: list[str] = field(default_factory=list)  # effects of other runs whose end it waits for
 
+    may_wake = True
+    ends_a_run = True
+
     @property
-    def process(self) -> str:
-        return self.claim.process
+    def _at_once(self) -> bool:
+        return self.delay == 0 and self.state != "held"
+
+    def readies(self) -> Ready | None:
+        return Ready(None, frozenset({self.claim.agent})) if self._at_once else None
+
+    def alarming(self) -> bool:
+        return self.alarmed or self.alarm is not None
+
+    def gives_back(self) -> bool:
+        return self.outcome == "released"
+
+    def tell(self, _: None, others: Others) -> None:
+        others.all = others.all or (self._at_once and self.claim.id not in others.taken)
+
+    def follow(self, _: None, heard: Heard) -> None:
+        if self.waits:
+            heard.waits(self.claim.seq)
 
 
 @dataclass(slots=True)
-class EndWait:
+class EndWait(OfRun[Step]):
     """The time of a wait is over: the step failed with `error`, unless what it waited for is there after all."""
 
-    claim: Claim
     step: Step
     error: str
     wait: Wait | None = None
     matches: Matches | None = None
     alarmed: bool = False  # as LeaveRun's
 
-    @property
-    def process(self) -> str:
-        return self.claim.process
+    def alarming(self) -> bool:
+        return self.alarmed
 
 
 @dataclass(slots=True)
-class LookAgain:
+class LookAgain(Request[None]):
     """Waits of these runs were registered while events were being accepted. For those that are `settled` all of these are
     stored by now.
     """
@@ -522,6 +693,11 @@ class LookAgain:
     matches: Matches | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
     alarmed: bool = False  # as LeaveRun's
+
+    may_wake = True
+
+    def alarming(self) -> bool:
+        return self.alarmed
 
 
 @dataclass(frozen=True, slots=True)
@@ -536,30 +712,17 @@ class Approval:
 
 
 @dataclass(slots=True)
-class AskPerson:
+class AskPerson(OfRun[None]):
     """A question, and the step that waits for its answer. `again`: why the answer that came did not do."""
 
-    claim: Claim
     app: str
     step: Step
     approval: Approval
     again: str | None = None
     alarm: Alarm | None = None  # by which somebody hears of it, until it is answered or given up
 
-    @property
-    def process(self) -> str:
-        return self.claim.process
-
-
-@dataclass(slots=True)
-class AnswerApproval:
-    """A person's answer (JSON). The first stands."""
-
-    id: str
-    answer: str
-    operator: str
-    note: str | None = None
-    woken: list[tuple[str, str]] = field(default_factory=list)
+    def alarming(self) -> bool:
+        return self.alarm is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -574,51 +737,47 @@ class Answered:
 
 
 @dataclass(slots=True)
-class TransactStep:
+class AnswerApproval(Request[Answered | None]):
+    """A person's answer (JSON). The first stands."""
+
+    id: str
+    answer: str
+    operator: str
+    note: str | None = None
+    woken: list[tuple[str, str]] = field(default_factory=list)
+
+    may_wake = True
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def alarming(self) -> bool:
+        return True
+
+    def tell(self, result: Answered | None, others: Others) -> None:
+        others.all = others.all or bool(result)
+
+
+@dataclass(slots=True)
+class TransactStep(OfRun[Step]):
     """Run the user's function on the store's own connection and save its result as a checkpoint, in one transaction."""
 
-    claim: Claim
     function: Callable[[Any], Any]
     to_step: Callable[[Any], Step]
     locks: tuple[HeldLock, ...] = ()
     cause: str | None = None
 
-    @property
-    def process(self) -> str:
-        return self.claim.process
-
 
 @dataclass(slots=True)
-class SaveTransacted:
+class SaveTransacted(OfRun[Step]):
     """The checkpoint of a transaction that the user's function has just done on this very connection (PostgreSQL).
 
     Comes back with the step, or with the one that an earlier try of the same transaction recorded: then the caller
     rolls its own back.
     """
 
-    claim: Claim
     step: Step
     locks: tuple[HeldLock, ...] = ()
-
-    @property
-    def process(self) -> str:
-        return self.claim.process
-
-
-@dataclass(slots=True)
-class TakeLock:
-    """Take a lock for a run, if it is free: nobody has it, or its holder does not run any more under the token that it had
-    then. `gives_up`: it is the last time that the run asks.
-    """
-
-    claim: Claim
-    app: str
-    name: str
-    gives_up: bool = False
-
-    @property
-    def process(self) -> str:
-        return self.claim.process
 
 
 @dataclass(frozen=True, slots=True)
@@ -631,16 +790,22 @@ class LockHolder:
 
 
 @dataclass(slots=True)
-class FreeLock:
-    """Let a lock go that a run has. One that it does not have any more stays as it is."""
+class TakeLock(OfRun[HeldLock | LockHolder]):
+    """Take a lock for a run, if it is free: nobody has it, or its holder does not run any more under the token that it had
+    then. `gives_up`: it is the last time that the run asks.
+    """
 
-    claim: Claim
     app: str
     name: str
+    gives_up: bool = False
 
-    @property
-    def process(self) -> str:
-        return self.claim.process
+
+@dataclass(slots=True)
+class FreeLock(OfRun[None]):
+    """Let a lock go that a run has. One that it does not have any more stays as it is."""
+
+    app: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -675,18 +840,6 @@ class CircuitChange:
     alarm: str | None = None
 
 
-@dataclass(slots=True)
-class ChangeCircuit:
-    """Whatever happens to a circuit, as one transition: `change` is asked while its row is locked, as it is then. `rest` is
-    for one that is made now.
-    """
-
-    app: str
-    name: str
-    rest: Microseconds
-    change: Callable[[StoredCircuit], CircuitChange]
-
-
 @dataclass(frozen=True, slots=True)
 class CircuitChanged:
     """How a circuit stands now, and how many runs came back."""
@@ -697,7 +850,32 @@ class CircuitChanged:
 
 
 @dataclass(slots=True)
-class RedoRun:
+class ChangeCircuit(Request[CircuitChanged]):
+    """Whatever happens to a circuit, as one transition: `change` is asked while its row is locked, as it is then. `rest` is
+    for one that is made now.
+    """
+
+    app: str
+    name: str
+    rest: Microseconds
+    change: Callable[[StoredCircuit], CircuitChange]
+
+    @property
+    def patient(self) -> bool:
+        return True
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def alarming(self) -> bool:
+        return True
+
+    def tell(self, result: CircuitChanged, others: Others) -> None:
+        others.all = others.all or result.changed
+
+
+@dataclass(slots=True)
+class RedoRun(Request[Redone | None]):
     """A person lets a run that was over go on, or one that went well be done `again` as a new one of its family; or
     `discard`s it. `data` is handed to the handler instead of the event's own.
     """
@@ -709,18 +887,33 @@ class RedoRun:
     again: bool = False
     discard: bool = False
 
+    def lock_keys(self, lanes: Lanes) -> None:
+        lanes.named.add(self.id)
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def alarming(self) -> bool:
+        return True
+
+    def tell(self, result: Redone | None, others: Others) -> None:
+        others.all = others.all or bool(result)
+
 
 @dataclass(slots=True)
-class Redone:
-    """What became of it: `run` goes on (a new one, if it was done again). `refused` says why nothing was changed."""
+class Cancelled:
+    """What became of it. `now`: `cancelled` at once; or `ready`, for a worker to undo what it did; or still `running`, until
+    its next step. `refused` says why nothing was changed.
+    """
 
     run: str
     was: RunState
+    now: RunState
     refused: str | None = None
 
 
 @dataclass(slots=True)
-class CancelRun:
+class CancelRun(Request[Cancelled | None]):
     """A person, or the run that called it, wants a run to stop. One that never did anything outside is over at once; of any
     other a worker undoes what it did. The runs that it called and that are not over are cancelled with it.
 
@@ -737,52 +930,69 @@ class CancelRun:
     def process(self) -> str | None:
         return None if self.claim is None else self.claim.process
 
+    fenced = True
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        lanes.named.add(self.id)
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def alarming(self) -> bool:
+        return True
+
+    def tell(self, result: Cancelled | None, others: Others) -> None:
+        others.all = others.all or bool(result)
+
+    def follow(self, result: Cancelled | None, heard: Heard) -> None:
+        if result is not None and result.refused is None:
+            heard.stops(CancelAsked(result.run, self.operator, self.note))
+
 
 @dataclass(slots=True)
-class Cancelled:
-    """What became of it. `now`: `cancelled` at once; or `ready`, for a worker to undo what it did; or still `running`, until
-    its next step. `refused` says why nothing was changed.
-    """
-
-    run: str
-    was: RunState
-    now: RunState
-    refused: str | None = None
-
-
-@dataclass(slots=True)
-class FinishCancelled:
+class FinishCancelled(OfRun[None]):
     """A run that was to stop has undone what it did: it is over. Nothing that it had prepared leaves any more."""
 
-    claim: Claim
     app: str
     reason: str
     outcome: Outcome
 
-    @property
-    def process(self) -> str:
-        return self.claim.process
+    ends_a_run = True
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        if self.claim.key is not None:
+            lanes.leave(self.claim, ends=True)
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def alarming(self) -> bool:
+        return True
+
+    def tell(self, _: None, others: Others) -> None:
+        others.all = True  # runs that it called may have been asked to stop
+
+    def follow(self, _: None, heard: Heard) -> None:
+        heard.stops(None)  # the runs that it called may run here
 
 
 @dataclass(slots=True)
-class NoteChange:
+class NoteChange(OfRun[None]):
     """A run meets other code than it began with: a fact about that. With `version` it has gone over to that one; with
     `restart` what it had recorded is dropped, in the same transition.
     """
 
-    claim: Claim
     fact: Step
     version: str | None = None
     restart: bool = False
     alarm: Alarm | None = None
 
-    @property
-    def process(self) -> str:
-        return self.claim.process
+    def alarming(self) -> bool:
+        return self.alarm is not None
 
 
 @dataclass(slots=True)
-class ForkRun:
+class ForkRun(Request[Redone | None]):
     """A further run of a family that is over, which keeps what was finished before the step of this `key` (for people:
     `step`). `results` are kept instead of those of the steps with these keys; `edited` are the same by name, for the record.
     """
@@ -795,6 +1005,18 @@ class ForkRun:
     data: str | None = None
     results: dict[str, str] = field(default_factory=dict)
     edited: dict[str, Any] = field(default_factory=dict)
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        lanes.named.add(self.id)
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def alarming(self) -> bool:
+        return True
+
+    def tell(self, result: Redone | None, others: Others) -> None:
+        others.all = others.all or bool(result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -812,7 +1034,7 @@ class StoredEvent:
 
 
 @dataclass(slots=True)
-class FeedEvents:
+class FeedEvents(Request[int]):
     """Hand stored events to an agent that did not get them. `runs` is (the event's seq, the run's id); `denied` are those
     that policy does not allow; `flows` says of an event's run which key and priority it has, where the agent has any.
     """
@@ -825,16 +1047,32 @@ class FeedEvents:
     flows: dict[int, Flow] = field(default_factory=dict)
     overrules: bool = False  # also what policy denied to it
 
+    def size(self) -> tuple[int, int]:
+        return len(self.runs) + len(self.denied) - 1, 0
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        for flow in self.flows.values():
+            lanes.add(self.app, self.agent, flow)
+
+    def readies(self) -> Ready | None:
+        return Ready(self.app, frozenset({self.agent})) if self.runs else None
+
+    def tell(self, result: int, others: Others) -> None:
+        others.all = others.all or bool(result)
+
 
 @dataclass(slots=True)
-class RaiseAlarm:
+class RaiseAlarm(Request[None]):
     """Open or refresh an alarm."""
 
     alarm: Alarm
 
+    def alarming(self) -> bool:
+        return True
+
 
 @dataclass(slots=True)
-class RegisterProcess:
+class RegisterProcess(Request[None]):
     """Enter a process with its first lease, what it has loaded, and the limits that its code gives to that."""
 
     id: str
@@ -847,30 +1085,12 @@ class RegisterProcess:
     versions: Mapping[str, str] = field(default_factory=dict)  # of the code of these agents
     again: bool = False  # it was declared dead, and comes back under this identity: nothing new was put to work
 
+    def shuts(self) -> str | None:
+        """Other code may come with a process: no claim is to be under way that has not heard of it."""
+        return self.app if self.app and self.versions else None
 
-@dataclass(slots=True)
-class RetireProcess:
-    """A process says goodbye."""
-
-    id: str
-
-
-@dataclass(slots=True)
-class BuryProcess:
-    """Declare a process dead and put its runs back. `certain`: it is known to be gone, whatever its lease says."""
-
-    id: str
-    certain: bool
-
-
-@dataclass(slots=True)
-class TakeOver:
-    """A process is not connected any more, by the lock that it had: declare it dead before its lease is over, and put back those of its
-    runs that have no call under way.
-    """
-
-    id: str
-    guard: int
+    def tell(self, _: None, others: Others) -> None:
+        others.joined = self.app
 
 
 class LeftBehind(int):
@@ -889,15 +1109,69 @@ class LeftBehind(int):
 
 
 @dataclass(slots=True)
-class ForgetRuns:
+class RetireProcess(Request[LeftBehind]):
+    """A process says goodbye."""
+
+    id: str
+
+    def tell(self, result: LeftBehind, others: Others) -> None:
+        others.all = others.all or result.gone
+
+
+@dataclass(slots=True)
+class BuryProcess(Request[LeftBehind]):
+    """Declare a process dead and put its runs back. `certain`: it is known to be gone, whatever its lease says."""
+
+    id: str
+    certain: bool
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def tell(self, result: LeftBehind, others: Others) -> None:
+        others.all = others.all or result.gone
+
+    def follow(self, _: LeftBehind, heard: Heard) -> None:
+        heard.deliveries()  # it may have had a lane
+
+
+@dataclass(slots=True)
+class TakeOver(Request[LeftBehind]):
+    """A process is not connected any more, by the lock that it had: declare it dead before its lease is over, and put back those of its
+    runs that have no call under way.
+    """
+
+    id: str
+    guard: int
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def tell(self, result: LeftBehind, others: Others) -> None:
+        others.all = others.all or result.gone
+
+
+@dataclass(slots=True)
+class ForgetRuns(Request[int]):
     """Give back what this process owns without knowing it: claims whose answer was lost with the connection."""
 
     process: str
     known: frozenset[str]
 
+    fenced = True
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def gives_back(self) -> bool:
+        return True
+
+    def tell(self, result: int, others: Others) -> None:
+        others.all = others.all or bool(result)
+
 
 @dataclass(slots=True)
-class RecordOperation:
+class RecordOperation(Request[None]):
     """What a person did."""
 
     operator: str
@@ -905,6 +1179,7 @@ class RecordOperation:
     app: str | None = None
     target: str | None = None
     detail: str | None = None
+    way: Way | None = None
 
 
 # keeping
@@ -930,14 +1205,14 @@ class OldEvent:
 
 
 @dataclass(slots=True)
-class RemoveFamilies:
+class RemoveFamilies(Request[list[str]]):
     """Remove families of runs with all that belongs to them. One that is not any more what was seen stays."""
 
     families: list[Family]
 
 
 @dataclass(slots=True)
-class RemoveTraces:
+class RemoveTraces(Request[int]):
     """Remove what else is old: payloads of events (by seq), events, idempotency keys, processes, keys (agent, key) that no
     run has, blobs that nothing points to, what became of instants of an agent's schedules, chains of events. Whatever is needed
     again by now stays.
@@ -959,7 +1234,7 @@ class RemoveTraces:
 
 
 @dataclass(slots=True)
-class ResealPayloads:
+class ResealPayloads(Request[None]):
     """Store payloads as they are under another key: (query, row), and the blobs (id, content) that rows now point to. A payload
     that was changed since it was read stays.
     """
@@ -970,38 +1245,26 @@ class ResealPayloads:
 
 
 @dataclass(slots=True)
-class LeaveCiphers:
+class LeaveCiphers(Request[None]):
     """No payload is encrypted any more with the keys of these ids."""
 
     ids: list[str]
 
 
 @dataclass(slots=True)
-class EnterCipher:
+class EnterCipher(Request[None]):
     """Payloads are about to be encrypted with the key of this id; or one of the marks of sealing.py."""
 
     id: str
 
 
 @dataclass(slots=True)
-class NoteBinding:
+class NoteBinding(Request[None]):
     """From now on this process binds every payload that it writes to its place."""
 
     process: str
 
-
-@dataclass(slots=True)
-class ChangePause:
-    """A person pauses an agent ('': all of the app), or lets it go on, at first no faster than `rate`. Once this is committed
-    nothing of a paused agent is claimed any more.
-    """
-
-    app: str
-    agent: str
-    paused: bool
-    operator: str
-    note: str | None = None
-    rate: str | None = None
+    fenced = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -1013,11 +1276,29 @@ class Paused:
 
 
 @dataclass(slots=True)
-class Ready:
-    """Runs became ready: of these agents of this app (None: anything may have)."""
+class ChangePause(Request[Paused]):
+    """A person pauses an agent ('': all of the app), or lets it go on, at first no faster than `rate`. Once this is committed
+    nothing of a paused agent is claimed any more.
+    """
 
-    app: str | None = None
-    agents: frozenset[str] = frozenset()
+    app: str
+    agent: str
+    paused: bool
+    operator: str
+    note: str | None = None
+    rate: str | None = None
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def alarming(self) -> bool:
+        return True
+
+    def tell(self, result: Paused, others: Others) -> None:
+        others.all = others.all or bool(result)
+
+    def shuts(self) -> str | None:
+        return self.app
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wakeful.stores.base import Alarm
+from wakeful.stores.request import Request
 
 
 @dataclass(slots=True)
-class ReportHeartbeat:
+class ReportHeartbeat(Request[None]):
     """Say what is wrong with a file and its checks, and what is not any more."""
 
     alarms: list[Alarm] = field(default_factory=list)
     resolved: list[str] = field(default_factory=list)  # keys of alarms that are over
+
+    def alarming(self) -> bool:
+        return True
 
 
 def heartbeat_alarm(app: str, name: str) -> str:

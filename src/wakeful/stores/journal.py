@@ -18,55 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from wakeful.errors import ClaimLost, StoreForbidden, StoreUnavailable
-from wakeful.stores.alarms import ChangeAlarm, ResolveAlarms, TellAlarms
-from wakeful.stores.backfill import FillInstants
-from wakeful.stores.base import (
-    AcceptEvents,
-    AnswerApproval,
-    AskPerson,
-    BuryProcess,
-    CancelRun,
-    ChangeCircuit,
-    ChangePause,
-    CircuitChanged,
-    Claimed,
-    ClaimRuns,
-    CloseRun,
-    CommitRun,
-    EndWait,
-    FeedEvents,
-    FinishCancelled,
-    FinishRun,
-    ForgetRuns,
-    ForkRun,
-    LeaveRun,
-    LookAgain,
-    NoteChange,
-    OpenEffect,
-    RaiseAlarm,
-    Ready,
-    RedoDelivery,
-    RedoRun,
-    RegisterProcess,
-    ReleaseRun,
-    RetireProcess,
-    Row,
-    SaveEffect,
-    SaveSteps,
-    SettleEffect,
-    TakeOver,
-    Transaction,
-    WorkLane,
-)
-from wakeful.stores.heartbeat import ReportHeartbeat
-from wakeful.stores.once import SaveOnce
-from wakeful.stores.reminders import MakeReminder
-from wakeful.stores.scheduling import ScheduleByRun
-from wakeful.stores.sources import LetSourceGo, ReportSource, SettleQuarantine, TakeIn, TakenIn
-from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, accept_of
-from wakeful.stores.verbs.keys import ENDS, lock, pass_on
+from wakeful.stores.base import Claimed, ClaimRuns, Row, Transaction
+from wakeful.stores.request import Heard, Others, Ready, Request
+from wakeful.stores.verbs.keys import lock, pass_on
+from wakeful.stores.verbs.people import write_audits
 from wakeful.stores.verbs.table import VERBS
-from wakeful.stores.watching import SettleLook
 
 R = TypeVar("R")
 
@@ -77,67 +33,6 @@ TURNS_TO_GATHER = 4
 # A transaction that carries more rows than this takes so long that its neighbours notice.
 MOST_ROWS = 12_000
 MOST_CHARACTERS = 16_000_000
-
-PLAIN = frozenset({SaveSteps, FinishRun, AcceptEvents})  # whose batches may be one statement
-# The most frequent ones.
-MAKE_NOTHING_READY = frozenset({SaveSteps, ClaimRuns, NoteChange, OpenEffect, SaveEffect, WorkLane})
-# After these its agent has one run less.
-ENDS_A_RUN = frozenset({FinishRun, CommitRun, CloseRun, LeaveRun, FinishCancelled})
-# What was done is stored even if its caller has given up meanwhile.
-WORTH_STORING = frozenset({SaveSteps, SaveEffect, SaveOnce})
-# What may bring a run what it waited for: who it was is only known afterwards.
-MAY_WAKE = frozenset(
-    {
-        AcceptEvents,
-        FinishRun,
-        CommitRun,
-        CloseRun,
-        LeaveRun,
-        AnswerApproval,
-        LookAgain,
-        SettleOccurrences,
-        FireSchedule,
-        TellAlarms,
-        FillInstants,
-        TakeIn,
-        SettleQuarantine,
-        SaveEffect,
-        SaveOnce,
-    }
-)
-# What a person did, from wherever that was: anybody may have work now.
-BY_PEOPLE = (
-    SettleEffect,
-    RedoRun,
-    ReleaseRun,
-    RedoDelivery,
-    ChangePause,
-    CancelRun,
-    ForkRun,
-    ChangeAlarm,
-    AnswerApproval,
-)
-# After these there may be an alarm to tell: if they carry one, or always.
-MAY_ALARM = frozenset(
-    {
-        FinishRun,
-        CommitRun,
-        CloseRun,
-        LeaveRun,
-        EndWait,
-        LookAgain,
-        NoteChange,
-        WorkLane,
-        SettleOccurrences,
-        ReportSource,
-        AcceptEvents,
-        TakeIn,
-        AskPerson,
-    }
-)
-ALARMING = frozenset(
-    {RaiseAlarm, ResolveAlarms, ChangeCircuit, FinishCancelled, ReportHeartbeat, SettleLook, *BY_PEOPLE}
-)
 
 # Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
 # it. Inert unless a test hands in a probe. One with a true `plain` is content with before and after, where a batch can
@@ -171,7 +66,7 @@ class Waiting:
 
     __slots__ = ("future", "request")
 
-    def __init__(self, request: Any, future: asyncio.Future[Any]) -> None:
+    def __init__(self, request: Request[Any], future: asyncio.Future[Any]) -> None:
         self.request = request
         self.future = future
 
@@ -192,6 +87,7 @@ class Journal:
         self.on_ready: Callable[[Ready], None] = lambda _: None
         self.on_unavailable: Callable[[StoreUnavailable], None] = lambda _: None
         self.on_alarm: Callable[[], None] = lambda: None
+        self.heard = Heard()
         self.awaited: frozenset[str] = frozenset()  # runs whose end somebody here waits for
         self.on_awaited: Callable[[], None] = lambda: None
         self.on_committed: Callable[[Sequence[Any]], None] | None = (
@@ -204,7 +100,7 @@ class Journal:
     def closed(self) -> bool:
         return self._closed
 
-    def submit(self, request: Any) -> asyncio.Future[Any]:
+    def submit(self, request: Request[R]) -> asyncio.Future[R]:
         """Hand in a transition; the future is its result once it is on disk."""
         waiting = Waiting(request, asyncio.get_running_loop().create_future())
         if self._closed:
@@ -278,9 +174,7 @@ class Journal:
         share = within_limits(self._waiting, self._most)
         batch, self._waiting = self._waiting[:share], self._waiting[share:]
         hints = [
-            ready
-            for waiting in batch
-            if type(waiting.request) not in MAKE_NOTHING_READY and (ready := makes_ready(waiting.request)) is not None
+            ready for waiting in batch if waiting.request.may_ready and (ready := waiting.request.readies()) is not None
         ]
         for ready in hints:
             self.on_ready(ready)
@@ -289,12 +183,12 @@ class Journal:
             self._resting = []
         composed = []
         for waiting in batch:
-            kind = type(waiting.request)
-            if kind not in WORTH_STORING and waiting.future.done():
+            request = waiting.request
+            if waiting.future.done() and not request.worth_storing:
                 continue  # its caller gave up
-            if kind is ClaimRuns:
-                waiting.request.wanted = waiting.request.wants()
-                if not waiting.request.wanted:
+            if request.claims:
+                request.wanted = request.wants()  # type: ignore[attr-defined]
+                if not request.wanted:  # type: ignore[attr-defined]
                     self._resting.append(waiting)
                     continue
             composed.append(waiting)
@@ -322,6 +216,8 @@ class Journal:
             if self.is_dead():
                 return
             for waiting, result in zip(batch, results, strict=True):
+                if waiting.request.may_follow and not isinstance(result, BaseException):
+                    waiting.request.follow(result, self.heard)
                 if result is None and not waiting.future.done():  # the most frequent one
                     waiting.future.set_result(None)
                 else:
@@ -333,7 +229,7 @@ class Journal:
         if len(batch) == 1:
             settle(batch[0], error)
             return
-        for waiting in sorted(batch, key=lambda waiting: type(waiting.request) is ClaimRuns):
+        for waiting in sorted(batch, key=lambda waiting: waiting.request.claims):
             await self._commit([waiting])
 
     def _tell_woken(self, batch: list[Waiting]) -> None:
@@ -341,12 +237,11 @@ class Journal:
         alarmed = False
         for waiting in batch:
             request = waiting.request
-            kind = type(request)
-            if kind in MAY_WAKE and request.woken:
-                for app, agent in request.woken:
+            if request.may_wake and request.woken:  # type: ignore[attr-defined]
+                for app, agent in request.woken:  # type: ignore[attr-defined]
                     agents.setdefault(app, set()).add(agent)
-            if kind in ALARMING or (kind in MAY_ALARM and carries_alarm(request)):
-                alarmed = True
+            if request.may_alarm and not alarmed:
+                alarmed = request.alarming()
         if alarmed:
             self.on_alarm()
         for app, names in agents.items():
@@ -354,31 +249,30 @@ class Journal:
         if agents:
             self.poke()
         if self.awaited and any(
-            type(waiting.request) in ENDS_A_RUN and waiting.request.claim.id in self.awaited for waiting in batch
+            waiting.request.ends_a_run and waiting.request.claim.id in self.awaited  # type: ignore[attr-defined]
+            for waiting in batch
         ):
             self.on_awaited()
         if self.on_committed is not None:
             self.on_committed([waiting.request for waiting in batch])
 
-    async def _clear_doubt(self, requests: list[Any]) -> None:
+    async def _clear_doubt(self, requests: list[Request[Any]]) -> None:
         """After an answer was lost, wait until that transaction is over, however it ends. Only then what we read is the
         last word (which runs do we own? is that step stored?). In a transaction of its own: the lock that it takes would
         keep the lease from being renewed, if what comes after it had to wait.
         """
-        processes = sorted(
-            {process for request in requests if (process := getattr(request, "process", None)) is not None}
-        )
+        processes = sorted({process for process in map(process_of, requests) if process is not None})
         if processes:
             await self._backend.transact(lambda now: waited_for(now, processes))
             await self._backend.end_lost()  # what had begun has ended by now; what had not must not begin later
             self._in_doubt = False
 
-    async def _transact(self, requests: list[Any]) -> list[Any]:
+    async def _transact(self, requests: list[Request[Any]]) -> list[Any]:
         notifies, probe = self._backend.notifies, self._probe
         if self._in_doubt:
             await self._clear_doubt(requests)
         kind = type(requests[0])
-        plain = kind in PLAIN and all(type(request) is kind for request in requests)
+        plain = kind.plain and [*map(type, requests)].count(kind) == len(requests)
         if probe is None:
             results = await self._backend.transact(lambda now: whole(now, requests, notifies=notifies), plain=plain)
         elif plain and getattr(probe, "plain", False):  # a statement that is a transaction has no moment within it
@@ -413,21 +307,11 @@ def within_limits(waiting: list[Waiting], share: int) -> int:
     rows = characters = 0
     for number in range(min(share, len(waiting))):
         request = waiting[number].request
-        kind = type(request)
         rows += 1
-        if kind is SaveSteps:
-            characters += sum([len(step.result) for step in request.steps if step.result is not None])
-        elif kind is AcceptEvents or kind is SettleOccurrences or kind is TakeIn:
-            arrivals = [] if (accept := accept_of(request)) is None else accept.arrivals
-            rows += len(arrivals) - 1
-            characters += sum([len(arrival.envelope) for arrival in arrivals])
-        elif kind is FeedEvents:
-            rows += len(request.runs) + len(request.denied) - 1
-        elif kind is FinishRun and request.output is not None:
-            characters += len(request.output)
-        elif kind is CommitRun:
-            rows += len(request.deliveries) + len(request.effects)
-            characters += len(request.output) + sum([len(one.message) for one in request.deliveries])
+        if request.has_size:
+            more, length = request.size()
+            rows += more
+            characters += length
         if rows > MOST_ROWS or characters > MOST_CHARACTERS:
             return max(1, number)
     return share
@@ -443,45 +327,12 @@ def settle(waiting: Waiting, result: Any) -> None:
         waiting.future.set_result(result)
 
 
-def carries_alarm(request: Any) -> bool:
-    """Does it raise or resolve one?"""
-    if type(request) in (AcceptEvents, EndWait, LookAgain) or (type(request) is LeaveRun and request.alarmed):
-        return bool(request.alarmed)
-    if type(request) is TakeIn:
-        return request.accept is not None and request.accept.alarmed
-    if type(request) is WorkLane:
-        return any(one.alarm is not None or one.resolves is not None for one in request.results)
-    kind = type(request)
-    if kind is ReportSource and request.resolves is not None:
-        return True
-    return (kind is not CloseRun and request.alarm is not None) or (kind in ENDS and request.well_again)
+def process_of(request: Request[Any]) -> str | None:
+    """The process whose lease a request needs."""
+    return request.process if request.fenced else None  # type: ignore[attr-defined]
 
 
-def makes_ready(request: Any) -> Ready | None:
-    """Which agents may have something to do once this request is committed."""
-    if (accept := accept_of(request)) is not None:
-        agents = frozenset(
-            admission.agent
-            for arrival in accept.arrivals
-            for admission in arrival.admissions
-            if admission.run_id is not None
-        )
-        return Ready(accept.app, agents) if agents else None
-    if type(request) in ENDS:
-        claim = request.claim
-        return None if claim.key is None else Ready(claim.app, frozenset({claim.agent}))
-    if isinstance(request, LeaveRun) and request.delay == 0 and request.state != "held":
-        return Ready(None, frozenset({request.claim.agent}))
-    if isinstance(request, FeedEvents):
-        return Ready(request.app, frozenset({request.agent})) if request.runs else None
-    if isinstance(request, TellAlarms):
-        return Ready(request.app, frozenset({request.agent}))
-    if isinstance(request, (BuryProcess, TakeOver, FinishCancelled, ForgetRuns, ChangeCircuit, *BY_PEOPLE)):
-        return Ready()
-    return None
-
-
-def whole(now: int | None, requests: list[Any], *, notifies: bool) -> Transaction[list[Any]]:
+def whole(now: int | None, requests: Sequence[Request[Any]], *, notifies: bool) -> Transaction[list[Any]]:
     """One transaction: the fence, the keys, then each verb in the order of VERBS over all requests of its kind. Before the
     claims, which come last, the keys that were given up are passed on.
 
@@ -490,26 +341,24 @@ def whole(now: int | None, requests: list[Any], *, notifies: bool) -> Transactio
     """
     results: list[Any] = [None] * len(requests)
     groups: dict[type, list[int]] = {}
-    processes = [getattr(request, "process", None) for request in requests]
+    processes = [request.process if request.fenced else None for request in requests]  # type: ignore[attr-defined]
     fenced = {process for process in processes if process is not None}
     lease_is_good: dict[str, bool] = {}
     claiming: dict[str, str] = {}
     if notifies:
-        claiming = {request.process: request.app for request in requests if type(request) is ClaimRuns}
-        shut = {request.app for request in requests if type(request) is ChangePause}
-        # Other code may come with a process: no claim is to be under way that has not heard of it.
-        shut |= {one.app for one in requests if type(one) is RegisterProcess and one.app and one.versions}
+        claiming = {request.process: request.app for request in requests if request.claims}  # type: ignore[attr-defined]
+        shut = {app for request in requests if request.may_shut and (app := request.shuts()) is not None}
         if shut:
             yield "shut_gate", [(app,) for app in sorted(shut)]
     if fenced:
-        alone = any(gives_back(request) for request in requests)
+        alone = True in [request.may_give_back and request.gives_back() for request in requests]
         rows = yield from fence(now, sorted(fenced), claiming, alone=alone)
         lease_is_good = {row[0]: bool(row[1]) for row in rows}
     for number, (request, process) in enumerate(zip(requests, processes, strict=True)):
         if process is not None and not lease_is_good.get(process, False):
             results[number] = refusal(process, buried=process not in lease_is_good)
         else:
-            groups.setdefault(type(request), []).append(number)
+            groups.setdefault(request.carried_with or type(request), []).append(number)
     lanes = yield from lock([requests[number] for numbers in groups.values() for number in numbers])
     promoted: Sequence[Row] = ()
     for kind, verb in VERBS.items():
@@ -520,6 +369,8 @@ def whole(now: int | None, requests: list[Any], *, notifies: bool) -> Transactio
             answers = yield from verb(now, [requests[number] for number in numbers])
             for number, answer in zip(numbers, answers, strict=True):
                 results[number] = answer
+    if True in [request.audited for request in requests]:
+        yield from write_audits(now, requests, results)
     if notifies:
         payload = unclaimed(requests, results, promoted)
         if payload is not None:
@@ -545,11 +396,6 @@ def fence(
     return found
 
 
-def gives_back(request: Any) -> bool:
-    kind = type(request)
-    return kind is ForgetRuns or (kind is LeaveRun and request.outcome == "released")
-
-
 def refusal(process: str, *, buried: bool) -> Exception:
     """A lease that ran out may still be renewed while nobody has declared its process dead: that caller tries again."""
     if buried:
@@ -557,7 +403,7 @@ def refusal(process: str, *, buried: bool) -> Exception:
     return StoreUnavailable(f"the lease of process {process} ran out and is not renewed yet: nothing was written")
 
 
-def left_over(requests: list[Any], results: list[Any]) -> list[tuple[str, str]]:
+def left_over(requests: Sequence[Request[Any]], results: Sequence[Any]) -> list[tuple[str, str]]:
     """Agents of which others may take something now: places of a limited one that became free and were not taken again by
     the same transaction, and runs that a claim left to others.
     """
@@ -566,69 +412,37 @@ def left_over(requests: list[Any], results: list[Any]) -> list[tuple[str, str]]:
     for request, result in zip(requests, results, strict=True):
         if isinstance(result, Exception):
             continue
-        kind = type(request)
-        if kind in ENDS_A_RUN:
-            claim = request.claim
-            if claim.limited and not (kind is CommitRun and request.then == "running"):
+        if request.ends_a_run:
+            claim = request.claim  # type: ignore[attr-defined]
+            if claim.limited:
                 free[claim.app, claim.agent] += 1
-        elif kind is ClaimRuns:
+        elif request.claims:
+            app: str = request.app  # type: ignore[attr-defined]
             for claim in result.claims:
-                free[request.app, claim.agent] -= 1
+                free[app, claim.agent] -= 1
             # Only with something that was taken: each would answer the other's word with its own for ever.
-            left += [(request.app, agent) for agent in result.left & {claim.agent for claim in result.claims}]
+            left += [(app, agent) for agent in result.left & {claim.agent for claim in result.claims}]
     return left + [place for place, count in free.items() if count > 0]
 
 
-def unclaimed(requests: list[Any], results: list[Any], promoted: Sequence[Row] = ()) -> str | None:
+def unclaimed(requests: Sequence[Request[Any]], results: Sequence[Any], promoted: Sequence[Row] = ()) -> str | None:
     """What to tell other processes: "app agent agent …" of runs made ready that no claim of this transaction took. An
-    empty text says that anybody may have work, or a channel that nobody has.
+    empty text says that any process may have work, or a channel that no process has.
     """
-    taken = {claim.id for result in results if isinstance(result, Claimed) for claim in result.claims}
-    waiting = [row for row in promoted if row[0] not in taken]  # whose turn it is now
-    apps: set[str] = {row[1] for row in waiting}
-    agents: set[str] = {row[2] for row in waiting}
-    joined: str | None = None
+    others = Others({claim.id for result in results if isinstance(result, Claimed) for claim in result.claims})
+    for run, app, agent in promoted:  # whose turn it is now
+        if run not in others.taken:
+            others.hear(app, agent)
     for app, agent in left_over(requests, results):
-        apps.add(app)
-        agents.add(agent)
+        others.hear(app, agent)
     for request, result in zip(requests, results, strict=True):
         if isinstance(result, Exception):
             continue
-        if isinstance(request, RegisterProcess) or (isinstance(request, LetSourceGo) and request.leaves):
-            joined = request.app
-        if type(request) in MAY_WAKE and request.woken:
-            apps |= {app for app, _ in request.woken}
-            agents |= {agent for _, agent in request.woken}
-        if isinstance(request, FinishCancelled):
-            return ""  # runs that it called may have been asked to stop
-        if isinstance(request, ChangeSchedule | ScheduleByRun | MakeReminder) or (
-            isinstance(request, SettleOccurrences) and request.waits_for
-        ):
-            if result is not None:
-                return ""  # somebody else may be the one who has it due next, or the run that it waits for
-        elif (accept := accept_of(request)) is not None:
-            receipts = result.receipts if isinstance(result, Fired | TakenIn) else result or []
-            for arrival, receipt in zip(accept.arrivals, receipts, strict=False):
-                if receipt.status != "duplicate":
-                    left = {
-                        one.agent for one in arrival.admissions if one.run_id is not None and one.run_id not in taken
-                    }
-                    agents |= left
-                    apps |= {accept.app} if left else set()
-        elif isinstance(request, TellAlarms):
-            agents |= {request.agent} if result else set()
-            apps |= {request.app} if result else set()
-        elif isinstance(request, LeaveRun):
-            if request.delay == 0 and request.state != "held" and request.claim.id not in taken:
-                return ""
-        elif isinstance(result, CircuitChanged):
-            if result.changed:
-                return ""
-        elif isinstance(request, (BuryProcess, RetireProcess, TakeOver)):
-            if result.gone:
-                return ""
-        elif isinstance(request, (FeedEvents, ForgetRuns, *BY_PEOPLE)) and result:
-            return ""
-    if not agents:
-        return joined  # the name of an app alone: it has one process more, or a source that nobody reads
-    return " ".join([next(iter(apps)), *sorted(agents)]) if len(apps) == 1 and len(agents) <= 50 else ""
+        if request.may_wake and request.woken:  # type: ignore[attr-defined]
+            for app, agent in request.woken:  # type: ignore[attr-defined]
+                others.hear(app, agent)
+        if request.may_tell:
+            request.tell(result, others)
+            if others.all:
+                break
+    return others.word

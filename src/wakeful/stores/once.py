@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wakeful.clock import Microseconds
-from wakeful.model import Claim, Effect
+from wakeful.model import Effect
 from wakeful.stores.base import OpenEffect
+from wakeful.stores.request import OfRun
 
 
 @dataclass(slots=True)
@@ -19,14 +20,12 @@ class OpenOnce(OpenEffect):
 
 
 @dataclass(slots=True)
-class SaveOnce:
+class SaveOnce(OfRun[None]):
     """As SaveEffect. KeyTaken if it is about to be called and another effect has the key by now."""
 
-    claim: Claim
     app: str
     effect: Effect
     woken: list[tuple[str, str]] = field(default_factory=list)  # runs that waited for its end: (app, agent)
 
-    @property
-    def process(self) -> str:
-        return self.claim.process
+    worth_storing = True
+    may_wake = True

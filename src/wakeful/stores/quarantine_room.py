@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wakeful.clock import Microseconds
+from wakeful.stores.request import Request
 
 WhyCut = Literal["bytes", "days"]
 
@@ -14,7 +15,7 @@ ROOM_OF_ROWS = 1024
 
 
 @dataclass(slots=True)
-class CutQuarantine:
+class CutQuarantine(Request[int]):
     """Remove unverified inputs that came before then, and the oldest while all of them take more than the ceiling. How many went comes
     back; a few at a time, so ask again until it is none.
     """

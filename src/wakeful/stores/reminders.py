@@ -6,26 +6,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wakeful.clock import Microseconds
-from wakeful.model import Claim, Step
+from wakeful.model import Step
 from wakeful.stores.base import HeldLock
+from wakeful.stores.request import OfRun, Others
 from wakeful.stores.timing import ChangeSchedule, StoredSchedule
 
 
 @dataclass(slots=True)
-class MakeReminder:
+class MakeReminder(OfRun[StoredSchedule]):
     """Make a reminder out of a run, together with the checkpoint that tells of it: both or neither, and neither once the run
     is somebody else's. One of that name that is there already, made by an earlier run of the family, is the answer.
     """
 
-    claim: Claim
     step: Step
     change: ChangeSchedule
     written: Callable[[StoredSchedule], str]  # what the checkpoint says
     locks: tuple[HeldLock, ...] = ()
 
-    @property
-    def process(self) -> str:
-        return self.claim.process
+    def tell(self, result: StoredSchedule, others: Others) -> None:
+        """Another process may be the one that has it due next."""
+        others.all = others.all or result is not None
 
 
 @dataclass(frozen=True, slots=True)

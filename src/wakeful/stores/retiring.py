@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wakeful.stores.request import Request
+
 
 @dataclass(slots=True)
-class RetireApp:
+class RetireApp(Request[bool]):
     """Nothing is expected of an app any more. Recorded with who said so; a second time changes nothing."""
 
     app: str
@@ -15,7 +17,7 @@ class RetireApp:
 
 
 @dataclass(slots=True)
-class BringBackApp:
+class BringBackApp(Request[bool]):
     """The app is not retired any more. The answer: was it?"""
 
     app: str

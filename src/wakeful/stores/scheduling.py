@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wakeful.model import Claim, Decision, Step
+from wakeful.model import Decision, Step
 from wakeful.stores.base import HeldLock
+from wakeful.stores.request import OfRun, Others
 from wakeful.stores.timing import ChangeSchedule, StoredSchedule
 
 
 @dataclass(slots=True)
-class ScheduleByRun:
+class ScheduleByRun(OfRun[Step | None]):
     """Make, change or remove a schedule out of a run, together with the checkpoint that tells of it: both or neither, and
     neither once the run is somebody else's. `decide` is policy, asked in the same transaction.
 
@@ -19,7 +20,6 @@ class ScheduleByRun:
     its caller knew it, and nothing was stored.
     """
 
-    claim: Claim
     step: Step
     app: str
     name: str
@@ -30,6 +30,6 @@ class ScheduleByRun:
     denied: Callable[[Decision], str]  # what it says of a decision that is not "allow"
     locks: tuple[HeldLock, ...] = ()
 
-    @property
-    def process(self) -> str:
-        return self.claim.process
+    def tell(self, result: Step | None, others: Others) -> None:
+        """Another process may be the one that has it due next."""
+        others.all = others.all or result is not None

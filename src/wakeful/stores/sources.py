@@ -12,8 +12,9 @@ from typing import Literal
 
 from wakeful.clock import Microseconds
 from wakeful.model import Arrival, Receipt, SourceState
-from wakeful.stores.base import AcceptEvents, Alarm
+from wakeful.stores.base import AcceptEvents, Alarm, WithEvents
 from wakeful.stores.quarantine_room import ROOM_OF_ROWS
+from wakeful.stores.request import Others, Request
 
 QuarantineKind = Literal["unverified", "unreadable"]
 # What the bytes in quarantine are: as they came from outside, or an event that the source had read, as Wakeful wrote it down.
@@ -47,7 +48,7 @@ class Kept:
 
 
 @dataclass(slots=True)
-class EnterSources:
+class EnterSources(Request[None]):
     """Make known which sources an app has: (name, kind) of each, and the agents that each of them wakes; who hears of it, and
     how far behind it may be, where that was declared; and which names in `source` its events have, which are its own then.
     """
@@ -61,7 +62,7 @@ class EnterSources:
 
 
 @dataclass(slots=True)
-class ServeSources:
+class ServeSources(Request[None]):
     """A process answers the requests to these webhooks, or with `ends` does so no more. What it says is known to be over when its
     lease is.
     """
@@ -71,14 +72,7 @@ class ServeSources:
     process: str
     ends: bool = False
 
-
-@dataclass(slots=True)
-class HoldSource:
-    """Become the one reader of a source. None comes back while another process that is alive has it."""
-
-    app: str
-    name: str
-    process: str
+    fenced = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +86,18 @@ class HeldSource:
 
 
 @dataclass(slots=True)
-class LetSourceGo:
+class HoldSource(Request[HeldSource | None]):
+    """Become the one reader of a source. None comes back while another process that is alive has it."""
+
+    app: str
+    name: str
+    process: str
+
+    fenced = True
+
+
+@dataclass(slots=True)
+class LetSourceGo(Request[None]):
     """Read it no more. Somebody else may at once. With `leaves` the others are told: this one does not come back to it, as it
     does after a failure.
     """
@@ -103,6 +108,12 @@ class LetSourceGo:
     token: int
     leaves: bool = False
 
+    fenced = True
+
+    def tell(self, _: None, others: Others) -> None:
+        if self.leaves:
+            others.joined = self.app
+
 
 # Who settles what a source could take in after all, and why: should it be refused once more, it is kept again.
 BY_ITSELF = "wakeful"
@@ -112,7 +123,16 @@ TOLD_THEN = "It is told by itself then"
 
 
 @dataclass(slots=True)
-class TakeIn:
+class TakenIn:
+    """What became of it: a receipt for each event, in their order."""
+
+    receipts: list[Receipt]
+    kept: int = 0  # how many of those that were to be kept are new
+    cutting: bool = False  # unverified inputs are cut because of their bytes since this one, after a day without
+
+
+@dataclass(slots=True)
+class TakeIn(WithEvents[TakenIn]):
     """Store what a source brought, and where it stands now. All of it or nothing.
 
     With a `token`, only the holder may: else SourceLost comes back. A cursor of None leaves the stored one as it is.
@@ -135,22 +155,14 @@ class TakeIn:
         None  # over so many bytes the oldest unverified inputs of the app are cut; None: housekeeping cuts
     )
 
-    @property
-    def woken(self) -> list[tuple[str, str]]:
-        return [] if self.accept is None else self.accept.woken
+    fenced = True
+
+    def alarming(self) -> bool:
+        return self.accept is not None and self.accept.alarmed
 
 
 @dataclass(slots=True)
-class TakenIn:
-    """What became of it: a receipt for each event, in their order."""
-
-    receipts: list[Receipt]
-    kept: int = 0  # how many of those that were to be kept are new
-    cutting: bool = False  # unverified inputs are cut because of their bytes since this one, after a day without
-
-
-@dataclass(slots=True)
-class ReportSource:
+class ReportSource(Request[None]):
     """How a source is. Counts are added to those that are stored; None leaves a figure as it is.
 
     With a `token` it is the holder who says so, and somebody else's word is ignored.
@@ -170,9 +182,12 @@ class ReportSource:
     alarm: Alarm | None = None
     resolves: str | None = None  # the key of an alarm that is over with this
 
+    def alarming(self) -> bool:
+        return self.resolves is not None or self.alarm is not None
+
 
 @dataclass(slots=True)
-class SettleQuarantine:
+class SettleQuarantine(WithEvents[TakenIn | None]):
     """Say what becomes of something in quarantine: `accept` has the events that were made of it; without them it is discarded.
 
     None comes back when it was settled before, or is not there.
@@ -184,13 +199,9 @@ class SettleQuarantine:
     accept: AcceptEvents | None = None
     note: str | None = None
 
-    @property
-    def woken(self) -> list[tuple[str, str]]:
-        return [] if self.accept is None else self.accept.woken
-
 
 @dataclass(slots=True)
-class ForgetSource:
+class ForgetSource(Request[bool]):
     """Remove a source, with its cursor and its items: for one that is declared no more. False comes back when there is none, or
     a process that is alive reads it.
     """
@@ -200,7 +211,7 @@ class ForgetSource:
 
 
 @dataclass(slots=True)
-class ForgetOld:
+class ForgetOld(Request[int]):
     """Forget other names of events that were made before then, and things that have been gone for longer, at most so many of
     each. It comes back how many were forgotten.
     """

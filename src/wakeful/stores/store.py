@@ -41,7 +41,6 @@ from wakeful.stores.base import (
     EnterCipher,
     FeedEvents,
     FinishCancelled,
-    FinishRun,
     ForgetRuns,
     ForkRun,
     FreeLock,
@@ -55,7 +54,6 @@ from wakeful.stores.base import (
     OpenEffect,
     Paused,
     RaiseAlarm,
-    Ready,
     RecordOperation,
     RedoDelivery,
     Redone,
@@ -65,7 +63,6 @@ from wakeful.stores.base import (
     RetireProcess,
     Row,
     SaveEffect,
-    SaveSteps,
     SaveTransacted,
     Settled,
     SettleEffect,
@@ -85,6 +82,7 @@ from wakeful.stores.once import SaveOnce
 from wakeful.stores.payloads import Codec
 from wakeful.stores.queries import Dialect
 from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
+from wakeful.stores.request import Ready, Request
 from wakeful.stores.retiring import BringBackApp, RetireApp
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.sealing import BOUND, Sealing, refuse_without_mark, strict_mark
@@ -182,9 +180,6 @@ class DatabaseStore:
         self.database = database
         self.journal = Journal(database, probe=probe)
         self._probe: Probe = probe or (lambda _point, _requests: None)
-        self._deliveries_wait: Callable[[], None] = lambda: None
-        self._waits_registered: Callable[[int], None] = lambda _: None
-        self._to_stop: Callable[[CancelAsked | None], None] = lambda _: None
         self.log = logger_of(part="store")
 
     @property
@@ -266,15 +261,15 @@ class DatabaseStore:
 
     def hear_deliveries(self, waiting: Callable[[], None]) -> None:
         """Call this whenever deliveries may have to go that no run of ours has just sent."""
-        self._deliveries_wait = waiting
+        self.journal.heard.deliveries = waiting
 
     def hear_waits(self, registered: Callable[[int], None]) -> None:
         """Call this whenever a run has registered what it waits for."""
-        self._waits_registered = registered
+        self.journal.heard.waits = registered
 
     def hear_cancels(self, to_stop: Callable[[CancelAsked | None], None]) -> None:
         """Call this whenever runs may have been asked to stop; with the one of which that is known."""
-        self._to_stop = to_stop
+        self.journal.heard.stops = to_stop
 
     def hear_alarms(self, raised: Callable[[], None]) -> None:
         """Call this whenever there may be an alarm to tell."""
@@ -284,12 +279,21 @@ class DatabaseStore:
         """Call this whenever a transaction could not be stored."""
         self.journal.on_unavailable = unavailable
 
+    async def do(self, request: Request[R]) -> R:
+        """Carry a request out; its result is on disk then. A patient one, which a run in flight waits for, is tried until it is
+        stored or refused. Every other one raises StoreUnavailable at once when the database is gone: its caller (an HTTP
+        request, a person) can decide better what to do.
+        """
+        try:
+            return await self.journal.submit(request)
+        except StoreUnavailable as error:
+            if not request.patient:
+                raise
+            return await self._persist_after(request, error)
+
     # events
 
-    async def accept(self, request: AcceptEvents) -> list[Receipt]:
-        if request.claim is not None:
-            return await self._persist(request)  # type: ignore[no-any-return]
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+    accept = do
 
     async def accept_within(self, connection: Any, request: AcceptEvents) -> list[Receipt]:
         """Accept inside the caller's own transaction."""
@@ -307,17 +311,13 @@ class DatabaseStore:
     async def claim(self, request: ClaimRuns, *, now: bool) -> Claimed:
         return await (self.journal.submit(request) if now else self.journal.rest(request))
 
-    async def save_steps(self, request: SaveSteps) -> None:
-        try:
-            await self.journal.submit(request)
-        except StoreUnavailable:
-            await self._persist(request)
+    save_steps = do
 
     async def take_lock(self, request: TakeLock) -> HeldLock | LockHolder:
-        return await self._persist(request)  # type: ignore[no-any-return]
+        return await self.do(request)
 
     async def free_lock(self, request: FreeLock) -> None:
-        await self._persist(request)
+        await self.do(request)
 
     async def transact_step(
         self,
@@ -331,7 +331,7 @@ class DatabaseStore:
     ) -> Step:
         database = self.database
         if not isinstance(database, TransactionalDatabase):
-            return await self._persist(TransactStep(claim, function, to_step, locks, cause))  # type: ignore[no-any-return]
+            return await self.do(TransactStep(claim, function, to_step, locks, cause))
         wait, in_doubt = FIRST_WAIT, False
         while True:
             try:
@@ -410,77 +410,69 @@ class DatabaseStore:
                 wait = min(wait * 2, LONGEST_WAIT)
 
     async def change_circuit(self, request: ChangeCircuit) -> CircuitChanged:
-        return await self._persist(request)  # type: ignore[no-any-return]
+        return await self.do(request)
 
     async def circuits(self, app: str) -> list[StoredCircuit]:
         rows = await self.database.fetch("circuits_of_app", self.database.read_clock(), app)
         return [circuit_of(row) for row in rows]
 
     async def end_wait(self, request: EndWait) -> Step:
-        return await self._persist(request)  # type: ignore[no-any-return]
+        return await self.do(request)
 
     async def ask(self, request: AskPerson) -> None:
-        await self._persist(request)
+        await self.do(request)
 
     async def answer(self, request: AnswerApproval) -> Answered | None:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     async def look_again(self, request: LookAgain) -> None:
         await self.journal.submit(request)
 
     async def open_effect(self, request: OpenEffect) -> Effect | Decision:
-        return await self._persist(request)  # type: ignore[no-any-return]
+        return await self.do(request)
 
     async def save_effect(self, request: SaveEffect) -> None:
-        await self._persist(request)
+        await self.do(request)
 
     async def save_once(self, request: SaveOnce) -> None:
-        await self._persist(request)
+        await self.do(request)
 
     async def settle_effect(self, request: SettleEffect) -> Settled | None:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     async def settle_all(self, requests: Sequence[SettleEffect]) -> list[Settled | None]:
         return list(await asyncio.gather(*map(self.journal.submit, requests)))
 
     async def commit(self, request: CommitRun) -> None:
-        await self._persist(request)
+        await self.do(request)
 
     async def close_run(self, request: CloseRun) -> None:
-        await self._persist(request)
+        await self.do(request)
 
     async def release(self, request: ReleaseRun) -> Redone | None:
-        released: Redone | None = await self.journal.submit(request)
-        self._deliveries_wait()
-        return released
+        return await self.journal.submit(request)
 
     async def first_delivery(self, app: str, channel: str) -> Microseconds | None:
         rows = await self.database.fetch("first_delivery", self.database.read_clock(), app, channel)
         return rows[0][0] if rows else None
 
     async def work_lane(self, request: WorkLane) -> Lane:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     async def redo_delivery(self, request: RedoDelivery) -> str | None:
-        before: str | None = await self.journal.submit(request)
-        self._deliveries_wait()
-        return before
+        return await self.journal.submit(request)
 
     async def change_state(self, request: ChangeState) -> int:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     async def cancel(self, request: CancelRun) -> Cancelled | None:
-        cancelled: Cancelled | None = await self.journal.submit(request)
-        if cancelled is not None and cancelled.refused is None:
-            self._to_stop(CancelAsked(cancelled.run, request.operator, request.note))
-        return cancelled
+        return await self.journal.submit(request)
 
     async def finish_cancelled(self, request: FinishCancelled) -> None:
-        await self._persist(request)
-        self._to_stop(None)  # the runs that it called may run here
+        await self.do(request)
 
     async def note_change(self, request: NoteChange) -> None:
-        await self._persist(request)
+        await self.do(request)
 
     async def effects_to_undo(self, claim: Claim) -> list[Effect]:
         rows = await self._fetch_at_last("effects_to_undo", claim.root, claim.seq)
@@ -497,30 +489,24 @@ class DatabaseStore:
         return [(row[0], row[1], row[2]) for row in rows]
 
     async def redo(self, request: RedoRun) -> Redone | None:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     async def redo_all(self, requests: Sequence[RedoRun]) -> list[Redone | None]:
         return list(await asyncio.gather(*map(self.journal.submit, requests)))
 
     async def fork(self, request: ForkRun) -> Redone | None:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     async def feed(self, request: FeedEvents) -> int:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
-    async def finish(self, request: FinishRun) -> None:
-        try:
-            await self.journal.submit(request)
-        except StoreUnavailable:
-            await self._persist(request)
+    finish = do
 
     async def leave(self, request: LeaveRun) -> None:
-        await self._persist(request)
-        if request.waits:
-            self._waits_registered(request.claim.seq)
+        await self.do(request)
 
     async def forget(self, request: ForgetRuns) -> int:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     # processes
 
@@ -537,13 +523,11 @@ class DatabaseStore:
         self.database.unlock(request.id)  # where it could not be written down, the free lock will tell the others
 
     async def bury(self, request: BuryProcess) -> int:
-        runs: int = await self.journal.submit(request)
-        self._deliveries_wait()  # it may have had a lane
-        return runs
+        return await self.journal.submit(request)
 
     async def take_over(self, request: TakeOver) -> int:
         """Put back what a process had that is not connected any more; how many runs."""
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     async def end_sessions(self, process: str) -> int:
         return await self.database.end_sessions(process)
@@ -566,10 +550,10 @@ class DatabaseStore:
         await self.journal.submit(request)
 
     async def change_alarm(self, request: ChangeAlarm) -> AlarmChanged | None:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     async def tell_alarms(self, request: TellAlarms) -> list[StoredAlarm]:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     async def first_to_tell(self, app: str) -> Microseconds | None:
         rows = await self.database.fetch("first_to_tell", self.database.read_clock(), app)
@@ -585,13 +569,13 @@ class DatabaseStore:
         await self.journal.submit(request)
 
     async def change_pause(self, request: ChangePause) -> Paused:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     async def retire_app(self, request: RetireApp) -> bool:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     async def bring_app_back(self, request: BringBackApp) -> bool:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     # time
 
@@ -619,19 +603,19 @@ class DatabaseStore:
         return [schedule_of(row) for row in rows]
 
     async def settle_occurrences(self, request: SettleOccurrences) -> Fired | None:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     async def fire_schedule(self, request: FireSchedule) -> Fired:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     async def change_schedule(self, request: ChangeSchedule) -> StoredSchedule | None:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     async def schedule_by_run(self, request: ScheduleByRun) -> Step | None:
-        return await self._persist(request)  # type: ignore[no-any-return]
+        return await self.do(request)
 
     async def fill_instants(self, request: FillInstants) -> Fired:
-        return await self.journal.submit(request)  # type: ignore[no-any-return]
+        return await self.journal.submit(request)
 
     async def ledger_between(
         self, schedule: int, first: Microseconds, last: Microseconds
@@ -652,7 +636,7 @@ class DatabaseStore:
         return [row[0] for row in await self.database.fetch("not_begun", to_json(ids).decode())]
 
     async def make_reminder(self, request: MakeReminder) -> StoredSchedule:
-        return await self._persist(request)  # type: ignore[no-any-return]
+        return await self.do(request)
 
     async def what_came(self) -> str:
         """A mark of all events that have come until now."""
@@ -670,7 +654,7 @@ class DatabaseStore:
 
     async def keep_agents(self, request: KeepAgents) -> None:
         """Until it is stored: each process does this at its start, and done twice it is the same."""
-        await self._persist(request)
+        await self.do(request)
 
     async def keep_expectations(self, request: KeepExpectations) -> None:
         await self.journal.submit(request)
@@ -753,15 +737,16 @@ class DatabaseStore:
     def poke(self) -> None:
         self.journal.poke()
 
-    async def _persist(self, request: Any) -> Any:
+    async def _persist_after(self, request: Request[R], error: StoreUnavailable) -> R:
         """Try until it is stored or refused: a run in flight waits for its store."""
         wait = FIRST_WAIT
         while True:
+            if self.journal.closed:
+                raise error
+            note_outage(self.log, "the store is unavailable; a run waits for it", error, again_in=wait)
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, LONGEST_WAIT)
             try:
                 return await self.journal.submit(request)
-            except StoreUnavailable as error:
-                if self.journal.closed:
-                    raise
-                note_outage(self.log, "the store is unavailable; a run waits for it", error, again_in=wait)
-                await asyncio.sleep(wait)
-                wait = min(wait * 2, LONGEST_WAIT)
+            except StoreUnavailable as again:
+                error = again

@@ -11,7 +11,8 @@ from typing import Literal
 
 from wakeful.clock import Microseconds
 from wakeful.model import OccurrenceState, Receipt, ScheduleState
-from wakeful.stores.base import AcceptEvents, Alarm
+from wakeful.stores.base import AcceptEvents, Alarm, WithEvents
+from wakeful.stores.request import Others, Request
 
 Origin = Literal["code", "runtime", "reminder", "heartbeat"]
 ChangeVerb = Literal["add", "edit", "pause", "resume", "remove", "fire", "move"]
@@ -89,7 +90,14 @@ class Firing:
 
 
 @dataclass(slots=True)
-class SettleOccurrences:
+class Fired:
+    """What a firing brought."""
+
+    receipts: list[Receipt]
+
+
+@dataclass(slots=True)
+class SettleOccurrences(WithEvents[Fired | None]):
     """Settle the instants of a schedule that are due, and write down the next one. All of it or nothing.
 
     `accept` has one arrival for each of the `firings`. False comes back when somebody else was first, or changed it.
@@ -116,13 +124,18 @@ class SettleOccurrences:
         """The last instant that is settled with this, or waits."""
         return reached(self.schedule.done_until, self.settled, self.queued, *(one.instant for one in self.firings))
 
-    @property
-    def woken(self) -> list[tuple[str, str]]:
-        return [] if self.accept is None else self.accept.woken
+    def alarming(self) -> bool:
+        return self.alarm is not None
+
+    def tell(self, result: Fired | None, others: Others) -> None:
+        if not self.waits_for:
+            WithEvents.tell(self, result, others)
+        elif result is not None:
+            others.all = True  # another process may have the run that it waits for
 
 
 @dataclass(slots=True)
-class FireSchedule:
+class FireSchedule(WithEvents[Fired]):
     """Fire a schedule by hand, beside its instants."""
 
     schedule: StoredSchedule
@@ -131,13 +144,9 @@ class FireSchedule:
     operator: str
     note: str | None = None
 
-    @property
-    def woken(self) -> list[tuple[str, str]]:
-        return self.accept.woken
-
 
 @dataclass(slots=True)
-class ChangeSchedule:
+class ChangeSchedule(Request[StoredSchedule | None]):
     """Make, change, pause, resume or remove a schedule. `before` is the row as the caller knew it, None if there was none: if
     it is another one by now, None comes back and nothing was changed.
     """
@@ -161,12 +170,9 @@ class ChangeSchedule:
     queued: Span | None = None
     waits_for: str | None = None
 
-
-@dataclass(slots=True)
-class Fired:
-    """What a firing brought."""
-
-    receipts: list[Receipt]
+    def tell(self, result: StoredSchedule | None, others: Others) -> None:
+        """Another process may be the one that has it due next."""
+        others.all = others.all or result is not None
 
 
 def reached(before: Microseconds, settled: list[Settled], queued: Span | None, *instants: Microseconds) -> Microseconds:

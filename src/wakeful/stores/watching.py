@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from wakeful.clock import Microseconds
 from wakeful.stores.base import Alarm
+from wakeful.stores.request import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class DeclaredExpectation:
 
 
 @dataclass(slots=True)
-class KeepExpectations:
+class KeepExpectations(Request[None]):
     """Store what an app expects now. One that is new, or expects something else than before, counts from this moment on; those
     that are not there any more are removed.
     """
@@ -30,13 +31,16 @@ class KeepExpectations:
 
 
 @dataclass(slots=True)
-class SettleLook:
+class SettleLook(Request[None]):
     """What one look at an app found: alarms to open or to refresh, alarms that are over, and what was met when."""
 
     app: str
     alarms: list[Alarm] = field(default_factory=list)
     over: list[str] = field(default_factory=list)
     met: list[tuple[str, Microseconds]] = field(default_factory=list)
+
+    def alarming(self) -> bool:
+        return True
 
 
 # The kind of absence of a source that nobody reads.

@@ -23,8 +23,9 @@ from pydantic_core import to_json
 from wakeful.clock import Microseconds
 from wakeful.model import Flow, Outcome, RunState
 from wakeful.stores.base import Count, Transaction
+from wakeful.stores.lanes import Lane
 from wakeful.stores.verbs.entry import Entry
-from wakeful.stores.verbs.keys import Lane, take_places
+from wakeful.stores.verbs.keys import take_places
 from wakeful.stores.verbs.once import take_once
 from wakeful.stores.verbs.waits import Woken, answer_of, tell
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from wakeful.stores.base import (
     CHANNEL,
@@ -18,26 +19,48 @@ from wakeful.stores.base import (
     circuit_alarm,
     late_alarm,
 )
+from wakeful.stores.request import Audit, ByPerson, Request
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 
-def change_circuits(now: int | None, requests: Sequence[ChangeCircuit]) -> Transaction[list[CircuitChanged]]:
+@dataclass(slots=True)
+class CloseCircuit(ByPerson[CircuitChanged | None]):
+    """A person knows that a dependency works again: no probe is waited for. Those that are parked come back a few at a time
+    all the same. None comes back when there is no such circuit.
+    """
+
+    app: str
+    name: str
+
+    carried_with: ClassVar[type[Request[CircuitChanged]]] = ChangeCircuit  # it locks the same rows
+
+    def audit(self, result: CircuitChanged | None) -> Audit | None:
+        return None if result is None else Audit("circuit close", self.app, self.name, self.note)
+
+
+def change_circuits(
+    now: int | None, requests: Sequence[ChangeCircuit | CloseCircuit]
+) -> Transaction[list[CircuitChanged | None]]:
     """In the order of their names, so that two processes never wait for each other in a circle."""
-    results: dict[int, CircuitChanged] = {}
+    results: dict[int, CircuitChanged | None] = {}
     for number in sorted(range(len(requests)), key=lambda one: (requests[one].app, requests[one].name)):
         results[number] = yield from _change(now, requests[number])
     return [results[number] for number in range(len(requests))]
 
 
-def _change(now: int | None, request: ChangeCircuit) -> Transaction[CircuitChanged]:
-    """1. Its row, made if it is the first time, and locked. 2. What the request makes of it. 3. Those that may come back; the
+def _change(now: int | None, request: ChangeCircuit | CloseCircuit) -> Transaction[CircuitChanged | None]:
+    """1. Its row, made by the first failure, and locked. 2. What the request makes of it. 3. Those that may come back; the
     first of them is the probe, where there is to be one. 4. Store it, and tell people.
     """
     place = (request.app, request.name)
-    yield "make_circuit", [(now, *place, request.rest)]
+    if isinstance(request, ChangeCircuit):
+        yield "make_circuit", [(now, *place, request.rest)]
     yield "lock_circuit", [place]
-    before = circuit_of((yield "find_circuit", [(now, *place)])[0])
-    change = request.change(before)
+    found = yield "find_circuit", [(now, *place)]
+    if not found:
+        return None
+    before = circuit_of(found[0])
+    change = request.change(before) if isinstance(request, ChangeCircuit) else closed_by_hand(before)
     after, freed = change.circuit, []
     if change.come_back:
         which = "unpark_probe" if change.probes else "unpark_runs"
@@ -52,7 +75,11 @@ def _change(now: int | None, request: ChangeCircuit) -> Transaction[CircuitChang
 
 
 def _tell(
-    now: int | None, request: ChangeCircuit, before: StoredCircuit, after: StoredCircuit, change: CircuitChange
+    now: int | None,
+    request: ChangeCircuit | CloseCircuit,
+    before: StoredCircuit,
+    after: StoredCircuit,
+    change: CircuitChange,
 ) -> Transaction[None]:
     channel = request.name.removeprefix(CHANNEL) if request.name.startswith(CHANNEL) else None
     # A channel that is down and one that is late are one thing to a person, and one alarm.
@@ -63,6 +90,32 @@ def _tell(
             yield "hasten_deliveries", [(now, request.app, channel)]
     elif after.state == "open" and before.state != "open" and change.alarm is not None:
         yield from open_alarms(now, [Alarm(request.app, key, change.alarm)])
+
+
+def closed_by_hand(circuit: StoredCircuit) -> CircuitChange:
+    """One that is closed, or recovers, is left alone."""
+    return recovers(circuit) if circuit.state in {"open", "probing"} else CircuitChange(circuit)
+
+
+def recovers(circuit: StoredCircuit) -> CircuitChange:
+    """It works again: runs come back a few at a time; without parked runs it is closed."""
+    if not circuit.parked:
+        return CircuitChange(closed(circuit))
+    back = replace(circuit, state="recovering", next_at=circuit.now, released=0, probe_seq=None, changed_at=circuit.now)
+    return CircuitChange(back)
+
+
+def closed(circuit: StoredCircuit) -> StoredCircuit:
+    return replace(
+        circuit,
+        state="closed",
+        failures=0,
+        next_at=None,
+        released=0,
+        probe_seq=None,
+        changed_at=circuit.now,
+        opened_at=None,
+    )
 
 
 def refuse_parking(requests: Sequence[LeaveRun]) -> Transaction[None]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wakeful.clock import Microseconds
 from wakeful.model import AdmissionState, Flow
-from wakeful.stores.verbs.keys import Lane
+from wakeful.stores.lanes import Lane
 
 
 @dataclass(slots=True)

@@ -12,85 +12,21 @@ first. Which run is next is derived from the rows every time, never counted: a r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from wakeful.model import Flow
-from wakeful.stores.base import (
-    CancelRun,
-    ClaimRuns,
-    CloseRun,
-    CommitRun,
-    Count,
-    FeedEvents,
-    FinishCancelled,
-    FinishRun,
-    ForkRun,
-    OpenEffect,
-    RedoRun,
-    Row,
-    SaveEffect,
-    SaveSteps,
-    Transaction,
-)
-from wakeful.stores.timing import accept_of
-
-Lane = tuple[str, str, str]  # app, agent, key
-
-ENDS = frozenset({FinishRun, CommitRun, CloseRun})  # after which a run of the same key may be due
-HAVE_NO_KEY = frozenset(
-    {SaveSteps, ClaimRuns, OpenEffect, SaveEffect}
-)  # the most frequent ones: nothing begins or ends
-# Requests that name a run by its id: whether it has a key is looked up.
-BY_RUN = frozenset({RedoRun, ForkRun, CancelRun})
+from wakeful.stores.base import Count, Row, Transaction
+from wakeful.stores.lanes import Lane, Lanes
+from wakeful.stores.request import Request
 
 
-@dataclass(slots=True)
-class Lanes:
-    """The keys that a transaction has locked, and the runs that it may end."""
-
-    settings: dict[Lane, tuple[int, int]] = field(default_factory=dict)  # how many at once (0: unchanged), and `blocks`
-    ending: set[int] = field(default_factory=set)
-    given_up: set[Lane] = field(default_factory=set)  # may be passed on when the verbs are done
-    unordered: set[Lane] = field(default_factory=set)
-
-    def add(self, app: str, agent: str, flow: Flow) -> None:
-        if flow.key is None:
-            return
-        lane = (app, agent, flow.key)
-        self.settings[lane] = (flow.per_key or 0, int(flow.blocks))
-        if not flow.ordered:
-            self.unordered.add(lane)
-
-
-def lock(requests: Sequence[Any]) -> Transaction[Lanes | None]:
+def lock(requests: Sequence[Request[Any]]) -> Transaction[Lanes | None]:
     """Lock every key that these requests have to do with; None when there is none."""
     lanes = Lanes()
-    named: list[str] = []
     for request in requests:
-        kind = type(request)
-        if kind in HAVE_NO_KEY:
-            continue
-        if kind in ENDS or kind is FinishCancelled:
-            claim = request.claim
-            if claim.key is not None:
-                lane = (claim.app, claim.agent, claim.key)
-                lanes.settings.setdefault(lane, (0, 1))
-                lanes.given_up.add(lane)
-                if kind is not CloseRun and not _is_done(request):
-                    lanes.ending.add(claim.seq)
-        elif (accept := accept_of(request)) is not None:
-            for arrival in accept.arrivals:
-                for admission in arrival.admissions:
-                    if admission.flow is not None:
-                        lanes.add(accept.app, admission.agent, admission.flow)
-        elif kind is FeedEvents:
-            for flow in request.flows.values():
-                lanes.add(request.app, request.agent, flow)
-        elif kind in BY_RUN:
-            named.append(request.id)
-    if named:
-        for app, agent, key, seq in (yield "keys_of_runs", [(one,) for one in sorted(set(named))]):
+        if request.has_keys:
+            request.lock_keys(lanes)
+    if lanes.named:
+        for app, agent, key, seq in (yield "keys_of_runs", [(one,) for one in sorted(lanes.named)]):
             lanes.settings.setdefault((app, agent, key), (0, 1))
             lanes.given_up.add((app, agent, key))
             lanes.ending.add(seq)
@@ -98,12 +34,6 @@ def lock(requests: Sequence[Any]) -> Transaction[Lanes | None]:
         return None
     yield Count("lock_keys", [(*lane, *lanes.settings[lane]) for lane in sorted(lanes.settings)])
     return lanes
-
-
-def _is_done(request: FinishRun | CommitRun | FinishCancelled) -> bool:
-    """One that goes well lets go of its place by the statement that ends it."""
-    kind = type(request)
-    return (kind is FinishRun and request.state == "done") or (kind is CommitRun and request.then == "done")  # type: ignore[union-attr]
 
 
 def pass_on(now: int | None, lanes: Lanes) -> Transaction[Sequence[Row]]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wakeful.stores.base import Transaction
+from wakeful.stores.lanes import Lane
 from wakeful.stores.verbs.entry import Entry
-from wakeful.stores.verbs.keys import Lane
 
 
 def take_once(now: int | None, entries: Sequence[Entry]) -> Transaction[list[Entry]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from wakeful.stores.base import Alarm, RaiseAlarm, RecordOperation, Transaction
+from wakeful.stores.request import ByPerson, Request
 
 
 def raise_alarms(now: int | None, requests: Sequence[RaiseAlarm]) -> Transaction[list[None]]:
@@ -39,5 +41,20 @@ def resolve_alarms(now: int | None, keys: Sequence[str], ending: str | None = No
 
 
 def record_operations(now: int | None, requests: Sequence[RecordOperation]) -> Transaction[list[None]]:
-    yield "insert_operation", [(now, one.app, one.operator, one.verb, one.target, one.detail) for one in requests]
+    yield (
+        "insert_operation",
+        [(now, one.app, one.operator, one.way, one.verb, one.target, one.detail) for one in requests],
+    )
     return [None] * len(requests)
+
+
+def write_audits(now: int | None, requests: Sequence[Request[Any]], results: Sequence[Any]) -> Transaction[None]:
+    """Who did what, as each request tells it by its result. One that was refused did nothing."""
+    by_people = [(one, result) for one, result in zip(requests, results, strict=True) if isinstance(one, ByPerson)]
+    rows = [
+        (now, row.app, request.by.name, request.by.way, row.verb, row.subject, row.note)
+        for request, result in by_people
+        if not isinstance(result, Exception) and (row := request.audit(result)) is not None
+    ]
+    if rows:
+        yield "insert_operation", rows

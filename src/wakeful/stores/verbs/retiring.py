@@ -14,7 +14,8 @@ def retire_apps(now: int | None, requests: Sequence[RetireApp]) -> Transaction[l
     for one in requests:
         new = bool((yield "insert_retired", [(now, one.app, one.operator, one.note)]))
         if new:
-            yield "insert_operation", [(now, one.app, one.operator, "retire", one.app, one.note)]
+            yield "insert_operation", [(now, one.app, one.operator, None, "retire", one.app, one.note)]
+            yield "remove_guards", [(one.app,)]  # no server of it is left to say which token counts
         results.append(new)
     return results
 
@@ -24,6 +25,6 @@ def bring_apps_back(now: int | None, requests: Sequence[BringBackApp]) -> Transa
     for one in requests:
         was = bool((yield "remove_retired", [(one.app,)]))
         if was:
-            yield "insert_operation", [(now, one.app, one.operator, "bring back", one.app, one.note)]
+            yield "insert_operation", [(now, one.app, one.operator, None, "bring back", one.app, one.note)]
         results.append(was)
     return results

@@ -1,0 +1,206 @@
+"""What a store is asked: a request is a value, and its class says what the journal must know of it.
+
+    await store.do(CloseCircuit(app, name, by=Actor("ada", "cli")))  ──►  the result, typed by the class
+
+The journal puts all waiting requests into one transaction. The generator in `verbs/` that belongs to a request's class says
+which queries carry it out. What a person or a token changes is a `ByPerson`: its row in `wakeful_operation` is written by the
+transaction that carries it out, so that there is no act without its author.
+
+A method that a class does not override is never called: the journal looks at the flag beside it, which each class has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from wakeful.errors import CancelAsked
+from wakeful.model import Claim
+from wakeful.stores.lanes import Lanes
+
+R = TypeVar("R")
+
+# By which surface a person or a token came.
+Way = Literal["cli", "http", "code", "worker"]
+
+
+@dataclass(slots=True)
+class Ready:
+    """Runs became ready: of these agents of this app (None: anything may have)."""
+
+    app: str | None = None
+    agents: frozenset[str] = frozenset()
+
+
+ANYTHING = Ready()
+
+
+@dataclass(slots=True)
+class Others:
+    """What other processes are told after a transaction: agents that have runs which no claim of this transaction took."""
+
+    taken: set[str] = field(default_factory=set)  # ids of the runs that this transaction claimed
+    apps: set[str] = field(default_factory=set)
+    agents: set[str] = field(default_factory=set)
+    joined: str | None = None  # an app that has one process more, or a source that no process reads
+    all: bool = False  # any process may have work
+
+    def hear(self, app: str, agent: str) -> None:
+        self.apps.add(app)
+        self.agents.add(agent)
+
+    @property
+    def word(self) -> str | None:
+        """What is said: "app agent agent …", the name of an app alone, an empty text for everybody, or None: there is nothing to tell."""
+        if self.all:
+            return ""
+        if not self.agents:
+            return self.joined
+        few = len(self.apps) == 1 and len(self.agents) <= 50
+        return " ".join([*self.apps, *sorted(self.agents)]) if few else ""
+
+
+@dataclass(slots=True)
+class Heard:
+    """What this process does once a request is committed."""
+
+    deliveries: Callable[[], None] = lambda: None  # some may have to go that no run of ours has just sent
+    waits: Callable[[int], None] = lambda _: None  # a run has registered what it waits for
+    stops: Callable[[CancelAsked | None], None] = lambda _: None  # runs were asked to stop; None: it is not known which
+
+
+class Request(Generic[R]):
+    """A transition that a store is asked for. `R` is its result; a refusal is raised at its caller."""
+
+    __slots__ = ()
+
+    fenced: ClassVar[bool] = False  # its `process` must have a good lease, or ClaimLost
+    plain: ClassVar[bool] = False  # a batch of this class alone may be one statement
+    worth_storing: ClassVar[bool] = False  # it is stored even if its caller has given up meanwhile
+    claims: ClassVar[bool] = False  # it takes runs: it comes last in a transaction, and may rest until there are some
+    may_wake: ClassVar[bool] = False  # its `woken` names the agents whose runs got what they waited for
+    ends_a_run: ClassVar[bool] = False  # after it the agent of its `claim` has one run less
+    audited: ClassVar[bool] = False  # a person or a token asks for it, a ByPerson
+    carried_with: ClassVar[type[Request[Any]] | None] = (
+        None  # carried out by the verb of that class, together with its requests
+    )
+
+    # Which of the methods below a class overrides.
+    has_size: ClassVar[bool] = False
+    has_keys: ClassVar[bool] = False
+    may_ready: ClassVar[bool] = False
+    may_alarm: ClassVar[bool] = False
+    may_shut: ClassVar[bool] = False
+    may_give_back: ClassVar[bool] = False
+    may_tell: ClassVar[bool] = False
+    may_follow: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for flag, method in FLAGS.items():
+            setattr(cls, flag, getattr(cls, method) is not getattr(Request, method))
+
+    @property
+    def patient(self) -> bool:
+        """Is it tried again until the database is back, because a run in flight waits for it?"""
+        return False
+
+    def size(self) -> tuple[int, int]:
+        """How many rows it writes beside the first, and how many characters: large requests come in smaller company."""
+        return 0, 0
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        """Add the keys whose order it touches: they are locked before anything else."""
+
+    def readies(self) -> Ready | None:
+        """Which agents may have something to do once it is committed."""
+        return None
+
+    def alarming(self) -> bool:
+        """Is there an alarm to tell, or one that is over, once it is committed?"""
+        return False
+
+    def shuts(self) -> str | None:
+        """The app of which no claim may be under way meanwhile."""
+        return None
+
+    def gives_back(self) -> bool:
+        """Does it give runs back? Then it waits until no other transaction of its process is under way."""
+        return False
+
+    def tell(self, result: R, others: Others, /) -> None:
+        """What other processes must hear of it."""
+
+    def follow(self, result: R, heard: Heard, /) -> None:
+        """What this process does once it is committed."""
+
+
+FLAGS = {
+    "has_size": "size",
+    "has_keys": "lock_keys",
+    "may_ready": "readies",
+    "may_alarm": "alarming",
+    "may_shut": "shuts",
+    "may_give_back": "gives_back",
+    "may_tell": "tell",
+    "may_follow": "follow",
+}
+
+
+@dataclass(slots=True)
+class OfRun(Request[R]):
+    """What a run in flight asks for. It is tried until it is stored, or another process owns the run."""
+
+    claim: Claim
+
+    fenced = True
+
+    @property
+    def process(self) -> str:
+        return self.claim.process
+
+    @property
+    def patient(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who does something, and by which way."""
+
+    name: str
+    way: Way
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """A row of `wakeful_operation`: who did what to what, and why."""
+
+    verb: str
+    app: str | None = None
+    subject: str | None = None
+    note: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class ByPerson(Request[R]):
+    """What a person or a token asks for. Any process may have work afterwards, and an alarm may be over."""
+
+    by: Actor
+    note: str | None = None
+
+    audited = True
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def alarming(self) -> bool:
+        return True
+
+    def tell(self, result: R, others: Others) -> None:
+        others.all = others.all or bool(result)
+
+    def audit(self, result: R, /) -> Audit | None:
+        """The row that says who did it, written by the same transaction; None: nothing was done."""
+        raise NotImplementedError

@@ -1,0 +1,105 @@
+"""An act and its author are one transaction: a process that dies leaves both or neither, for every verb of a person."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import pkgutil
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+import wakeful.stores
+from support.stores import APP, Member, Onlooker, OpenStore, join
+from wakeful.clock import SECOND
+from wakeful.stores.base import ChangeCircuit, CircuitChange, StoredCircuit
+from wakeful.stores.grants import tables
+from wakeful.stores.journal import Died
+from wakeful.stores.request import Actor, ByPerson
+from wakeful.stores.verbs.circuits import CloseCircuit
+
+ADA = Actor("ada", "cli")
+WHY = "it was time"
+
+Case = Callable[[Member], Awaitable[ByPerson[Any]]]
+
+
+async def close_circuit(member: Member) -> ByPerson[Any]:
+    def down(circuit: StoredCircuit) -> CircuitChange:
+        return CircuitChange(replace(circuit, state="open", opened_at=circuit.now))
+
+    await member.store.change_circuit(ChangeCircuit(APP, "stripe", SECOND, down))
+    return CloseCircuit(APP, "stripe", by=ADA, note=WHY)
+
+
+# What each verb is asked, once there is something that it can be asked of.
+CASES: dict[type[ByPerson[Any]], Case] = {CloseCircuit: close_circuit}
+
+
+def verbs() -> Iterator[type[ByPerson[Any]]]:
+    """All classes of requests that people make, wherever in the stores they stand."""
+    for one in pkgutil.walk_packages(wakeful.stores.__path__, "wakeful.stores."):
+        importlib.import_module(one.name)
+    found: list[type[Any]] = [ByPerson]
+    for kind in found:
+        found += kind.__subclasses__()
+    for kind in found[1:]:
+        # `slots=True` makes a class anew: the first one may not be collected yet.
+        module = importlib.import_module(kind.__module__)
+        if getattr(module, kind.__name__, None) is kind:
+            yield kind
+
+
+VERBS = sorted(set(verbs()), key=lambda kind: kind.__name__)
+
+
+def test_every_verb_of_a_person_has_a_case():
+    assert {kind.__name__ for kind in VERBS} == {kind.__name__ for kind in CASES}
+
+
+@dataclass
+class Dies:
+    """A probe: the process is dead at this point of the first transaction that carries a verb of a person."""
+
+    point: str
+
+    def __call__(self, point: str, requests: Sequence[Any]) -> None:
+        if point == self.point and any(isinstance(request, ByPerson) for request in requests):
+            raise Died
+
+
+async def everything(url: str) -> dict[str, list[str]]:
+    """What each table holds."""
+    onlooker = Onlooker(url)
+    found = {table: sorted(map(repr, await onlooker.query(f"select * from {table}"))) for table in tables()}
+    await onlooker.close()
+    return found
+
+
+@pytest.mark.parametrize("point", ["before", "within", "after"])
+@pytest.mark.parametrize("kind", VERBS, ids=lambda kind: kind.__name__)
+async def test_a_death_leaves_the_act_and_its_author_or_neither(
+    stores: OpenStore, store_url: str, kind: type[ByPerson[Any]], point: str
+):
+    request = await CASES[kind](await join(await stores(store_url), lease="1h"))
+    assert type(request) is kind
+    was = await everything(store_url)
+    dying = await stores(store_url, probe=Dies(point))
+    asking = asyncio.create_task(dying.do(request))
+    while not dying.journal.is_dead():
+        await asyncio.sleep(0)
+        assert not asking.done(), asking
+    asking.cancel()
+    now = await everything(store_url)
+    new = set(now.pop("wakeful_operation")) - set(was.pop("wakeful_operation"))
+    if point == "after":
+        assert now != was
+        (author,) = new
+        assert "'ada'" in author
+        assert "'cli'" in author
+        assert WHY in author
+    else:
+        assert now == was
+        assert not new

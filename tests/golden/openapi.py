@@ -1,0 +1,55 @@
+"""The OpenAPI document only gains: what was there is still there, and equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+# Places that changed on purpose, with the reason. A place is a path of keys, joined by " > "; what stands below it is not
+# compared. An entry is reviewed like a change of the API, because it is one.
+REVIEWED: dict[str, str] = {"info > version": "rises with each release"}
+
+
+def losses(before: Any, after: Any, place: tuple[str, ...] = ()) -> Iterator[str]:
+    """What was there before and is there no more, or is different, in words. Additions are fine."""
+    where = " > ".join(place)
+    if where in REVIEWED:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key, inner in before.items():
+            if key not in after:
+                if " > ".join((*place, key)) not in REVIEWED:
+                    yield f"{where} > {key}: is gone"
+                continue
+            yield from losses(inner, after[key], (*place, key))
+    elif isinstance(before, list) and isinstance(after, list):
+        yield from lost_items(before, after, place)
+    elif before != after:
+        yield f"{where}: was {before!r}, is {after!r}"
+
+
+def lost_items(before: list[Any], after: list[Any], place: tuple[str, ...]) -> Iterator[str]:
+    """Lists are compared as sets: parameters by their names, others by their values. Nothing may become required."""
+    where = " > ".join(place)
+    if place and place[-1] == "required" and set(after) - set(before) and "requestBody" in place:
+        yield f"{where}: requires {sorted(set(after) - set(before))}, too"
+    named = {name_of(one): one for one in after}
+    for one in before:
+        name = name_of(one)
+        if name not in named:
+            yield f"{where}: {name} is gone"
+        else:
+            yield from losses(one, named[name], (*place, name))
+
+
+def name_of(one: Any) -> str:
+    """How an item of a list is known again."""
+    if isinstance(one, dict):
+        if "$ref" in one:
+            return str(one["$ref"])
+        if "name" in one:
+            return f"{one.get('in')} {one['name']}"
+        if "type" in one and isinstance(one["type"], str):
+            return one["type"]
+        return repr(sorted(one))
+    return repr(one)
