@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wakeful.why import Source, why
+from wakeful.why.event import why_known
+from wakeful.why.words import Source
 
 Shown = dict[str, Any]
 
@@ -12,7 +13,7 @@ Shown = dict[str, Any]
 async def why_question(reader: Source, identifier: str) -> Shown | None:
     """The story of a question, by its id or the beginning of it; None if there is none."""
     question = await reader.approval(identifier)
-    told = None if question is None else await why(reader, question["run"])
+    told = None if question is None else await why_known(reader, question["run"])
     if question is None or told is None:
         return None
     subject = {"kind": "question", "id": question["id"]}

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
 from wakeful.triggers.zones import shown_time
-from wakeful.why_beats import tell_check
+from wakeful.why.beats import tell_check
 
 Shown = dict[str, Any]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from wakeful.values import arguments_of
-from wakeful.why import Source, at, failure, in_short, number, tell_word, what_to_say_of
+from wakeful.why.effects import tell_word, what_to_say_of
+from wakeful.why.words import Source, at, failure, in_short, number
 
 Shown = dict[str, Any]
 SHOWN_CALL = 300

@@ -5,7 +5,8 @@ from __future__ import annotations
 from wakeful.clock import Microseconds
 from wakeful.triggers.spoken import in_words
 from wakeful.triggers.zones import zone_named
-from wakeful.why import Shown, Source, at, moment, who_takes_it, why
+from wakeful.why.event import why_known
+from wakeful.why.words import Shown, Source, at, moment, who_takes_it
 
 
 async def why_reminder(reader: Source, identifier: str) -> Shown | None:
@@ -16,7 +17,7 @@ async def why_reminder(reader: Source, identifier: str) -> Shown | None:
     present = await reader.time()
     alive = [one for one in await reader.processes() if one["state"] == "alive" and one["lease_left"] > 0]
     story = [*tell_making(reminder), *tell_became(reminder, present, alive)]
-    told = None if reminder["run"] is None else await why(reader, reminder["run"])
+    told = None if reminder["run"] is None else await why_known(reader, reminder["run"])
     return {
         "subject": {"kind": "reminder", "id": reminder["id"]},
         "reminder": reminder,

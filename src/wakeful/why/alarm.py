@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from wakeful.errors import NotFound
-from wakeful.why import at, number
+from wakeful.why.words import at, number
 
 Shown = dict[str, Any]
 SHORTEST_PREFIX = 6
