@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wakeful.app import App
     from wakeful.model import Receipt
     from wakeful.runtime import Runtime
-    from wakeful.verify.base import Answer
+    from wakeful.triggers.verifier import Answer
 
 
 def create(

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, Literal
 
 from wakeful.clock import Microseconds, seconds
+from wakeful.connect.rows.causes import cause_of
 from wakeful.errors import CancelAsked, ClaimLost, Persistent
 from wakeful.execution.circuits import Shut
 from wakeful.execution.ledger import Ledger
@@ -29,7 +30,6 @@ from wakeful.execution.surroundings import Surroundings
 from wakeful.model import Claim, Event, Step
 from wakeful.policy.loops import depth_of, next_link
 from wakeful.stores.base import Wait
-from wakeful.triggers.changes.causes import cause_of
 
 Interruption = Literal["waiting", "deadline", "released", "lost", "held", "parked", "stuck", "cancelled"]
 
