@@ -11,6 +11,7 @@ from wakeful.api.app import create_api
 from wakeful.api.security import ApiSettings
 from wakeful.errors import ConfigError, StoreUnavailable
 from wakeful.operations.declared import Declared
+from wakeful.operations.guarding import guard
 from wakeful.settings import next_token as next_token_of_environment
 from wakeful.settings import token as token_of_environment
 from wakeful.triggers.endpoint import Endpoint, read_endpoints
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from wakeful.app import App
     from wakeful.model import Receipt
     from wakeful.runtime import Runtime
-    from wakeful.verify.base import Answer
+    from wakeful.triggers.verifier import Answer
 
 
 def create(
@@ -166,6 +167,7 @@ def serve_app(
         async with app.running(**options) as runtime:
             runtime.webhooks.open()
             await runtime.webhooks.start()
+            await guard(runtime.store, app, (token, next_token), serves=True)
             yield
 
     http.router.lifespan_context = lifespan
