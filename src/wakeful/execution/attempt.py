@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, Literal
 
 from wakeful.clock import Microseconds, seconds
+from wakeful.connect.rows.causes import cause_of
 from wakeful.errors import CancelAsked, ClaimLost, Persistent
 from wakeful.execution.circuits import Shut
 from wakeful.execution.ledger import Ledger
@@ -29,7 +30,6 @@ from wakeful.execution.surroundings import Surroundings
 from wakeful.model import Claim, Event, Step
 from wakeful.policy.loops import depth_of, next_link
 from wakeful.stores.base import Wait
-from wakeful.triggers.changes.causes import cause_of
 
 Interruption = Literal["waiting", "deadline", "released", "lost", "held", "parked", "stuck", "cancelled"]
 
@@ -49,6 +49,42 @@ def current_attempt() -> Attempt:
 
 class Attempt:
     """What one try of a run knows and has under way."""
+
+    __slots__ = (  # a dict of so many names would take 2 kB for each run in flight
+        "_branches",
+        "_calls",
+        "_cause",
+        "_log",
+        "_random",
+        "_resting",
+        "_under_way",
+        "_waits",
+        "active",
+        "agent",
+        "app",
+        "claim",
+        "clock",
+        "cut_off",
+        "event",
+        "events",
+        "held_for",
+        "id",
+        "interrupted",
+        "ledger",
+        "locks_in_use",
+        "number",
+        "outgoing",
+        "over",
+        "parked_for",
+        "progress_at",
+        "record",
+        "releasing",
+        "state",
+        "stuck_in",
+        "surroundings",
+        "task",
+        "to_stop",
+    )
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ def retire_apps(now: int | None, requests: Sequence[RetireApp]) -> Transaction[l
         new = bool((yield "insert_retired", [(now, one.app, one.operator, one.note)]))
         if new:
             yield "insert_operation", [(now, one.app, one.operator, None, "retire", one.app, one.note)]
+            yield "remove_guards", [(one.app,)]  # no server of it is left to say which token counts
         results.append(new)
     return results
 
