@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from wakeful.api.app import create_api
@@ -60,9 +61,10 @@ def create(
 class Late:
     """A part of the runtime of an app that may not run yet: asks for it at each call."""
 
-    def __init__(self, app: App, part: str) -> None:
+    def __init__(self, app: App, *names: str) -> None:
+        """`names`: the part, and what is inside it, from the outside in."""
         self._app = app
-        self._part = part
+        self._names = names
 
     @property
     def running(self) -> Runtime:
@@ -74,11 +76,11 @@ class Late:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        return Late(self._app, *self._names, name)
 
-        async def ask(*arguments: Any, **keywords: Any) -> Any:
-            return await getattr(getattr(self.running, self._part), name)(*arguments, **keywords)
-
-        return ask
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """What the part itself gives: something to await, or to go through."""
+        return attrgetter(".".join(self._names))(self.running)(*arguments, **keywords)
 
 
 class LateWebhooks:

@@ -50,6 +50,42 @@ def current_attempt() -> Attempt:
 class Attempt:
     """What one try of a run knows and has under way."""
 
+    __slots__ = (  # a dict of so many names would take 2 kB for each run in flight
+        "_branches",
+        "_calls",
+        "_cause",
+        "_log",
+        "_random",
+        "_resting",
+        "_under_way",
+        "_waits",
+        "active",
+        "agent",
+        "app",
+        "claim",
+        "clock",
+        "cut_off",
+        "event",
+        "events",
+        "held_for",
+        "id",
+        "interrupted",
+        "ledger",
+        "locks_in_use",
+        "number",
+        "outgoing",
+        "over",
+        "parked_for",
+        "progress_at",
+        "record",
+        "releasing",
+        "state",
+        "stuck_in",
+        "surroundings",
+        "task",
+        "to_stop",
+    )
+
     def __init__(
         self,
         claim: Claim,

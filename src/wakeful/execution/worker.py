@@ -225,6 +225,10 @@ class Worker:
                 await self._looked.wait()
             self._looked.clear()
 
+    def note_peers(self, peers: Mapping[str, int]) -> None:
+        """How many other processes have each agent."""
+        self.peers = peers
+
     # hints
 
     def hint(self, ready: Ready) -> None:
