@@ -17,8 +17,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from wakeful.errors import words_of
 from wakeful.size import in_bytes
+from wakeful.stored_errors import words_of
 from wakeful.stores.sources import TOLD_THEN
 from wakeful.triggers.files.contents import Contents, Stopped, open_file
 from wakeful.triggers.files.large import Large, LargeFiles
