@@ -60,7 +60,7 @@ from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
-from wakeful.stores.request import Ready
+from wakeful.stores.request import Actor, Ready
 from wakeful.stores.retiring import BringBackApp
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import DatabaseStore
@@ -518,7 +518,7 @@ class Runtime:
         _, by, note = retired[0]
         words = f"retired by {by}" + (f": {note}" if note else "")
         await self.store.bring_app_back(
-            BringBackApp(self.app.name, "code", f"its code was started; it had been {words}")
+            BringBackApp(self.app.name, by=Actor("code", "worker"), note=f"its code was started; it had been {words}")
         )
         self.log.warning("the app was retired, and is back; runs that were cancelled stay so", was=words)
 

@@ -65,6 +65,7 @@ from wakeful.stores.base import (
     Streak,
     held_alarm,
 )
+from wakeful.stores.request import Actor
 from wakeful.stores.tampered import WHAT_TO_DO, Tampered
 from wakeful.telemetry.logger import logger_of
 from wakeful.values import to_text
@@ -536,7 +537,9 @@ class Executor:
                     return await self._settle_failure(claim, agent, stuck, run.pending_steps)
                 self._log.warning("cancelled: it was stuck", reason=words_of(stuck))
                 asked = CancelAsked(claim.id, 'on_stuck="cancel"', words_of(stuck))
-                await self._store.cancel(CancelRun(claim.id, asked.by, asked.note, claim))
+                await self._store.cancel(
+                    CancelRun(claim.id, claim=claim, by=Actor(asked.by, "worker"), note=asked.note)
+                )
                 raise asked
             case "released" if run.cut_off is not None:
                 return await self._settle_failure(claim, agent, run.cut_off, run.pending_steps)

@@ -355,7 +355,7 @@ def answer_approvals(now: int | None, requests: Sequence[AnswerApproval]) -> Tra
             results.append(None)
             continue
         identifier, app, agent, _, _, state, _, answered_by, _, run = found[0]
-        answered = yield "answer_approval", [(now, request.id, request.answer, request.operator, request.note)]
+        answered = yield "answer_approval", [(now, request.id, request.answer, request.by.name, request.note)]
         if not answered:
             now_is = (yield "find_approval", [(request.id,)])[0]
             results.append(
@@ -364,10 +364,10 @@ def answer_approvals(now: int | None, requests: Sequence[AnswerApproval]) -> Tra
             continue
         seq, key = answered[0]
         yield "answer_step", [(now, seq, key, "done", request.answer, None)]
-        request.woken = yield from wake(now, seq, f"answered by {request.operator}")
-        yield "insert_remedy", [(now, seq, "answer", request.operator, request.note, request.answer, None)]
-        yield from tell_answered(now, app, agent, identifier, request.operator, request.answer)
-        results.append(Answered(identifier, run, first=True, state=state, answered_by=request.operator))
+        request.woken = yield from wake(now, seq, f"answered by {request.by.name}")
+        yield "insert_remedy", [(now, seq, "answer", request.by.name, request.note, request.answer, None)]
+        yield from tell_answered(now, app, agent, identifier, request.by.name, request.answer)
+        results.append(Answered(identifier, run, first=True, state=state, answered_by=request.by.name))
     return results
 
 
