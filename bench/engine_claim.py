@@ -13,7 +13,7 @@ from typing import Any
 
 from wakeful.clock import SECOND, SystemClock
 from wakeful.model import Admission, Arrival, digest
-from wakeful.stores.base import AcceptEvents, ClaimRuns, FinishRun, RegisterProcess
+from wakeful.stores.base import AcceptEvents, Claimed, ClaimRuns, FinishRun, RegisterProcess
 from wakeful.stores.opening import open_database
 from wakeful.stores.store import DatabaseStore
 
@@ -25,7 +25,7 @@ ROW = "'old' || n, 'old' || n, 'claim', 'work', n, {state}, {due}, n, 1"
 
 async def measure(empty: str, full: str, *, finished: int, sleeping: int, samples: int) -> tuple[float, float]:
     """Seconds per claim, by median: on the empty store, on the full one."""
-    async with _opened(empty) as first, _opened(full) as second:
+    async with opened(empty) as first, opened(full) as second:
         await _fill(second, full, finished, sleeping)
         times: tuple[list[float], list[float]] = ([], [])
         for sample in range(samples + 5):
@@ -37,7 +37,7 @@ async def measure(empty: str, full: str, *, finished: int, sleeping: int, sample
 
 
 @contextlib.asynccontextmanager
-async def _opened(url: str) -> AsyncIterator[DatabaseStore]:
+async def opened(url: str) -> AsyncIterator[DatabaseStore]:
     store = DatabaseStore(open_database(url, SystemClock()))
     await store.open(migrate=True)
     await store.register(RegisterProcess("bench", "bench", 1, 3600 * SECOND))
@@ -78,18 +78,31 @@ async def _fill(store: DatabaseStore, url: str, finished: int, sleeping: int) ->
 
 
 async def _claim(store: DatabaseStore, sample: int) -> float:
+    await make_ready(store, sample)
+    began = time.perf_counter()
+    claimed = await claim(store)
+    took = time.perf_counter() - began
+    await finish(store, claimed)
+    return took
+
+
+async def make_ready(store: DatabaseStore, sample: int) -> None:
+    """So many new runs as one claim takes."""
     arrivals = [_arrival(f"{sample}-{number}") for number in range(BATCH)]
     await store.accept(AcceptEvents("claim", arrivals))
-    request = ClaimRuns("claim", "bench", lambda: [("work", BATCH)], lambda: True)
-    began = time.perf_counter()
-    claimed = await store.claim(request, now=True)
-    took = time.perf_counter() - began
+
+
+async def claim(store: DatabaseStore) -> Claimed:
+    claimed = await store.claim(ClaimRuns("claim", "bench", lambda: [("work", BATCH)], lambda: True), now=True)
     if len(claimed.claims) != BATCH:
         message = f"claimed {len(claimed.claims)} runs of {BATCH}"
         raise RuntimeError(message)
-    for claim in claimed.claims:
-        await store.finish(FinishRun(claim, "done"))
-    return took
+    return claimed
+
+
+async def finish(store: DatabaseStore, claimed: Claimed) -> None:
+    for one in claimed.claims:
+        await store.finish(FinishRun(one, "done"))
 
 
 def _arrival(name: str) -> Arrival:

@@ -14,9 +14,9 @@ from pydantic_core import to_json
 
 from bench.floor_postgres import _ACCEPT_EVENTS, _ACCEPT_RUNS, _database
 from bench.workload import AGENT, now
+from wakeful.connect.postgres.pgoutput import Begin, Commit, Decoder, Row
+from wakeful.connect.postgres.replication import Life, Stream
 from wakeful.model import digest
-from wakeful.triggers.changes.pgoutput import Begin, Commit, Decoder, Row
-from wakeful.triggers.changes.replication import Life, Stream
 
 BATCH = 2_000
 SLOT = "floor"

@@ -21,7 +21,7 @@ from typing import Self, cast
 
 LOOPBACK = "127.0.0.1"
 _ID_WIDTH = 16
-_BODY = (
+BODY = (
     '{"specversion":"1.0","source":"/bench/load","id":"%s","type":"bench.ticket.created","subject":"ticket/42",'
     '"time":"2026-11-15T08:00:00Z","datacontenttype":"application/json",'
     '"data":{"number":42,"title":"printer on fire","severity":3}}'
@@ -168,7 +168,7 @@ async def apply(
 
 def _request(port: int, path: str, headers: Sequence[str]) -> tuple[bytes, bytes]:
     """Make the bytes before and after the event's id. The id has a fixed width, so the length never changes."""
-    before, after = _BODY.split("%s")
+    before, after = BODY.split("%s")
     lines = (
         f"POST {path} HTTP/1.1",
         f"Host: {LOOPBACK}:{port}",

@@ -21,7 +21,8 @@ from typing import Any
 
 import structlog
 
-from bench import engine_claim, engine_dispatch, engine_intake, floor_postgres, floor_sqlite
+from bench import count as counting
+from bench import engine_claim, engine_dispatch, engine_intake, floor_postgres, floor_sqlite, ledger
 from bench.archive import Archives
 from bench.changes import Changes
 from bench.fleet import Fleet
@@ -197,7 +198,18 @@ class Bench(Flow, Fleet, Hooks, Folder, Changes, Times, Starts, Idle, Archives):
                 "≤ 120 %", "", full / empty <= 1.2, f"{plan.finished:,} done and {plan.sleeping:,} sleeping runs",
             )  # fmt: skip
 
+    def count(self) -> Iterator[Figure]:
+        recorded = ledger.recorded(ledger.read(), ledger.this_python())
+        for work, answer in counting.count(self.plan.counted, pieces=self.plan.pieces).items():
+            costs = answer["costs"]
+            grown = [one for one in ledger.compare(recorded, {work: costs}) if one.growth > 0]
+            yield Figure(
+                f"cost of {ledger.said(work)}", f"{costs['calls']:,.0f} calls, {costs['statements']:g} statements", "–", None,
+                "≤ 105 %", "", not grown, "; ".join(map(str, grown)) or "of what is recorded",
+            )  # fmt: skip
 
+
+COUNTED = counting.WORK
 NAMES = (
     "runs_sqlite",
     "runs_postgres",
@@ -223,6 +235,7 @@ NAMES = (
     "looks",
     "starts",
     "soak",
+    "count",
 )
 
 
@@ -262,7 +275,12 @@ def main(arguments: list[str] | None = None) -> int:
         prog="wakeful bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--smoke", action="store_true", help="a very short run of everything, to see that it works")
-    parser.add_argument("--only", action="append", choices=NAMES, help="measure only this; may be repeated")
+    parser.add_argument(
+        "--only", action="append", choices=[*NAMES, *COUNTED], help="measure only this; may be repeated"
+    )
+    parser.add_argument("--count", action="store_true", help="count what work costs, instead of measuring speed")
+    parser.add_argument("--write", action="store_true", help="record what was counted")
+    parser.add_argument("--detail", action="store_true", help="show the functions that are entered most")
     parser.add_argument(
         "--seconds", type=float, help="how long each turn of a throughput measurement, and a soak, takes"
     )
@@ -272,6 +290,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    if options.count:
+        return counting.main(options)
     plan = SMOKE if options.smoke else FULL
     if options.seconds:
         plan.seconds = plan.soak = options.seconds

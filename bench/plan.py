@@ -47,6 +47,8 @@ class Plan:
     soak: float  # seconds
     changes: int = 100_000  # rows
     archived: int = 20_000  # runs
+    counted: tuple[str, ...] = ()  # () means everything that can be counted
+    pieces: int = 25  # of each
     before: Path | None = None  # another checkout, for a before and after in one run
 
 
@@ -82,6 +84,8 @@ SMOKE = Plan(
     soak=3,
     changes=1_000,
     archived=400,
+    counted=("run", "claim"),
+    pieces=3,
 )
 
 

@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wakeful.app import App
     from wakeful.clock import SystemClock, VirtualClock
+    from wakeful.connect.debezium.trigger import debezium
+    from wakeful.connect.postgres.trigger import postgres_changes
+    from wakeful.connect.rows.outbox import outbox
+    from wakeful.connect.s3.trigger import bucket
+    from wakeful.connect.sqlite.trigger import sqlite_changes
     from wakeful.errors import (
         ChildFailed,
         ConfigError,
@@ -31,11 +36,6 @@ if TYPE_CHECKING:
     from wakeful.model import Event, Receipt
     from wakeful.secrets import env
     from wakeful.triggers.at import at
-    from wakeful.triggers.bucket import bucket
-    from wakeful.triggers.changes.debezium import debezium
-    from wakeful.triggers.changes.outbox import outbox
-    from wakeful.triggers.changes.postgres import postgres_changes
-    from wakeful.triggers.changes.sqlite import sqlite_changes
     from wakeful.triggers.cron import cron
     from wakeful.triggers.every import every
     from wakeful.triggers.files.trigger import files
@@ -111,11 +111,11 @@ _HOMES = {
     "wakeful.model": ("Event", "Receipt"),
     "wakeful.secrets": ("env",),
     "wakeful.triggers.at": ("at",),
-    "wakeful.triggers.changes.outbox": ("outbox",),
-    "wakeful.triggers.changes.postgres": ("postgres_changes",),
-    "wakeful.triggers.changes.sqlite": ("sqlite_changes",),
-    "wakeful.triggers.bucket": ("bucket",),
-    "wakeful.triggers.changes.debezium": ("debezium",),
+    "wakeful.connect.rows.outbox": ("outbox",),
+    "wakeful.connect.postgres.trigger": ("postgres_changes",),
+    "wakeful.connect.sqlite.trigger": ("sqlite_changes",),
+    "wakeful.connect.s3.trigger": ("bucket",),
+    "wakeful.connect.debezium.trigger": ("debezium",),
     "wakeful.triggers.cron": ("cron",),
     "wakeful.triggers.every": ("every",),
     "wakeful.triggers.files.trigger": ("files",),

@@ -264,10 +264,8 @@ def _evaluate(program: Any, meter: Meter, bindings: dict[str, Any]) -> tuple[Any
 
 @lru_cache(maxsize=1)
 def _environment_of_arguments() -> Any:
-    from cel_expr_python import cel
-    from cel_expr_python.ext import ext_strings
-
-    return cel.NewEnv(variables={"arguments": cel.Type.DYN}, extensions=[ext_strings.ExtStrings()])
+    cel, extensions = _library()
+    return cel.NewEnv(variables={"arguments": cel.Type.DYN}, extensions=extensions)
 
 
 def _compile(expression: str, where: str, *, values: bool = False) -> tuple[Any, list[Path] | None]:
@@ -289,14 +287,26 @@ def _on_one_line(expression: str) -> str:
 
 @lru_cache(maxsize=2)
 def _environment(*, values: bool = False) -> Any:
-    # Imported here because it takes 50 ms and most programs that import Wakeful have no condition.
-    from cel_expr_python import cel
-    from cel_expr_python.ext import ext_strings
-
+    cel, extensions = _library()
     variables = {"data": cel.Type.DYN, "event": cel.Type.DYN}
     variables |= {f"event.{name}": cel.Type.TIMESTAMP for name in _TIMES}
     variables |= {"values": cel.Type.DYN} if values else {}
-    return cel.NewEnv(variables=variables, extensions=[ext_strings.ExtStrings()])
+    return cel.NewEnv(variables=variables, extensions=extensions)
+
+
+def _library() -> tuple[Any, list[Any]]:
+    """The library and the functions that are added to it. ConfigError where there is no wheel of it."""
+    # Imported here because it takes 50 ms and most programs that import Wakeful have no condition.
+    try:
+        from cel_expr_python import cel
+        from cel_expr_python.ext import ext_strings
+    except ImportError as error:
+        message = (
+            "conditions and keys in CEL need the package cel-expr-python, which cannot be loaded here; it has wheels for glibc, macOS and "
+            f"Windows, and Python up to 3.14 ({error})"
+        )
+        raise ConfigError(message) from None
+    return cel, [ext_strings.ExtStrings()]
 
 
 def _tokens(expression: str) -> list[tuple[str, str]] | None:

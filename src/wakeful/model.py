@@ -345,6 +345,9 @@ class Step:
     finished_at: Microseconds = 0
 
 
+Opened = Literal["begun", "held"]
+
+
 @dataclass(slots=True)
 class Effect:
     """One use of an action by a run. `id` is the operation id; `arguments` are stored whole, to settle it by them."""
@@ -373,6 +376,8 @@ class Effect:
     once: str | None = None  # the business key, where its action has one
     operation: str | None = None  # the operation id that is handed on, where it is not the effect's own id
     follows: str | None = None  # the effect of the same key whose result it has, or waits for
+    settlement: EffectState | None = None  # the state that a person gave it
+    opened_as: Opened | None = None  # its first state; None where an older version opened it
 
     @property
     def business_key(self) -> tuple[str, str] | None:

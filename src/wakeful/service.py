@@ -2,6 +2,8 @@
 
 `run_once` does one unit of work and returns how long to rest before the next (None: until woken). The loop around it
 is here and nowhere else, so that a test calls `run_once` and never has to wait for a loop.
+
+A process has one table of such parts: started in its order, stopped in reverse.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ import contextlib
 import math
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 from wakeful.errors import StoreUnavailable
 from wakeful.telemetry.logger import Logger, logger_of
@@ -94,3 +99,71 @@ class Service(ABC):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(rest):
                     await self._woken.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A row of the table of services: how one part of a process starts, stops, and ends with a process that is killed."""
+
+    name: str
+    start: Callable[[], Awaitable[None]]
+    stop: Callable[[], Awaitable[None]]
+    die: Callable[[], Awaitable[None]] | None = None  # default: as it stops
+
+    @classmethod
+    def of(cls, service: Service) -> Part:
+        """A part that starts and stops as every service does."""
+        return cls(service.name, service.start, service.stop)
+
+
+class Services:
+    """The parts of a process, in order: started in this order, stopped in reverse."""
+
+    def __init__(self, parts: Iterable[Part]) -> None:
+        self._parts = list(parts)
+        self._begun: list[Part] = []
+
+    @property
+    def names(self) -> list[str]:
+        return [part.name for part in self._parts]
+
+    async def start(self, *, without: Collection[str] = ()) -> None:
+        """Start all but some. After an error those that have begun, the failed one too, still want to be stopped."""
+        for part in self._parts:
+            if part.name not in without:
+                self._begun.append(part)
+                await part.start()
+
+    async def stop(self) -> None:
+        """Stop what has begun, the last first. An error keeps no other part from being stopped; the first one is raised then."""
+        first: BaseException | None = None
+        while self._begun:
+            try:
+                await self._begun.pop().stop()
+            except BaseException as error:
+                first = first or error
+        if first is not None:
+            raise first
+
+    async def die(self) -> None:
+        """As stop, for a process that is killed."""
+        while self._begun:
+            part = self._begun.pop()
+            await (part.die or part.stop)()
+
+
+class Background:
+    """Work that goes on beside its caller. Holding its tasks keeps them from being collected."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def cancel(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()

@@ -154,6 +154,11 @@ def digest_of_arguments(
     return blake2b(text.encode(), digest_size=9).hexdigest(), text
 
 
+def plain(text: str) -> str:
+    """Text that every database can store."""
+    return text.replace("\0", "�")
+
+
 def arguments_of(stored: Any) -> str:
     """The stored arguments of a call as one would write them: ("Ada", 3, colour="red")."""
     if not isinstance(stored, list):

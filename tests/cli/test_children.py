@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import secrets
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,10 @@ class Server:
         given = {**SECRETS, "HOME": str(folder), **more}
         self.process = start("serve", "app.py", "--port", "0", env=given, through=AS_A_USER)
         self.url = self.process.wait_for(r"serving spied on (http://127\.0\.0\.1:\d+)")[1]
+
+    def stop(self) -> None:
+        self.process.signal(signal.SIGTERM)
+        assert self.process.end() == 0
 
     def get(self, path: str) -> Any:
         headers = {"authorization": f"Bearer {TOKEN}"}
@@ -236,26 +241,150 @@ if os.fork() == 0:
     os.setsid()
     while os.getppid() == program:  # it ends at once
         pass
-    words = [wakeful, "approvals", "answer", question, "yes", "--store", "sqlite:///planted-store.db"]
-    os.execve(wakeful, words, {"PATH": os.environ["PATH"]})
+    words = f"{wakeful} approvals answer {question} yes --store sqlite:///planted-store.db > /dev/null"
+    line = f"{words} 2> heard; echo $? > code; cat code heard > said.new; mv said.new said"
+    os.execve("/bin/sh", ["sh", "-c", line], {"PATH": os.environ["PATH"]})
 """
 
 
-def test_a_child_that_detaches_is_not_known_for_one(place, start):
-    """The limit of these commands, as docs/how-to/commands.md tells it: what has no ancestor of the run left, and none of its environment, is
-    a process of this user like any other, and may do with a SQLite file what its user may.
-    """
-    (place / "answering.py").write_text(DETACHING)
+def detached(place: Path, start: Any, script: str = DETACHING, **environment: str) -> tuple[Server, str, str]:
+    """A program detaches itself from its run, and tries to answer: (the server, the run that asks, its question)."""
+    (place / "answering.py").write_text(script)
     line = f"{sys.executable} answering.py $(cat question) {WAKEFUL}"
     (place / "app.py").write_text(ASKING + f'\napp.command("answering", on("answering"), {line!r})\n')
-    server = Server(start, place, WAKEFUL_ENCRYPTION_KEYS="")
-    server.emit("ask")
+    server = Server(start, place, **environment)
+    run = server.emit("ask")["runs"][0]
     asyncio.run(until(lambda: server.get("/v1/approvals")["approvals"]))
     question = server.get("/v1/approvals")["approvals"][0]["id"]
     (place / "question").write_text(question)
     server.emit("answering")
-    asyncio.run(until(lambda: server.get(f"/v1/approvals/{question}")["state"] != "open"))
+    return server, run, question
+
+
+def said(place: Path) -> str:
+    asyncio.run(until((place / "said").exists))
+    return " ".join((place / "said").read_text().split())
+
+
+def test_a_child_that_detaches_needs_the_token(place, start):
+    server, run, question = detached(place, start, WAKEFUL_ENCRYPTION_KEYS="")
+    words = said(place)
+    assert words.startswith("1 wakeful: to answer a question needs the token that the server of spied was started with")
+    assert "WAKEFUL_TOKEN is not set here: set WAKEFUL_TOKEN to it. Nothing was changed" in words
+    assert server.get(f"/v1/approvals/{question}")["state"] == "open"
+    assert server.get(f"/v1/runs/{run}")["state"] == "waiting"
+
+
+def test_a_child_that_detaches_has_no_key_either(place, start):
+    server, run, question = detached(place, start)
+    assert "WAKEFUL_ENCRYPTION_KEYS" in said(place)
+    assert server.get(f"/v1/approvals/{question}")["state"] == "open"
+    assert server.get(f"/v1/runs/{run}")["state"] == "waiting"
+
+
+def test_without_a_token_a_child_that_detaches_answers_and_people_are_warned(place, start, wakeful):
+    """The limit, as the page on security tells it: a process that has no ancestor of the run left, and none of its environment, is a
+    process of this user like any other.
+    """
+    server, _, question = detached(place, start, WAKEFUL_ENCRYPTION_KEYS="", WAKEFUL_TOKEN="", WAKEFUL_TOKEN_NEXT="")
+    assert said(place) == "0"
     assert server.get(f"/v1/approvals/{question}")["state"] == "answered"
+    words = "command answering starts programs, and agent deploy asks people"
+    assert words in server.process.output
+    assert words in " ".join(wakeful("check", "app.py").out.split())
+    store = "sqlite:///planted-store.db"
+    assert words in " ".join(wakeful("doctor", "app.py", "--store", store, code=None).out.split())
+
+
+# Without our commands: the database file itself.
+WRITING = """
+import os, sqlite3, sys
+
+program = os.getpid()
+if os.fork() == 0:
+    os.setsid()
+    while os.getppid() == program:  # it ends at once
+        pass
+    store = sqlite3.connect("planted-store.db", timeout=60)
+    with store:
+        store.execute("update wakeful_approval set state = 'answered', answer = 'true', answered_by = 'a person'")
+        store.execute("update wakeful_step set state = 'done', result = 'true' where name = 'ask'")
+        store.execute("update wakeful_run set state = 'ready', due_at = 0 where state = 'waiting'")
+    store.close()
+    with open("said.new", "w") as file:
+        file.write("written")
+    os.replace("said.new", "said")
+"""
+
+
+def test_an_answer_that_a_child_writes_into_an_encrypted_store_is_noticed(place, start):
+    server, run, _ = detached(place, start, WRITING, WAKEFUL_ENCRYPTION_STRICT="1")
+    assert said(place) == "written"
+    asyncio.run(until(lambda: server.get(f"/v1/runs/{run}")["state"] == "held"))
+    told = server.get(f"/v1/runs/{run}")
+    assert "tampered with: wakeful_step.result" in told["reason"]
+    assert told["output"] is None
+    asyncio.run(until(lambda: any(one["key"].startswith("tampering/") for one in server.get("/v1/alarms")["alarms"])))
+
+
+@pytest.mark.parametrize(
+    ("environment", "works"),
+    [
+        ({"WAKEFUL_TOKEN": TOKEN}, True),
+        ({"WAKEFUL_TOKEN": SECRETS["WAKEFUL_TOKEN_NEXT"]}, True),
+        ({"WAKEFUL_TOKEN_NEXT": TOKEN}, True),
+        ({"WAKEFUL_TOKEN": "another-" + secrets.token_hex(32)}, False),
+        ({}, False),
+    ],
+    ids=["the-token", "the-next-token", "as-the-next-token", "another-one", "none"],
+)
+def test_a_person_who_has_the_token_answers(place, start, wakeful, monkeypatch, environment, works):
+    (place / "app.py").write_text(ASKING)
+    server = Server(start, place, WAKEFUL_ENCRYPTION_KEYS="")
+    server.emit("ask")
+    asyncio.run(until(lambda: server.get("/v1/approvals")["approvals"]))
+    question = server.get("/v1/approvals")["approvals"][0]["id"]
+    server.stop()  # the guard stays while no server runs
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    answer = ("approvals", "answer", question, "yes", "--store", "sqlite:///planted-store.db")
+    if works:
+        assert "answered with true" in wakeful(*answer).out
+        return
+    told = wakeful(*answer, code=1).err
+    assert "set WAKEFUL_TOKEN to it. Nothing was changed" in told
+    assert ("WAKEFUL_TOKEN is another one" in told) == bool(environment)
+    assert TOKEN not in told
+
+
+GUARDED = [
+    ("effects", "repeat", "--all"),
+    ("release", "3f2a91"),
+    ("resume", "all"),
+    ("circuits", "close", "stripe"),
+    ("replay", "3f2a91"),
+    ("dead", "replay", "--all"),
+    ("deliveries", "replay", "--all"),
+    ("state", "clear", "deploy"),
+    ("schedules", "resume", "nightly"),
+    ("quarantine", "release", "app.py", "3f2a91"),
+    ("apps", "retire", "spied"),
+]
+
+
+def test_commands_that_decide_ask_for_the_token_until_a_server_has_none(place, start, wakeful):
+    (place / "app.py").write_text(ASKING)
+    store = ("--store", "sqlite:///planted-store.db")
+    Server(start, place, WAKEFUL_ENCRYPTION_KEYS="").stop()
+    for words in GUARDED:
+        assert "needs the token that the server of spied was started with" in wakeful(*words, *store, code=1).err, words
+    for words in (("approvals",), ("runs",), ("pause", "deploy"), ("effects", "repeat", "--all", "--plan")):
+        assert "token" not in wakeful(*words, *store, code=None).err
+    open_again = Server(start, place, WAKEFUL_ENCRYPTION_KEYS="", WAKEFUL_TOKEN="", WAKEFUL_TOKEN_NEXT="")
+    assert "this server has no token, and an earlier one had" in open_again.process.output
+    open_again.stop()
+    for words in GUARDED:
+        assert "token" not in wakeful(*words, *store, code=None).err, words
 
 
 EDITED = """

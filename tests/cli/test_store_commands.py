@@ -186,12 +186,17 @@ def test_bench_gets_its_options(wakeful, folder, monkeypatch):
         return 0
 
     monkeypatch.setitem(sys.modules, "bench", SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "bench.main", SimpleNamespace(main=main, NAMES=("a", "b", "outgoing")))
+    monkeypatch.setitem(
+        sys.modules, "bench.main", SimpleNamespace(main=main, NAMES=("a", "b", "outgoing"), COUNTED=("run",))
+    )
     monkeypatch.setattr(sys, "path", [*sys.path])
     wakeful("bench", "--smoke", "--json", "--only", "a", "--only", "b", "--seconds", "2s")
     assert got == [["--smoke", "--json", "--only", "a", "--only", "b", "--seconds", "2"]]
     assert 'no measurement "outgonig". Did you mean "outgoing"?' in wakeful("bench", "--only", "outgonig", code=2).err
+    assert "bench --write goes with --count" in wakeful("bench", "--write", code=2).err
     assert len(got) == 1
+    wakeful("bench", "--count", "--write", "--detail", "--only", "run")
+    assert got[1:] == [["--count", "--write", "--detail", "--only", "run"]]
 
 
 def test_demo_gets_its_options(wakeful, monkeypatch):

@@ -58,7 +58,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "open_staged_effect": (None, "effect-17", 17, 1, "intent", None, 0, 1),
     "abandon_staged": (None, "run-18", 18, "discarded"),
     "load_effects": ("run-19",),
-    "settle_effect": (None, "effect-20", "confirmed", None, "somebody", None),
+    "settle_effect": (None, "effect-20", "confirmed", None, "somebody", None, "confirmed"),
     "result_wanted": ("effect-20",),
     "find_effects_by_operation": ("operation-20", "operation-20\x01"),
     "stored_of_family": ("run-20",),

@@ -11,11 +11,11 @@ import pytest
 from crash.harness import Place
 from support.clouds import Cloud
 from support.command_line import CommandLine
-from wakeful.triggers.buckets import listing
+from wakeful.connect.s3 import listing
 
 APP = """
 from wakeful import App, Run, bucket
-from wakeful.triggers.buckets import listing
+from wakeful.connect.s3 import listing
 
 listing.PAGE = {page}
 app = App("boxes")

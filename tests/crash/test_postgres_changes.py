@@ -13,12 +13,12 @@ from crash.harness import KILLED, TESTS, Place
 from support.shop import TABLE, Shop
 from wakeful import App, Run, postgres_changes
 from wakeful.clock import SystemClock
+from wakeful.connect.postgres.reader import PostgresReader
 from wakeful.runtime import Runtime
 from wakeful.stores.sources import Item
 from wakeful.testing.children import Child, Nursery
 from wakeful.testing.postgres_server import PostgresServer
 from wakeful.testing.waiting import PATIENCE
-from wakeful.triggers.changes.postgres_reader import PostgresReader
 from wakeful.triggers.source import Context
 
 ROWS = 10_000

@@ -10,6 +10,7 @@ import pytest
 from docs.pages import page
 from wakeful import verify
 from wakeful.senders.base import Sent
+from wakeful.triggers.verifier import VERIFIERS
 
 FUNCTIONS = [name for name in verify.__all__ if inspect.isfunction(getattr(verify, name))]
 
@@ -46,3 +47,7 @@ def test_every_model_of_an_event_is_listed_and_there():
             name for name, one in vars(home).items() if name.endswith("Event") and one.__module__ == home.__name__
         }
         assert events - {"GitHubEvent"} <= listed
+
+
+def test_the_message_about_a_missing_verifier_names_them_all():
+    assert list(VERIFIERS) == sorted(FUNCTIONS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic_core import to_json
 
 from support.fuzzing import bounded, fuzzed, replayed, seeds
-from wakeful.triggers.changes.pgoutput import Decoder, Garbled, Relation, Row
+from wakeful.connect.postgres.pgoutput import Decoder, Garbled, Relation, Row
 
 TARGET = "pgoutput"
 SEEDS = seeds(TARGET)

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -44,16 +46,19 @@ def here(project: Path, surroundings: None, monkeypatch: pytest.MonkeyPatch) -> 
     return project
 
 
+def copy_project(project: Path, folder: Path) -> None:
+    """The project with a store that may be changed."""
+    shutil.copytree(project, folder, ignore=shutil.ignore_patterns("*.db*", "__pycache__"))
+    with closing(sqlite3.connect(project / STORE)) as source, closing(sqlite3.connect(folder / STORE)) as target:
+        source.backup(target)
+    settle_in(folder / STORE)
+
+
 @pytest.fixture
 def copy(project: Path, surroundings: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the project as the present folder, to be changed."""
     folder = tmp_path / "shop"
-    shutil.copytree(project, folder, ignore=shutil.ignore_patterns("*.db*", "__pycache__"))
-    source, target = sqlite3.connect(project / STORE), sqlite3.connect(folder / STORE)
-    source.backup(target)
-    source.close()
-    target.close()
-    settle_in(folder / STORE)
+    copy_project(project, folder)
     monkeypatch.chdir(folder)
     return folder
 
@@ -71,6 +76,9 @@ def compare(request: pytest.FixtureRequest) -> Compare:
             path.write_text(text)
             return
         assert path.exists(), f"{name} was never recorded: see tests/golden/README.md"
-        assert text == path.read_text(), name
+        before = path.read_text()
+        if text != before:
+            lines = difflib.unified_diff(before.splitlines(), text.splitlines(), "as recorded", "now", lineterm="", n=2)
+            pytest.fail("\n".join([f"{name} differs from what was recorded:", *lines]), pytrace=False)
 
     return check

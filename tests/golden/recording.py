@@ -16,7 +16,9 @@ from golden.store import HERE, NOW, STORE_SQL
 from wakeful.cli import main
 
 RECORDED = HERE / "recorded"
-IDENTIFIER = re.compile(r"\b(?:[0-9a-f]{32}|[0-9a-f]{26}(?:[0-9a-f]{2})?|[0-9a-f]{12}|[0-9a-f]{10})\b")
+IDENTIFIER = re.compile(
+    r"\b(?:[0-9a-f]{32}|[0-9a-f]{26}(?:[0-9a-f]{2})?|[0-9a-f]{16}|[0-9a-f]{12}|[0-9a-f]{10})\b|(?<=Z-)[0-9a-f]{8}\b"
+)
 SPOKEN = re.compile(r"\br-[0-9a-z]{6}\b")
 
 
@@ -50,7 +52,7 @@ class Normal:
 
         def number(match: re.Match[str]) -> str:
             found = match[0]
-            if found in self._known or not re.search(r"\d", found):
+            if found in self._known:
                 return found
             same = next((one for one in met if one.startswith(found)), found)
             return met.setdefault(same, f"‹id {len(met) + 1}›")

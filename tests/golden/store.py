@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from pathlib import Path
+from typing import Any, ClassVar
 
 from golden.freezing import frozen
 from wakeful.cli import main
@@ -31,22 +32,25 @@ def settle_in(path: Path) -> None:
         connection.commit()
 
 
-def audit(path: Path, after: int) -> list[tuple[object, ...]]:
-    """Who changed what since a row of the audit, in the order in which it was done."""
-    query = "select app, operator, verb, target, detail from wakeful_operation where seq > ? order by seq"
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        return list(connection.execute(query, (after,)))
+class Trail:
+    """What is recorded in a store about who changed what, from a moment on."""
 
+    QUERIES: ClassVar[dict[str, str]] = {
+        "operation": "select seq, app, operator, verb, target, detail from wakeful_operation where seq > ? order by seq",
+        "remedy": """select m.seq, r.id, m.verb, m.operator, m.note, m.data from wakeful_remedy m
+                       join wakeful_run r on r.seq = m.run_seq where m.seq > ? order by m.seq""",
+        "change of schedule": """select c.seq, s.name, c.verb, c.operator, c.note, c.revision from wakeful_schedule_change c
+                       join wakeful_schedule s on s.seq = c.schedule_seq where c.seq > ? order by c.seq""",
+    }
 
-def last_operation(path: Path) -> int:
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        (found,) = connection.execute("select coalesce(max(seq), 0) from wakeful_operation").fetchone()
-        return int(found)
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last = {name: max((row[0] for row in self._ask(name, 0)), default=0) for name in self.QUERIES}
 
+    def _ask(self, name: str, after: int) -> list[tuple[Any, ...]]:
+        with contextlib.closing(sqlite3.connect(self._path)) as connection:
+            return list(connection.execute(self.QUERIES[name], (after,)))
 
-def value(path: Path, query: str, *parameters: object) -> str:
-    """One value of the frozen store, like the id of a run."""
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        row = connection.execute(query, parameters).fetchone()
-        assert row is not None, query
-        return str(row[0])
+    def rows(self) -> list[list[object]]:
+        """Each with the kind of record that it is, without its number."""
+        return [[name, *row[1:]] for name in self.QUERIES for row in self._ask(name, self._last[name])]

@@ -12,12 +12,12 @@ import pytest
 from support.apps import FOREVER, NewApp, working
 from support.clouds import KEYS, REGION, Box, Cloud, Line
 from wakeful import App, Run, bucket
+from wakeful.connect.s3 import sqs
+from wakeful.connect.s3.aws import Access
 from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
 from wakeful.stores.sources import TakeIn
-from wakeful.triggers import sqs
-from wakeful.triggers.aws import Access
 
 Seen = list[tuple[str, str]]
 

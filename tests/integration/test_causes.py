@@ -14,10 +14,10 @@ from support.apps import NewApp, go, working
 from support.stores import OpenStore, query
 from wakeful import App, Operation, Run, action, on
 from wakeful.cel import Match
+from wakeful.connect.rows.change import Change
+from wakeful.connect.rows.rows import Rows, read_operations
 from wakeful.model import Event
 from wakeful.testing.postgres_server import PostgresServer, PostgresUnavailable
-from wakeful.triggers.changes.change import Change
-from wakeful.triggers.changes.rows import Rows, read_operations
 from wakeful.triggers.source import Batch, Context, Reader
 from wakeful.why import why
 

@@ -11,11 +11,11 @@ import pytest
 from support.apps import FOREVER, NewApp, working
 from support.shops import Shop, until
 from wakeful import App, Event, Run
+from wakeful.connect.rows.change import Change
 from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
 from wakeful.stores.sources import StoredSource, TakeIn
-from wakeful.triggers.changes.change import Change
 from wakeful.triggers.source import Batch
 
 

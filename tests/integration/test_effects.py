@@ -13,6 +13,7 @@ from support.apps import NewApp, go, pass_time, the_run, working
 from support.stores import join
 from wakeful import App, Denied, NotSent, Operation, Persistent, RateLimited, Run, action, on
 from wakeful.errors import ConfigError
+from wakeful.execution.attempt import current_attempt
 from wakeful.model import Decision, Effect
 from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, EffectFacts
 from wakeful.runtime import Runtime
@@ -713,7 +714,7 @@ class TestWhatAReviewFound:
                 try:
                     return await task
                 except asyncio.CancelledError:
-                    if run.interrupted is not None:
+                    if current_attempt().interrupted is not None:
                         raise
             return None
 

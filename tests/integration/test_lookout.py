@@ -10,6 +10,7 @@ import pytest
 
 from support.apps import NewApp, working
 from wakeful import App, Run, on
+from wakeful.execution.hearing import Hearing
 from wakeful.output.channels.base import Channel, Message
 from wakeful.runtime import Runtime
 from wakeful.service import Service
@@ -19,7 +20,7 @@ from wakeful.stores.base import Alarm, RaiseAlarm
 @pytest.fixture
 def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
     """No process hears a word of another one."""
-    monkeypatch.setattr(Runtime, "_hear_others", lambda _: None)
+    monkeypatch.setattr(Hearing, "hear", lambda _: None)
 
 
 class Noted(Channel):

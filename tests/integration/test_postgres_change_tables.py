@@ -12,10 +12,10 @@ import pytest
 from support.apps import NewApp, working
 from support.shops import ORDERS, PostgresShop, until
 from wakeful import App, ConfigError, Event, Run, env, postgres_changes
+from wakeful.connect.postgres.table import removal
+from wakeful.connect.postgres.table_reader import TableReader
 from wakeful.runtime import Runtime
 from wakeful.testing.postgres_server import PostgresServer
-from wakeful.triggers.changes.postgres_table import removal
-from wakeful.triggers.changes.table_reader import TableReader
 
 pytestmark = pytest.mark.postgres
 

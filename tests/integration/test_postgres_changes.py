@@ -194,8 +194,8 @@ async def test_a_truncated_table_is_no_event_and_reading_goes_on(new_app: NewApp
 
 
 async def test_a_reader_that_is_paused_lets_go_and_goes_on_later(new_app: NewApp, shop: Shop, monkeypatch: Any):
-    monkeypatch.setattr("wakeful.triggers.changes.postgres_reader.PARK_AFTER", 0.05)
-    monkeypatch.setattr("wakeful.triggers.changes.postgres_reader.MOST", 2)
+    monkeypatch.setattr("wakeful.connect.postgres.reader.PARK_AFTER", 0.05)
+    monkeypatch.setattr("wakeful.connect.postgres.reader.MOST", 2)
     used = "select count(*) from pg_replication_slots where database = current_database() and active"
     seen: Seen = []
     async with working(an_app(new_app, shop, seen), reading="drained") as runtime:

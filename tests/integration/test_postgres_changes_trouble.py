@@ -14,11 +14,11 @@ from support.apps import NewApp, working
 from support.shop import TABLE, Shop, drop_slots
 from wakeful import App, ConfigError, Run, env, postgres_changes
 from wakeful.clock import SystemClock
+from wakeful.connect.postgres import reader as postgres_reader
+from wakeful.connect.postgres.ground import plain_name
+from wakeful.connect.postgres.reader import PostgresReader
 from wakeful.runtime import Runtime
 from wakeful.testing.postgres_server import PostgresServer
-from wakeful.triggers.changes import postgres_reader
-from wakeful.triggers.changes.postgres_ground import plain_name
-from wakeful.triggers.changes.postgres_reader import PostgresReader
 from wakeful.triggers.source import Batch, Context, SourceTrouble
 
 
@@ -141,7 +141,7 @@ async def test_a_table_that_is_locked_keeps_no_other_from_being_read(
     sqlite_app: NewApp, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(PostgresReader, "look_every", 0.05)
-    monkeypatch.setattr("wakeful.triggers.changes.postgres_ground.LOCK_WITHIN", "50ms")
+    monkeypatch.setattr("wakeful.connect.postgres.ground.LOCK_WITHIN", "50ms")
     await shop.execute("create table other (id int primary key)")
     seen: Seen = []
     app = an_app(sqlite_app, shop, seen)
@@ -181,7 +181,7 @@ async def test_a_table_that_is_locked_is_taken_out_later(
         await runtime.drain()
     holder = Shop(shop.server, shop.name)
     await holder.execute("begin", "lock table other in share update exclusive mode")
-    monkeypatch.setattr("wakeful.triggers.changes.postgres_ground.LOCK_WITHIN", "50ms")
+    monkeypatch.setattr("wakeful.connect.postgres.ground.LOCK_WITHIN", "50ms")
     async with working(an_app(sqlite_app, shop, []), reading="drained") as runtime:
         await runtime.drain()
         assert (await the_source(runtime)).state == "reading"
@@ -366,14 +366,14 @@ async def test_a_slot_that_holds_back_much_is_an_alarm_until_it_does_not(
     sqlite_app: NewApp, shop: Shop, monkeypatch: Any
 ):
     monkeypatch.setattr(PostgresReader, "look_every", 0.05)
-    monkeypatch.setattr("wakeful.triggers.changes.postgres_ground.HELD_BACK", 0)
+    monkeypatch.setattr("wakeful.connect.postgres.ground.HELD_BACK", 0)
     async with working(an_app(sqlite_app, shop, [])) as runtime, asyncio.timeout(30):
         while not await concerns(runtime):
             await asyncio.sleep(0.01)
         (words,) = await concerns(runtime)
         assert "holds back" in words
         assert (await the_source(runtime)).state == "reading"
-        monkeypatch.setattr("wakeful.triggers.changes.postgres_ground.HELD_BACK", 1 << 40)
+        monkeypatch.setattr("wakeful.connect.postgres.ground.HELD_BACK", 1 << 40)
         while await concerns(runtime):
             await asyncio.sleep(0.01)
 
@@ -506,7 +506,7 @@ async def test_what_comes_while_the_slot_is_moved_is_confirmed_with_its_own_batc
 
 
 async def test_a_message_in_the_transaction_says_who_wrote_it(shop: Shop):
-    from wakeful.triggers.changes.change import Change
+    from wakeful.connect.rows.change import Change
 
     causes: list[str | None] = []
 

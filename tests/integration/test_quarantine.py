@@ -304,7 +304,7 @@ async def test_one_body_that_came_as_two_things_is_kept_twice(new_app: NewApp, m
         assert [one["came"] for one in await kept(runtime)] == [2, 1]
         monkeypatch.setenv("SHOP", "right")
         keys = await kept_keys(runtime.reader, app.name, "/hooks/shop")
-        how: dict[str, Any] = {"app": app.name, "source": "/hooks/shop", "operator": "ada"}
+        how: dict[str, Any] = {"app": app.name, "source": "/hooks/shop", "by": Actor("ada", "code")}
         tally = await settle_all(runtime.store, runtime.reader, keys, runtime.releasing, **how)
         assert (tally.done, tally.known, tally.wrong) == (2, 0, {})
         found = (await runtime.reader.events(type="shopify.orders.paid"))["events"]

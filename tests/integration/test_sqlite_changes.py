@@ -11,10 +11,10 @@ import pytest
 from support.apps import NewApp, working
 from support.shops import SqliteShop, until
 from wakeful import App, ConfigError, Event, Run, sqlite_changes
+from wakeful.connect.sqlite import reader as sqlite_reader
+from wakeful.connect.sqlite.file import File
+from wakeful.connect.sqlite.table import removal
 from wakeful.runtime import Runtime
-from wakeful.triggers.changes import sqlite_reader
-from wakeful.triggers.changes.sqlite_file import File
-from wakeful.triggers.changes.sqlite_table import removal
 
 
 def watching(new_app: NewApp, seen: list[Event], *triggers: Any, **options: Any) -> App:

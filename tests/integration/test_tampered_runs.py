@@ -14,7 +14,7 @@ from support.stores import query
 from wakeful import App, Operation, Run, Transient, action, every, on
 from wakeful.errors import PayloadTampered
 from wakeful.output.channels.base import Channel, Message
-from wakeful.stores.base import CancelRun, ForkRun, RedoRun, ReleaseRun
+from wakeful.stores.base import AnswerApproval, CancelRun, ForkRun, RedoRun, ReleaseRun, SettleEffect
 from wakeful.stores.payloads import LARGE
 from wakeful.stores.request import Actor
 
@@ -476,3 +476,145 @@ async def test_the_output_of_a_called_run_that_was_taken_away_is_not_returned(ne
         await runtime.drain()
         assert is_held(await the_run(runtime, receipt), "wakeful_step.result")
         assert seen == []
+
+
+# a person's word
+
+
+async def test_an_answer_to_another_question_is_not_taken_for_this_one(new_app: NewApp, store_url: str):
+    """The row of a harmless question is made to point at the step of another one, so that a person would answer both."""
+    app, heard = new_app(), []
+
+    @app.agent(on("go"))
+    async def pay(run: Run) -> None:
+        heard.append(await run.ask(run.event.data))
+
+    async with working(app) as runtime:
+        for question in ("Is it noon?", "Pay all of it?"):
+            await app.emit("go", question)
+        await runtime.drain()
+        harmless, costly = reversed((await runtime.reader.approvals())["approvals"])
+        assert harmless["question"] == "Is it noon?"
+        wanted = "select run_seq from wakeful_approval where id = $1"
+        ((seq,),) = await query(store_url, wanted, costly["id"])
+        ((key,),) = await query(store_url, wanted.replace("run_seq", "key"), costly["id"])
+        await query(store_url, "update wakeful_approval set key = key || '.' where id = $1", costly["id"])
+        change = "update wakeful_approval set run_seq = $1, key = $2 where id = $3"
+        await query(store_url, change, seq, key, harmless["id"])
+        with pytest.raises(PayloadTampered, match=r"points at a step of run .* that did not ask it"):
+            await runtime.store.answer(AnswerApproval(harmless["id"], "true", by=Actor("ada", "code")))
+        await runtime.drain()
+        assert heard == []
+
+
+async def test_an_answer_in_the_question_alone_is_not_heard(new_app: NewApp, store_url: str):
+    """As a run that asks again finds it: the state says that a person answered, and the answer is not one."""
+    app, heard = new_app(), []
+
+    @app.agent(on("go"))
+    async def pay(run: Run) -> None:
+        heard.append(await run.ask("free?"))
+
+    async with working(app) as runtime:
+        receipt = await app.emit("go")
+        await runtime.drain()
+        for answer in ("'true'", "question", "null"):
+            await query(store_url, f"update wakeful_approval set state = 'answered', answer = {answer}")
+            await query(store_url, "delete from wakeful_step")
+            await query(store_url, "update wakeful_run set state = 'ready', due_at = 0")
+            await runtime.drain()
+            assert (await the_run(runtime, receipt))["state"] == "waiting"
+            assert heard == []
+
+
+def paying(app: App, *, holds: bool) -> list[str]:
+    """An agent whose payment is held: before it is called, or because what became of it is not known."""
+    paid: list[str] = []
+
+    def is_fine(amount: int) -> bool:
+        return not holds
+
+    @action(safety="at_most_once", checks=[is_fine])
+    async def pay(operation: Operation, amount: int) -> None:
+        paid.append(operation.id)
+        raise ConnectionError
+
+    @app.agent(on("go"))
+    async def settle(run: Run) -> None:
+        await run.act(pay, 7)
+        paid.append("went on")
+
+    return paid
+
+
+@pytest.mark.parametrize("state", ["intent", "unknown", "retrying", "confirmed"])
+async def test_an_effect_that_waits_for_a_person_does_not_go_on_by_its_state(
+    new_app: NewApp, store_url: str, state: str
+):
+    app = new_app()
+    paid = paying(app, holds=True)
+    async with working(app) as runtime:
+        receipt = await app.emit("go")
+        await runtime.drain()
+        assert (await the_run(runtime, receipt))["state"] == "held"
+        await query(store_url, f"update wakeful_effect set state = '{state}', reason = null, settled_by = 'ada'")
+        await query(store_url, "update wakeful_run set state = 'ready', due_at = 0")
+        run = await ended(runtime, receipt)
+        assert is_held(run, "wakeful_effect.state")
+        assert paid == []
+        await runtime.sealing.run_once()
+        await runtime.drain()
+        assert "wakeful_effect.state" in await alarms_of(runtime)
+
+
+async def test_an_effect_is_not_confirmed_by_its_state(new_app: NewApp, store_url: str):
+    app = new_app()
+    paid = paying(app, holds=False)
+    async with working(app) as runtime:
+        receipt = await app.emit("go")
+        await runtime.drain()
+        assert (await the_run(runtime, receipt))["state"] == "held"
+        await query(store_url, "update wakeful_effect set state = 'confirmed', reason = null, settled_by = 'ada'")
+        await query(store_url, "update wakeful_run set state = 'ready', due_at = 0")
+        assert is_held(await ended(runtime, receipt), "wakeful_effect.state")
+        assert "went on" not in paid
+
+
+@pytest.mark.parametrize(
+    ("word", "forged"), [("confirmed", "retrying"), ("abandoned", "retrying"), ("abandoned", "confirmed")]
+)
+async def test_a_persons_word_about_an_effect_is_not_turned_into_another(
+    new_app: NewApp, store_url: str, word: Any, forged: str
+):
+    app = new_app()
+    paid = paying(app, holds=True)
+    receipt = await app.emit("go")
+    async with working(app) as runtime:
+        await runtime.drain()
+    ((effect,),) = await query(store_url, "select id from wakeful_effect")
+    async with working(app, worker=False) as runtime:
+        assert await runtime.store.settle_effect(SettleEffect(effect, word, by=Actor("ada", "code")))
+    await query(store_url, f"update wakeful_effect set state = '{forged}'")
+    async with working(app) as runtime:
+        assert is_held(await ended(runtime, receipt), "wakeful_effect.state")
+        assert paid == []
+
+
+@pytest.mark.parametrize(
+    ("word", "became", "paid_for"), [("confirmed", "done", []), ("retrying", "held", [1]), ("abandoned", "dead", [])]
+)
+async def test_a_persons_word_about_an_effect_counts(
+    new_app: NewApp, store_url: str, word: Any, became: str, paid_for: list[int]
+):
+    app = new_app()
+    paid = paying(app, holds=True)
+    async with working(app) as runtime:
+        receipt = await app.emit("go")
+        await runtime.drain()
+        ((effect,),) = await query(store_url, "select id from wakeful_effect")
+        assert await runtime.store.settle_effect(SettleEffect(effect, word, by=Actor("ada", "code")))
+        run = await ended(runtime, receipt)
+        assert run["state"] == became
+        assert "tampered" not in (run["reason"] or "")
+        assert [1 for one in paid if one != "went on"] == paid_for
+        assert ("went on" in paid) == (word == "confirmed")

@@ -8,7 +8,7 @@ import pytest
 
 from support.apps import NewApp, ended, pass_time, the_run, working
 from wakeful import App, Run, Transient, on
-from wakeful.runtime import Runtime
+from wakeful.execution.hearing import Hearing
 from wakeful.stores.request import Ready
 
 
@@ -166,13 +166,13 @@ async def test_the_same_event_a_thousand_times_from_twenty_tasks_is_one_run(app:
 async def test_an_idle_dispatch_costs_two_transactions(app: App, monkeypatch: pytest.MonkeyPatch):
     """One that accepts and claims, one that ends the run."""
     looked = asyncio.Event()
-    look = Runtime._look
+    look = Hearing.look
 
-    def note(runtime: Runtime, ready: Ready) -> None:
-        look(runtime, ready)
+    def note(hearing: Hearing, ready: Ready) -> None:
+        look(hearing, ready)
         looked.set()
 
-    monkeypatch.setattr(Runtime, "_look", note)
+    monkeypatch.setattr(Hearing, "look", note)
 
     @app.agent(on("go"))
     async def agent(run: Run) -> None: ...

@@ -686,12 +686,11 @@ class FakeStore(FakeRetiring):
         if not isinstance(request, ByPerson):
             return result
         if (bulk := request.bulk) is not None:
+            if bulk.id in self.counts:
+                self.operations.pop()
             self.counts[bulk.id] = self.counts.get(bulk.id, 0) + request.counted(result)
             words = bulk.words(self.counts[bulk.id], request.note)
-            row = RecordOperation(request.by.name, bulk.verb, bulk.app, bulk.subject, words)
-            if self.counts[bulk.id] > 1:
-                self.operations.pop()
-            self.operations.append(row)
+            self.operations.append(RecordOperation(request.by.name, bulk.verb, bulk.app, bulk.subject, words))
         elif (said := request.audit(result)) is not None:
             self.operations.append(RecordOperation(request.by.name, said.verb, said.app, said.subject, said.note))
         return result

@@ -15,10 +15,10 @@ import asyncpg
 import pytest
 
 from support.databases import Databases
+from wakeful.connect.postgres.trigger import postgres_changes
+from wakeful.connect.rows.outbox import outbox
+from wakeful.connect.sqlite.trigger import sqlite_changes
 from wakeful.testing.postgres_server import PostgresServer
-from wakeful.triggers.changes.outbox import outbox
-from wakeful.triggers.changes.postgres import postgres_changes
-from wakeful.triggers.changes.sqlite import sqlite_changes
 from wakeful.triggers.source import ReadTrigger
 
 ORDERS = "create table orders (id integer primary key, customer text, total {real})"

@@ -17,13 +17,14 @@ TESTS = """
     import asyncio
 
     from wakeful import App, Run, on
+    from wakeful.execution.attempt import current_attempt
 
     app = App("app", store="sqlite:////nowhere/to/be/found.db")
 
 
     @app.agent(on("go"), deadline="1h")
     async def go(run: Run) -> str:
-        return run._around.store.dialect
+        return current_attempt().surroundings.store.dialect
 
 
     def test_with_asyncio_alone(wakeful_world, wakeful_clock, wakeful_store):

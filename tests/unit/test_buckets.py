@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakeful import ConfigError, bucket, env
+from wakeful.connect.s3.aws import Access, moment
+from wakeful.connect.s3.listing import common_prefix
+from wakeful.connect.s3.notifications import read_notification
+from wakeful.connect.s3.objects import Pattern
+from wakeful.connect.s3.sqs import read_queue_address
 from wakeful.errors import InvalidEvent
-from wakeful.triggers.aws import Access, moment
-from wakeful.triggers.buckets.listing import common_prefix
-from wakeful.triggers.buckets.notifications import read_notification
-from wakeful.triggers.buckets.objects import Pattern
-from wakeful.triggers.sqs import read_queue_address
 
 
 @pytest.mark.parametrize(

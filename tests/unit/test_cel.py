@@ -196,6 +196,27 @@ def test_the_library_is_loaded_only_when_there_is_a_condition():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_without_the_library_only_conditions_are_refused():
+    """It is an extension in C++, and some platforms have no wheel of it."""
+    code = (
+        "import sys\n"
+        "sys.modules['cel_expr_python'] = None\n"
+        "from wakeful import App, cron, on\n"
+        "app = App('shop')\n"
+        "@app.agent(on('a'), cron('0 8 * * *'), owner='ops')\n"
+        "async def plain(run): ...\n"
+        "try:\n"
+        "    on('a', where='data.b == 1')\n"
+        "except Exception as error:\n"
+        "    print(type(error).__name__, error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    (line,) = done.stdout.splitlines()
+    assert line.startswith(
+        "ConfigError conditions and keys in CEL need the package cel-expr-python, which cannot be loaded here"
+    )
+
+
 @pytest.mark.parametrize(
     ("expression", "names"),
     [

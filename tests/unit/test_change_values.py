@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wakeful.connect.postgres.json_rows import read_row
+from wakeful.connect.rows.change import Change
+from wakeful.connect.rows.outbox import OutboxRows
+from wakeful.connect.rows.telling import changed_columns
+from wakeful.connect.sqlite.literals import plain_value, read_literals
 from wakeful.errors import InvalidEvent
-from wakeful.triggers.changes.change import Change
-from wakeful.triggers.changes.literals import plain_value, read_literals
-from wakeful.triggers.changes.outbox import OutboxRows
-from wakeful.triggers.changes.postgres_json import read_row
-from wakeful.triggers.changes.telling import changed_columns
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 VALUES = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | TEXT | st.binary()

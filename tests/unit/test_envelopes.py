@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from support import envelopes
 from support.envelopes import BESIDE, cloudevent, dms, mongodb, mongodb_patch, mysql, postgres, sqlserver, with_schema
 from wakeful import ConfigError, debezium
+from wakeful.connect.debezium.envelopes import Told, read_changes
 from wakeful.errors import InvalidEvent
 from wakeful.model import Event
-from wakeful.triggers.changes.envelopes import Told, read_changes
 from wakeful.verify import none
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakeful import App
+from wakeful.connect.rows.causes import LIMIT, cause_of, stamp
 from wakeful.errors import ConfigError
 from wakeful.model import Decision, Event, event_key
 from wakeful.policy.decide import AdmissionFacts, decide
@@ -27,7 +28,6 @@ from wakeful.policy.loops import (
     next_link,
 )
 from wakeful.rate import Rate
-from wakeful.triggers.changes.causes import LIMIT, cause_of, stamp
 
 # Whatever somebody may write, with what means something here.
 TEXT = st.text('ops/>01{}"\\ é\x00\ud800', max_size=200)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from wakeful.triggers.changes.pgoutput import (
+from wakeful.connect.postgres.pgoutput import (
     Begin,
     Commit,
     Decoder,
@@ -20,7 +20,7 @@ from wakeful.triggers.changes.pgoutput import (
     read_lsn,
     shown_lsn,
 )
-from wakeful.triggers.changes.postgres_values import converter
+from wakeful.connect.postgres.values import converter
 
 # insert into t values (1, 'x', 12.50); update t set id = 2; alter table t replica identity full;
 # begin; pg_logical_emit_message(true, 'wakeful', 'why'); update t set a = null; delete from t; truncate t; commit

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from wakeful import Operation, action
 from wakeful.clock import SECOND, duration
 from wakeful.errors import ConfigError, Denied, Persistent, RateLimited, Transient
-from wakeful.execution.effects import Facts
-from wakeful.execution.effects import after as after_a_call
+from wakeful.execution.aftermath import Facts
+from wakeful.execution.aftermath import after as after_a_call
 from wakeful.execution.options import AgentOptions, Backoff, StepOptions, as_backoff, options_of, read_options, step
 from wakeful.execution.retry import SINCE, Again, GiveUp, Trouble, decide, signature, trouble_of
 

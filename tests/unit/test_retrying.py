@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from wakeful.clock import SECOND
 from wakeful.errors import EncryptionKeyMissing, StoreUnavailable
-from wakeful.execution.retrying import why_retrying
+from wakeful.execution.why_waiting import why_retrying
 from wakeful.model import Effect, Step
 from wakeful.watch.retrying import Retried, alarms_of, read, retried
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from wakeful.execution.executor import Ended
+from wakeful.execution.endings import Ended
 from wakeful.execution.options import AgentOptions
 from wakeful.execution.worker import Worker
 from wakeful.model import Claim

@@ -31,7 +31,7 @@ from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedule import Schedule
-from wakeful.verify.base import Answer
+from wakeful.triggers.verifier import Answer
 
 Shown = dict[str, Any]
 

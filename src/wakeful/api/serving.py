@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from wakeful.api.app import create_api
 from wakeful.api.security import ApiSettings
 from wakeful.errors import ConfigError, StoreUnavailable
 from wakeful.operations.declared import Declared
+from wakeful.operations.guarding import guard
 from wakeful.settings import next_token as next_token_of_environment
 from wakeful.settings import token as token_of_environment
 from wakeful.triggers.endpoint import Endpoint, read_endpoints
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from wakeful.app import App
     from wakeful.model import Receipt
     from wakeful.runtime import Runtime
-    from wakeful.verify.base import Answer
+    from wakeful.triggers.verifier import Answer
 
 
 def create(
@@ -59,9 +61,10 @@ def create(
 class Late:
     """A part of the runtime of an app that may not run yet: asks for it at each call."""
 
-    def __init__(self, app: App, part: str) -> None:
+    def __init__(self, app: App, *names: str) -> None:
+        """`names`: the part, and what is inside it, from the outside in."""
         self._app = app
-        self._part = part
+        self._names = names
 
     @property
     def running(self) -> Runtime:
@@ -73,11 +76,11 @@ class Late:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        return Late(self._app, *self._names, name)
 
-        async def ask(*arguments: Any, **keywords: Any) -> Any:
-            return await getattr(getattr(self.running, self._part), name)(*arguments, **keywords)
-
-        return ask
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """What the part itself gives: something to await, or to go through."""
+        return attrgetter(".".join(self._names))(self.running)(*arguments, **keywords)
 
 
 class LateWebhooks:
@@ -164,6 +167,7 @@ def serve_app(
         async with app.running(**options) as runtime:
             runtime.webhooks.open()
             await runtime.webhooks.start()
+            await guard(runtime.store, app, (token, next_token), serves=True)
             yield
 
     http.router.lifespan_context = lifespan

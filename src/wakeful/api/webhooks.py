@@ -26,8 +26,8 @@ from wakeful.api.problem import RETRY_AFTER, Problem
 from wakeful.api.security import path_of
 from wakeful.model import Receipt
 from wakeful.triggers.endpoint import Endpoint
+from wakeful.triggers.verifier import Answer, Refused
 from wakeful.triggers.webhooks import CannotVerify, TooFast
-from wakeful.verify.base import Answer, Refused
 
 # Anybody may call: who sends a byte now and then must not hold what is there of a body for ever.
 BODY_WITHIN = 60.0

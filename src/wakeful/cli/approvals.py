@@ -14,7 +14,7 @@ from rich.text import Text
 from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, one_of, read_data
 from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.person import refuse_children
+from wakeful.cli.person import people_only
 from wakeful.cli.terminal import (
     Cell,
     ago,
@@ -69,7 +69,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if verb == "list":
         return _list(arguments)
     if verb == "answer":
-        refuse_children("answer a question")
+        people_only("answer a question", arguments.url)
     question = find_question(arguments.url, rest[0])
     if verb == "answer":
         return _answer(arguments, question, rest[1])

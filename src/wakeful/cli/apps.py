@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, add_json, add_store
 from wakeful.cli.opening import changing, chosen_store, read, reading
+from wakeful.cli.person import needs_token
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, state, terminal
 from wakeful.errors import did_you_mean
 
@@ -86,6 +87,8 @@ def _retire(arguments: argparse.Namespace, app: str) -> int:
     from wakeful.operations.retiring import plan_retirement, retire
 
     url = chosen_store(arguments)
+    if not arguments.plan:
+        needs_token("retire an app", url)
 
     async def do() -> Retirement:
         async with reading(url) as reader, changing(url) as store:

@@ -20,20 +20,33 @@ def declare(parser: Parser) -> None:
         "--before", metavar="FOLDER", help="another checkout, measured beside this one by `idle` and `archive`"
     )
     parser.add_argument("--seconds", metavar="TIME", type=seconds, help="how long each measurement runs")
+    parser.add_argument(
+        "--count",
+        action="store_true",
+        help="count what work costs (statements, commits, calls, …) instead of measuring speed; 1 if a number grew",
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="with --count: record the numbers as the ones to compare with"
+    )
+    parser.add_argument("--detail", action="store_true", help="with --count: list the functions that are called most")
 
 
 def execute(arguments: argparse.Namespace) -> int:
     sys.path.insert(0, str(find_checkout()))
     try:
-        from bench.main import NAMES, main
+        from bench.main import COUNTED, NAMES, main
     except ImportError as error:
         message = f"the benchmark needs {error.name}: `make bench` installs what it measures against"
         raise NotFound(message) from None
+    names = COUNTED if arguments.count else NAMES
     for name in arguments.only:
-        if name not in NAMES:
-            message = f'bench --only: there is no measurement "{name}".{did_you_mean(name, NAMES)}'
+        if name not in names:
+            message = f'bench --only: there is no measurement "{name}".{did_you_mean(name, names)}'
             raise UsageError(message)
-    words = [f"--{name}" for name in ("smoke", "json") if getattr(arguments, name)]
+    for name in ("write", "detail"):
+        if getattr(arguments, name) and not arguments.count:
+            raise UsageError(f"bench --{name} goes with --count")
+    words = [f"--{name}" for name in ("smoke", "json", "count", "write", "detail") if getattr(arguments, name)]
     for name in arguments.only:
         words += ["--only", name]
     if arguments.before is not None:

@@ -36,8 +36,8 @@ changes_command = Command(declare, execute)
 
 async def statements(app: App, *, remove: bool) -> list[dict[str, Any]]:
     """For each database that is watched by change tables: what is still to be done there."""
+    from wakeful.connect.rows.installing import sql_for
     from wakeful.errors import ConfigError
-    from wakeful.triggers.changes.installing import sql_for
     from wakeful.triggers.source import SourceTrouble
     from wakeful.triggers.sources import shared
 

@@ -16,7 +16,7 @@ from wakeful.cli.opening import chosen_store
 from wakeful.cli.terminal import Cell, plain, print_json, print_table, say, terminal
 from wakeful.errors import ConfigError, WakefulError
 from wakeful.secrets import Env
-from wakeful.settings import encryption_keys, shown_store, sqlite_path
+from wakeful.settings import encryption_keys, shown_store, sqlite_path, token
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -234,7 +234,15 @@ def notes(app: App) -> list[str]:
     """What is allowed, and still may not be meant. Secrets are among it: those of where it runs need not be here."""
     if not app.agents and not app.heartbeats:
         return [f'app {app.name} has no agents: declare one with @app.agent(on("type"))', *missing(app)]
-    return [*missing(app), *without_trigger(app), *in_the_past(app)]
+    return [*missing(app), *without_trigger(app), *in_the_past(app), *without_token(app)]
+
+
+def without_token(app: App) -> list[str]:
+    """Children of the app that could answer for people, if its server is started with what is set here."""
+    from wakeful.operations.guarding import REMEDY, unguarded
+
+    words = None if token() is not None else unguarded(app)
+    return [] if words is None else [f"{words}: {REMEDY}"]
 
 
 def missing(app: App) -> list[str]:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, add_json, add_store
 from wakeful.cli.opening import changing, chosen_store, read
+from wakeful.cli.person import needs_token
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, state, terminal
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.stores.base import CHANNEL, CircuitChanged
@@ -35,7 +36,10 @@ def execute(arguments: argparse.Namespace) -> int:
     if len(rest) != (1 if verb == "close" else 0):
         message = "circuits takes list, or close and a NAME, like: wakeful circuits close stripe"
         raise UsageError(message)
-    return _list(arguments) if verb == "list" else _close(arguments, rest[0])
+    if verb == "list":
+        return _list(arguments)
+    needs_token("close a circuit", chosen_store(arguments))
+    return _close(arguments, rest[0])
 
 
 circuits_command = Command(

@@ -17,6 +17,7 @@ from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.failures import failure_line
 from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read
+from wakeful.cli.person import needs_token
 from wakeful.cli.terminal import (
     Cell,
     ago,
@@ -70,6 +71,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if verb == "show":
         print_json(find_delivery(arguments.url, rest[0]))
         return 0
+    if verb == "replay" and not arguments.plan:
+        needs_token("replay a message", arguments.url)
     if rest:
         return redo_one_delivery(arguments, rest[0], discard=verb == "discard")
     return _redo_many(arguments, discard=verb == "discard")

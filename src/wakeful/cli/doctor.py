@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 
@@ -42,6 +42,9 @@ from wakeful.stores.migrations import Standing, standing
 from wakeful.stores.origins import Origin
 from wakeful.stores.reading import Reader
 from wakeful.stores.store import Database
+
+if TYPE_CHECKING:
+    from wakeful.app import App
 
 Verdict = Literal["good", "look", "broken"]
 MARKS: dict[Verdict, tuple[str, str]] = {"good": ("✓", "green"), "look": ("!", "yellow"), "broken": ("✗", "red")}
@@ -129,7 +132,7 @@ def look_around(arguments: argparse.Namespace) -> Iterator[Finding]:
         yield from file(path)
         if not path.exists() or not is_ours(path):
             return
-    yield from asyncio.run(store(url))
+    yield from asyncio.run(store(url, app))
 
 
 def versions() -> Iterator[Finding]:
@@ -216,7 +219,7 @@ def file(path: Path) -> Iterator[Finding]:
     )
 
 
-async def store(url: str) -> list[Finding]:
+async def store(url: str, app: App | None) -> list[Finding]:
     """What the store itself says."""
     from wakeful.stores.opening import open_database
 
@@ -247,6 +250,7 @@ async def store(url: str) -> list[Finding]:
         findings += await sources(reader)
         findings += await outbox(reader)
         findings += await people(reader)
+        findings += await guarded(reader, app)
     except EncryptionKeyMissing as error:
         findings.append(Finding("encryption", "broken", str(error), "`wakeful keys` lists which are needed"))
     except StoreForbidden as error:
@@ -432,6 +436,20 @@ async def outbox(reader: Reader) -> list[Finding]:
         )
         for one in waiting
     ]
+
+
+async def guarded(reader: Reader, app: App | None) -> list[Finding]:
+    """Which apps are guarded by a token, and whether children of this app could answer for people."""
+    from wakeful.operations.guarding import REMEDY, unguarded
+
+    names = sorted({name for name, _ in await reader.guards()})
+    if names:
+        words = f"{', '.join(names)}: commands that decide for people ask for WAKEFUL_TOKEN"
+        found = [Finding("token", "good", words)]
+    else:
+        found = []
+    danger = None if app is None or app.name in names else unguarded(app)
+    return found if danger is None else [*found, Finding("token", "look", danger, REMEDY)]
 
 
 async def people(reader: Reader) -> list[Finding]:

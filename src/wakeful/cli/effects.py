@@ -20,7 +20,7 @@ from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.effect_views import show_effect
 from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.person import refuse_children
+from wakeful.cli.person import people_only
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, state, terminal
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import EffectState
@@ -83,8 +83,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if rest and (many or arguments.plan):
         message = "--agent, --action, --all and --plan are for many effects: leave out the ID, or them"
         raise UsageError(message)
-    if verb in ANSWERS:
-        refuse_children("settle an effect")
+    if verb in ANSWERS and not arguments.plan:
+        people_only("settle an effect", chosen_store(arguments))
     if not rest:
         return _settle_many(arguments, verb)
     found = _find(arguments, rest[0])

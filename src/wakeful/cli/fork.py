@@ -9,6 +9,7 @@ from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, add_jso
 from wakeful.cli.cancel import find
 from wakeful.cli.carrying import number
 from wakeful.cli.opening import changing, chosen_store
+from wakeful.cli.person import needs_token
 from wakeful.cli.terminal import print_json
 from wakeful.errors import InvalidData, NotFound
 from wakeful.operations.forking import plan_fork
@@ -41,6 +42,7 @@ def execute(arguments: argparse.Namespace) -> int:
         request = plan.request(edit, by=actor_of(arguments), note=arguments.note)
     except InvalidData as error:
         raise UsageError(f"--edit {arguments.edit}: {error}") from None
+    needs_token("fork a run", url)
     forked = asyncio.run(_fork(url, request))
     if forked is None or forked.refused is not None:
         message = f"run {request.id} {forked.refused if forked else 'is gone'}"

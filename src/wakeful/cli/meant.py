@@ -15,8 +15,8 @@ async def runs_meant(reader: Reader, identifier: str) -> list[Shown] | None:
     """Each with everything about it; None where nothing has this id, and empty where no run belongs to what has it. A whole id
     goes before the beginning of one. NotFound lists what a beginning may mean.
     """
-    from wakeful.why import find, refuse_two
-    from wakeful.why_alarm import find_alarm
+    from wakeful.why.alarm import find_alarm
+    from wakeful.why.event import find, refuse_two
 
     event, run = await find(reader, identifier)
     if run is not None:

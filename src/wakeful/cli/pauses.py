@@ -8,6 +8,7 @@ from typing import Any
 
 from wakeful.cli.arguments import Command, Parser, actor_of, add_json, add_store
 from wakeful.cli.opening import changing, chosen_store, reading
+from wakeful.cli.person import needs_token
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, terminal
 from wakeful.errors import NotFound
 from wakeful.operations.pausing import ALL, apps_to_change
@@ -70,7 +71,9 @@ def pause(arguments: argparse.Namespace) -> int:
 
 
 def resume(arguments: argparse.Namespace) -> int:
-    changed, left = asyncio.run(_change(chosen_store(arguments), arguments, paused=False))
+    url = chosen_store(arguments)
+    needs_token("lift a pause", url)
+    changed, left = asyncio.run(_change(url, arguments, paused=False))
     if arguments.json:
         print_json({"resumed": [shown(app, agent, was) for app, agent, was in changed], "pauses": left})
         return 0

@@ -22,7 +22,7 @@ from wakeful.cli.life import Stopping, live
 from wakeful.cli.listings import add_listing, add_quarantine_filter, paged, say_more
 from wakeful.cli.narrow import print_fitted
 from wakeful.cli.opening import changing, chosen_store, read, sending
-from wakeful.cli.person import refuse_children
+from wakeful.cli.person import needs_token, refuse_children
 from wakeful.cli.terminal import (
     Cell,
     ago,
@@ -58,6 +58,7 @@ SHOWN_BYTES = 2_000
 BYTES_A_LINE = 16
 
 Shown = dict[str, Any]
+RELEASE = "release what is in quarantine"  # as an error says it
 
 
 def declare(parser: Parser) -> None:
@@ -95,7 +96,7 @@ def execute(arguments: argparse.Namespace) -> int:
         case "show":
             return _show(arguments, rest[0])
         case "release":
-            refuse_children("release what is in quarantine")
+            refuse_children(RELEASE)
             return _release(arguments, rest)
         case _:
             return _discard(arguments, rest)
@@ -307,6 +308,7 @@ def _release(arguments: argparse.Namespace, rest: list[str]) -> int:
         raise UsageError(message)
     app = load_app(place)
     arguments.url = chosen_store(arguments, app)
+    needs_token(RELEASE, arguments.url)
     if identifier is None:
         return _settle_all(arguments, app.name, app)
     found = find(arguments.url, identifier)

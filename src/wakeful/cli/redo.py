@@ -19,6 +19,7 @@ from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.dead_views import show_dead_delivery, show_dead_run
 from wakeful.cli.deliveries import find_delivery, redo_one_delivery
 from wakeful.cli.opening import changing, chosen_store, read
+from wakeful.cli.person import needs_token
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
 from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound, did_you_mean
@@ -84,6 +85,8 @@ def declare_replay(parser: Parser) -> None:
 
 def replay(arguments: argparse.Namespace) -> int:
     prepare(arguments)
+    if not arguments.plan:
+        needs_token("replay", arguments.url)
     if arguments.events is not None:
         from wakeful.cli.feeding import feed
 
@@ -131,6 +134,8 @@ def dead(arguments: argparse.Namespace) -> int:
         return list_dead(arguments)
     if verb == "show":
         return show_dead(arguments, rest[0])
+    if verb == "replay" and not arguments.plan:
+        needs_token("replay", arguments.url)
     if rest and DASH in rest[0]:
         if arguments.data is not None:
             message = "--data is for a run: a delivery goes out as it was committed, or not at all"

@@ -8,7 +8,7 @@ import asyncio
 from wakeful.cli.arguments import Command, Parser, actor_of, add_json, add_store
 from wakeful.cli.carrying import number
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.person import refuse_children
+from wakeful.cli.person import people_only
 from wakeful.cli.terminal import print_json
 from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound
@@ -24,7 +24,7 @@ def declare(parser: Parser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    refuse_children("release an output")
+    people_only("release an output", chosen_store(arguments))
     run = read(chosen_store(arguments), lambda reader: reader.run(arguments.run))
     if run is None:
         message = no_run(arguments.run)

@@ -16,6 +16,7 @@ from typing import Any, get_args
 from wakeful.cli.arguments import Command, Parser, UsageError, one_of, operator_of, read_data, whole_number
 from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read, reading, sending
+from wakeful.cli.person import needs_token
 from wakeful.cli.schedule_views import print_instants, print_schedule, print_schedules, wall
 from wakeful.cli.terminal import ago, now, plain, print_json, say
 from wakeful.errors import did_you_mean
@@ -137,6 +138,8 @@ def execute(arguments: argparse.Namespace) -> int:
     verbs: dict[str, Callable[..., int]] = {"list": _list, "show": _show, "next": _next, "fire": _fire}
     if verb in verbs:
         return verbs[verb](arguments, *rest)
+    if verb == "resume":
+        needs_token("resume a schedule", arguments.url)
     return _change(arguments, verb, rest, given)
 
 

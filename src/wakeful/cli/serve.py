@@ -20,6 +20,7 @@ from wakeful.cli.working import (
     close,
     describe,
     first_of,
+    guard_app,
     is_open,
     make_runtime,
     paused_before_anything,
@@ -74,6 +75,8 @@ async def _serve(
     try:
         opened = await is_open(runtime)
         paused_by = await paused_before_anything(runtime, pauses(arguments), opened=opened)
+        if opened:
+            await guard_app(runtime, serves=True)
         http = create(
             runtime,
             host=arguments.host,
@@ -86,6 +89,8 @@ async def _serve(
         try:
             await first_of(server.ready.wait(), asyncio.shield(serving))
             if await start_patiently(runtime, stopping, opened=opened, paused_by=paused_by):
+                if not opened:
+                    await guard_app(runtime, serves=True)
                 address = url_of(arguments.host, listener)
                 await runtime.webhooks.start()
                 announce(f"serving {app.name} on {address} {describe(runtime)}")

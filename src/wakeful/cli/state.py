@@ -16,6 +16,7 @@ from rich.text import Text
 
 from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store, read_data
 from wakeful.cli.opening import changing, chosen_store, read
+from wakeful.cli.person import needs_token
 from wakeful.cli.terminal import (
     Cell,
     ago,
@@ -77,6 +78,7 @@ def execute(arguments: argparse.Namespace) -> int:
     arguments.of = arguments.of if app is None else app.name
     if verb == "show":
         return _show(arguments, rest[0] if rest else None)
+    needs_token("change a state", arguments.url)
     text = to_text(read_data(rest[1], what="state set"), what="the state") if verb == "set" else None
     if app is not None:
         _refuse_misfit(app, rest[0], text)

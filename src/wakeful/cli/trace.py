@@ -34,7 +34,7 @@ from wakeful.errors import NotFound
 from wakeful.model import ON_FAILURE
 from wakeful.stores.reading import SHORTEST_PREFIX
 from wakeful.values import arguments_of
-from wakeful.why import under
+from wakeful.why.words import under
 
 Shown = dict[str, Any]
 

@@ -16,6 +16,7 @@ from wakeful.cli.working import (
     add_working,
     close,
     describe,
+    guard_app,
     is_open,
     make_runtime,
     paused_before_anything,
@@ -57,6 +58,8 @@ async def _work(app: App, arguments: argparse.Namespace, listener: socket.socket
     try:
         opened = await is_open(runtime)
         paused_by = await paused_before_anything(runtime, pauses(arguments), opened=opened)
+        if opened:
+            await guard_app(runtime, serves=False)
         if listener is not None:
             from wakeful.cli.http_server import HttpServer, only_health
 
@@ -64,6 +67,8 @@ async def _work(app: App, arguments: argparse.Namespace, listener: socket.socket
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             say(f"health on {url_of(arguments.host, listener)}/healthz and /readyz")
         if await start_patiently(runtime, stopping, opened=opened, paused_by=paused_by):
+            if not opened:
+                await guard_app(runtime, serves=False)
             announce(f"working for {app.name} {describe(runtime)}")
             await stopping.asked.wait()
             await stop_politely(runtime, stopping, arguments.grace)

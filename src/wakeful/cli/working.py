@@ -15,7 +15,7 @@ from wakeful.cli.life import Stopping
 from wakeful.cli.shown_words import warn_of_password
 from wakeful.cli.terminal import SHOWN_OF_AN_ID, say
 from wakeful.errors import StoreUnavailable
-from wakeful.settings import shown_store
+from wakeful.settings import next_token, shown_store, token
 from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
 from wakeful.telemetry.outage import note_outage
 from wakeful.triggers.schedules import code_schedules
@@ -148,6 +148,13 @@ async def paused_before_anything(runtime: Runtime, operator: str | None, *, open
             return operator
         return None
     return operator
+
+
+async def guard_app(runtime: Runtime, *, serves: bool) -> None:
+    """Before the first run: no program that a run starts is there yet. Where the store is away, once it is there."""
+    from wakeful.operations.guarding import guard
+
+    await guard(runtime.store, runtime.app, (token(), next_token()), serves=serves)
 
 
 async def start_patiently(runtime: Runtime, stopping: Stopping, *, opened: bool, paused_by: str | None = None) -> bool:

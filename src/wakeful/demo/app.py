@@ -7,13 +7,14 @@
     inbox/*.md ───────► filing      wakes when a file is dropped into a folder
     /hooks/github ────► review      wakes when a signed request comes to a webhook
 
-Plain functions are steps, and what changes the outside world is an action. `@counted` is the demonstration's own: it writes a line outside of the worker when a body
-begins and ends. `work` stands for the time that a real body would take.
+Plain functions are steps, and what changes the outside world is an action. `@counted` is the demonstration's own: a body takes as many
+seconds as a real one would, and a line is written outside of the worker when it begins and when it ends.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from pydantic import BaseModel
 from wakeful import App, Operation, Persistent, Run, Transient, action, env, files, on, step, webhook
 from wakeful.demo import bank
 from wakeful.demo.counter import counted
-from wakeful.demo.pace import pace, work
+from wakeful.demo.pace import pace
 from wakeful.verify import github
 
 INBOX = "WAKEFUL_DEMO_INBOX"
@@ -74,22 +75,19 @@ class PullRequest(Item):
 # triage and answer
 
 
-@counted
-async def classify(ticket: Ticket) -> str:
-    await work(0.5)
+@counted(0.5)
+def classify(ticket: Ticket) -> str:
     words = {"error": "defect", "slow": "defect", "invoice": "billing", "vat": "billing"}
     return next((kind for word, kind in words.items() if word in ticket.text.lower()), "question")
 
 
-@counted
-async def find_article(ticket: Ticket, kind: str) -> str:
-    await work(0.6)
+@counted(0.6)
+def find_article(ticket: Ticket, kind: str) -> str:
     return f"{kind}/{ticket.text.split()[1]}"
 
 
-@counted
-async def summarise(ticket: Ticket) -> str:
-    await work(0.7)
+@counted(0.7)
+def summarise(ticket: Ticket) -> str:
     return ticket.text.partition(".")[0]
 
 
@@ -103,15 +101,13 @@ async def triage(run: Run, ticket: Ticket) -> Triaged:
     return triaged
 
 
-@counted
-async def read_article(ticket: Triaged) -> str:
-    await work(0.4)
+@counted(0.4)
+def read_article(ticket: Triaged) -> str:
     return f"see {ticket.article}"
 
 
-@counted
-async def draft_reply(ticket: Triaged, advice: str) -> str:
-    await work(0.6)
+@counted(0.6)
+def draft_reply(ticket: Triaged, advice: str) -> str:
     return f"{ticket.id}: {ticket.summary}; {advice}"
 
 
@@ -124,27 +120,23 @@ async def answer(run: Run, ticket: Triaged) -> str:
 # invoice
 
 
-@counted
-async def load_invoice(payment: Payment) -> Decimal:
-    await work(0.7)
+@counted(0.7)
+def load_invoice(payment: Payment) -> Decimal:
     return Decimal(payment.invoice % 80 + 20)
 
 
-@counted
-async def match_amount(payment: Payment, billed: Decimal) -> Decimal:
-    await work(0.8)
+@counted(0.8)
+def match_amount(payment: Payment, billed: Decimal) -> Decimal:
     return payment.amount - billed
 
 
-@counted
-async def compute_tax(payment: Payment) -> Decimal:
-    await work(0.8)
+@counted(0.8)
+def compute_tax(payment: Payment) -> Decimal:
     return (payment.amount * Decimal("0.2")).quantize(Decimal("0.01"))
 
 
-@counted
-async def prepare_entry(payment: Payment, difference: Decimal, tax: Decimal) -> str:
-    await work(0.7)
+@counted(0.7)
+def prepare_entry(payment: Payment, difference: Decimal, tax: Decimal) -> str:
     return f"{payment.id}: {payment.amount} {payment.currency}, tax {tax}, difference {difference}"
 
 
@@ -159,43 +151,31 @@ async def invoice(run: Run, payment: Payment) -> str:
 # enrich
 
 
-class Inventory:
-    """An outside service with weak days: it has no old hosts, and refuses the first two calls about a shaky one."""
-
-    def __init__(self) -> None:
-        self._calls: dict[str, int] = {}
-
-    async def find(self, host: Host) -> str:
-        await work(0.4)
-        if host.id.startswith(UNKNOWN):
-            raise Persistent(f"the inventory has no host {host.id}")
-        calls = self._calls[host.id] = self._calls.get(host.id, 0) + 1
-        if host.shaky and calls == 1:
-            raise Transient("the inventory answered 503")
-        if host.shaky and calls == 2:
-            raise Transient("the inventory answered 503 with Retry-After", retry_after=2.6 * pace())
-        return f"rack {len(host.id)}"
-
-
 UNKNOWN = "old-"
-inventory = Inventory()
+calls: Counter[str] = Counter()
 
 
 @step(attempts=6, backoff="800ms")
-@counted
-async def look_up(host: Host) -> str:
-    return await inventory.find(host)
+@counted(0.4)
+def look_up(host: Host) -> str:
+    """The inventory has weak days: it has no old hosts, and refuses the first two calls about a shaky one."""
+    if host.id.startswith(UNKNOWN):
+        raise Persistent(f"the inventory has no host {host.id}")
+    calls[host.id] += 1
+    if host.shaky and calls[host.id] == 1:
+        raise Transient("the inventory answered 503")
+    if host.shaky and calls[host.id] == 2:
+        raise Transient("the inventory answered 503 with Retry-After", retry_after=2.6 * pace())
+    return f"rack {len(host.id)}"
 
 
-@counted
-async def read_tags(host: Host, place: str) -> list[str]:
-    await work(0.5)
+@counted(0.5)
+def read_tags(host: Host, place: str) -> list[str]:
     return [host.id.partition("-")[0], place]
 
 
-@counted
-async def rate(host: Host, tags: list[str]) -> int:
-    await work(0.4)
+@counted(0.4)
+def rate(host: Host, tags: list[str]) -> int:
     return len(host.id) + len(tags)
 
 
@@ -209,9 +189,8 @@ async def enrich(run: Run, host: Host) -> dict[str, int]:
 # refund
 
 
-@counted
-async def check_refund(wanted: Refund) -> bool:
-    await work(0.3)
+@counted(0.3)
+def check_refund(wanted: Refund) -> bool:
     return wanted.amount < LARGEST_REFUND
 
 
@@ -237,9 +216,8 @@ async def send_cheque(_: Operation, wanted: Refund) -> str | None:
     return await bank.pay("cheque", wanted.id, str(wanted.amount))
 
 
-@counted
-async def write_entry(wanted: Refund, booking: str | None) -> str:
-    await work(0.3)
+@counted(0.3)
+def write_entry(wanted: Refund, booking: str | None) -> str:
     return f"{wanted.id}: {wanted.amount} paid back by {wanted.way}, booking {booking or 'on the statement'}"
 
 
@@ -258,15 +236,13 @@ async def refund(run: Run, wanted: Refund) -> str:
 # filing
 
 
-@counted
-async def read_note(note: Note) -> list[str]:
-    await work(0.4)
+@counted(0.4)
+def read_note(note: Note) -> list[str]:
     return note.path.read_text(encoding="utf-8").split()
 
 
-@counted
-async def file_away(note: Note, words: list[str]) -> str:
-    await work(0.4)
+@counted(0.4)
+def file_away(note: Note, words: list[str]) -> str:
     return f"{note.id}: {len(words)} words, filed under {words[0].lower()}"
 
 
@@ -287,15 +263,13 @@ async def filing(run: Run, note: Note) -> str:
 # review
 
 
-@counted
-async def read_changes(asked: PullRequest) -> int:
-    await work(0.4)
+@counted(0.4)
+def read_changes(asked: PullRequest) -> int:
     return len(asked.title)
 
 
-@counted
-async def write_review(asked: PullRequest, lines: int) -> str:
-    await work(0.4)
+@counted(0.4)
+def write_review(asked: PullRequest, lines: int) -> str:
     return f"{asked.id}: {asked.title}, {lines} lines, looks good"
 
 

@@ -14,15 +14,14 @@ answer: `book.py` reads it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import json
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any, Literal
 
+from wakeful.demo.ending import told_to_end
 from wakeful.demo.lines import add_line
 
 VARIABLE = "WAKEFUL_DEMO_BANK"
@@ -36,8 +35,7 @@ Way = Literal["transfer", "card", "cheque"]
 
 async def pay(way: Way, reference: str, amount: str, key: str | None = None) -> str:
     """Have a refund paid; the number of the booking."""
-    booking: str = await _ask({"do": "pay", "way": way, "reference": reference, "amount": amount, "key": key})
-    return booking
+    return str(await _ask({"do": "pay", "way": way, "reference": reference, "amount": amount, "key": key}))
 
 
 async def look(reference: str) -> str | None:
@@ -54,8 +52,7 @@ async def _ask(request: dict[str, Any]) -> Any:
     finally:
         writer.close()
     if not line:
-        message = "the bank hung up without an answer"
-        raise ConnectionError(message)
+        raise ConnectionError("the bank hung up without an answer")
     return json.loads(line)
 
 
@@ -110,24 +107,12 @@ class Bank:
 
 
 async def run(book: Path) -> None:
-    """Open until SIGTERM, or until standard input ends. The first line on standard output is the port."""
-    over = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, over.set)
-
-    def hear() -> None:
-        if not os.read(sys.stdin.fileno(), 1):
-            loop.remove_reader(sys.stdin.fileno())
-            over.set()
-
-    loop.add_reader(sys.stdin.fileno(), hear)
+    """Open until it is told to end. The first line on standard output is the port."""
     server = await asyncio.start_server(Bank(book).serve, HOST, 0)
-    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
-    sys.stdout.flush()
-    await over.wait()
+    print(server.sockets[0].getsockname()[1], flush=True)  # noqa: T201 the director reads it
+    await told_to_end()
     server.close()
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(run(Path(sys.argv[1])))
+    asyncio.run(run(Path(sys.argv[1])))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -136,9 +136,12 @@ class Board:
 
     async def read(self) -> None:
         """New events, new runs, and what changed in those that are not at their end, or that somebody may replay."""
-        await self._read_runs()
-        await self._read_events()  # after the runs, so that the event of each is known
-        for seen in list(self.runs.values()):
+        runs = await self._new("runs", lambda run: run["id"] not in self.runs)
+        # After the runs, so that the event of each is known.
+        events = await self._new("events", lambda event: (event["source"], event["id"]) not in self.events)
+        self.events |= {(event["source"], event["id"]): event for event in events}
+        self.runs |= {run["id"]: self._first_sight(run) for run in runs}
+        for seen in self.runs.values():
             if seen.is_open or seen.state == "dead":
                 await self._look_at(seen)
 
@@ -151,7 +154,7 @@ class Board:
 
     def held(self) -> list[tuple[Seen, SeenEffect]]:
         """What waits for a person."""
-        return [(seen, one) for seen in self.open_runs() for one in seen.effects if one.state == "held"]
+        return [(seen, one) for seen, one in self.effects() if seen.is_open and one.state == "held"]
 
     def effects(self) -> list[tuple[Seen, SeenEffect]]:
         """Everything that was done outside, or begun."""
@@ -164,55 +167,38 @@ class Board:
     def count(self, state: str) -> int:
         return sum(seen.state == state for seen in self.runs.values())
 
-    async def _read_events(self) -> None:
+    async def _new(
+        self, noun: Literal["runs", "events"], is_new: Callable[[dict[str, Any]], bool]
+    ) -> list[dict[str, Any]]:
+        """What a listing has that was not seen yet, the oldest first. Listings begin with the newest."""
+        read = self._reader.runs if noun == "runs" else self._reader.events
+        found: list[dict[str, Any]] = []
         after: str | None = None
         while True:
-            page = await self._reader.events(limit=PAGE, after=after)
-            for event in page["events"]:
-                identity = (event["source"], event["id"])
-                if identity in self.events:
-                    return
-                self.events[identity] = event
+            page = await read(limit=PAGE, after=after)
+            fresh = [one for one in page[noun] if is_new(one)]
+            found += fresh
             after = page["next"]
-            if after is None:
-                return
+            if after is None or len(fresh) < len(page[noun]):
+                return found[::-1]
 
-    async def _read_runs(self) -> None:
-        after: str | None = None
-        new: list[Seen] = []
-        while True:
-            page = await self._reader.runs(limit=PAGE, after=after)
-            fresh = [run for run in page["runs"] if run["id"] not in self.runs]
-            new += [self._first_sight(run) for run in fresh]
-            after = page["next"]
-            if after is None or len(fresh) < len(page["runs"]):
-                break
-        for seen in reversed(new):  # the oldest first
-            self.runs[seen.id] = seen
-
-    @staticmethod
-    def _first_sight(run: dict[str, Any]) -> Seen:
-        event = run["event"]
-        identity = (event["source"], event["id"])
-        return Seen(run["id"], run["agent"], event["type"], identity, moment(run["created_at"]) or 0.0)
+    def _first_sight(self, run: dict[str, Any]) -> Seen:
+        identity = (run["event"]["source"], run["event"]["id"])
+        subject = (self.events[identity]["subject"] or "").rpartition("/")[2]  # of a file, its name
+        created_at = moment(run["created_at"]) or 0.0
+        return Seen(run["id"], run["agent"], run["event"]["type"], identity, created_at, subject)
 
     async def _look_at(self, seen: Seen) -> None:
         run = await self._reader.run(seen.id)
         if run is None:
             return
-        seen.subject = (self.events[seen.identity]["subject"] or "").rpartition("/")[2]  # of a file, its name
         seen.crashes = run["crashes"]
         seen.tries = max(run["attempts"] + run["crashes"], int(run["started_at"] is not None))
         seen.due_at = moment(run["due_at"])
         seen.finished_at = moment(run["finished_at"])
         seen.error = run["error"]["message"] if run["error"] else None
         seen.recorded = recorded_in(run)
-        seen.effects = [
-            SeenEffect(
-                one["id"], one["action"], one["safety"], one["state"], one["tries"], one["settled_by"], one["note"]
-            )
-            for one in run["effects"]
-        ]
+        seen.effects = [SeenEffect(**{name: one[name] for name in SeenEffect.__slots__}) for one in run["effects"]]
         seen.remedies = [
             Remedy(one["verb"], one["operator"], one["note"], (one["error"] or {}).get("message"))
             for one in run["remedies"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from wakeful.demo.lines import Lines
@@ -25,25 +25,18 @@ class Book:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lines = Lines(path)
-        self._pages: dict[str, Page] = {}
+        self.pages: dict[str, Page] = {}
 
     def read(self) -> None:
         """Take in the lines that were added since the last time."""
         for entry in self._lines.added():
-            page = self._pages.setdefault(entry["reference"], Page())
+            page = self.pages.setdefault(entry["reference"], Page())
             setattr(page, entry["what"], getattr(page, entry["what"]) + 1)
 
     def page(self, reference: str) -> Page:
         """What there is about a refund, be it nothing."""
-        return self._pages.get(reference, Page())
-
-    def references(self) -> set[str]:
-        return set(self._pages)
+        return self.pages.get(reference, Page())
 
     def total(self) -> Page:
         """All of it, summed up."""
-        total = Page()
-        for page in self._pages.values():
-            for name in Page.__slots__:
-                setattr(total, name, getattr(total, name) + getattr(page, name))
-        return total
+        return Page(*map(sum, zip(*(astuple(page) for page in self.pages.values()), strict=True)))

@@ -18,9 +18,10 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from wakeful.demo.lines import Lines, add_line
+from wakeful.demo.pace import pace
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,7 +30,6 @@ Item = TypeVar("Item", bound="Identified")
 VARIABLE = "WAKEFUL_DEMO_COUNTER"
 
 Key = tuple[str, str]  # the step's name, and what it was about: the id of its first argument
-Ending = Literal["finished", "failed", "stopped"]
 
 
 class Identified(Protocol):
@@ -39,27 +39,27 @@ class Identified(Protocol):
 
 
 def counted(
-    function: Callable[Concatenate[Item, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Item, P], Coroutine[Any, Any, T]]:
-    """Make a step's body write down when it begins and how it ends. Without a director nothing is written."""
-    name = function.__name__
+    seconds: float,
+) -> Callable[[Callable[Concatenate[Item, P], T]], Callable[Concatenate[Item, P], Coroutine[Any, Any, T]]]:
+    """Make a step of a body: it takes as long as a real one would, and writes down when it begins and how it ends."""
 
-    @functools.wraps(function)
-    async def body(item: Item, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        subject = item.id
-        write(name, subject, "began")
-        try:
-            result = await function(item, *args, **kwargs)
-        except asyncio.CancelledError:
-            write(name, subject, "stopped")
-            raise
-        except Exception:
-            write(name, subject, "failed")
-            raise
-        write(name, subject, "finished")
-        return result
+    def decorate(function: Callable[Concatenate[Item, P], T]) -> Callable[Concatenate[Item, P], Coroutine[Any, Any, T]]:
+        @functools.wraps(function)
+        async def body(item: Item, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            write(function.__name__, item.id, "began")
+            ending = "stopped"
+            try:
+                await asyncio.sleep(seconds * pace())
+                ending = "failed"
+                result = function(item, *args, **kwargs)
+                ending = "finished"
+            finally:
+                write(function.__name__, item.id, ending)
+            return result
 
-    return body
+        return body
+
+    return decorate
 
 
 def write(step: str, subject: str, what: str) -> None:
@@ -75,7 +75,7 @@ class Execution:
 
     worker: int
     began_at: float
-    ended: Ending | None = None
+    ended: str | None = None  # finished, failed or stopped
 
 
 class Counter:
@@ -101,45 +101,35 @@ class Counter:
             else:
                 self._end(key, entry["worker"], entry["what"])
 
-    def bury(self, worker: int, recorded: Iterable[Key]) -> int:
-        """A worker is dead, and this is what the store holds now: how many bodies did the kill cut off?"""
+    def bury(self, worker: int, recorded: Iterable[Key]) -> None:
+        """A worker is dead, and this is what the store holds now."""
         self.read()
         self._recorded.update(recorded)
-        left = [
-            (key, execution)
-            for key, executions in self.executions.items()
-            for execution in executions
-            if execution.worker == worker
-        ]
-        cut_off = sum(execution.ended is None for _, execution in left)
-        self.cut_off += cut_off
-        self.unsaved += sum(execution.ended == "finished" and key not in self._recorded for key, execution in left)
-        return cut_off
+        for key, executions in self.executions.items():
+            endings = [one.ended for one in executions if one.worker == worker]
+            self.cut_off += endings.count(None)
+            self.unsaved += endings.count("finished") if key not in self._recorded else 0
 
     def finished_keys(self) -> set[Key]:
         """What ran to its end at least once."""
         return {
-            key
-            for key, executions in self.executions.items()
-            if any(execution.ended == "finished" for execution in executions)
+            key for key, executions in self.executions.items() if any(one.ended == "finished" for one in executions)
         }
 
     def last(self, key: Key) -> Execution | None:
         """The latest time that this body ran."""
-        executions = self.executions.get(key)
-        return executions[-1] if executions else None
+        return self.executions.get(key, [None])[-1]
 
     def _begin(self, key: Key, execution: Execution) -> None:
         earlier = self.executions.setdefault(key, [])
-        if any(
-            one.ended == "finished" and (one.worker == execution.worker or key in self._recorded) for one in earlier
-        ):
+        finished_by = {one.worker for one in earlier if one.ended == "finished"}
+        if execution.worker in finished_by or (finished_by and key in self._recorded):
             self.repeated.append(key)
         elif earlier and earlier[-1].ended == "failed":
             self.retried.append(key)
         earlier.append(execution)
 
-    def _end(self, key: Key, worker: int, ending: Ending) -> None:
+    def _end(self, key: Key, worker: int, ending: str) -> None:
         for execution in reversed(self.executions.get(key, [])):
             if execution.worker == worker and execution.ended is None:
                 execution.ended = ending

@@ -17,30 +17,28 @@ back, and the books are closed.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
 import math
 import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-import structlog
 from rich.console import Console
 
-from wakeful.demo.app import ACT, STEPS, app
+from wakeful.demo import bank, counter, pace
+from wakeful.demo.app import ACT, INBOX, STEPS, app
 from wakeful.demo.board import Board, Seen, moment
 from wakeful.demo.book import Book
 from wakeful.demo.child import Bank, Worker
 from wakeful.demo.command import CommandFailed
 from wakeful.demo.counter import Counter
 from wakeful.demo.desk import Desk
-from wakeful.demo.feeder import Feeder
+from wakeful.demo.feeder import ROUND, Feeder
 from wakeful.demo.github import GitHub, github_beside
-from wakeful.demo.pace import pace_for
-from wakeful.demo.programme import ROUND, Programme
 from wakeful.demo.scene import clock
 from wakeful.demo.stage import Stage
 from wakeful.demo.summary import Account, Kill, close_the_books, counted_noun, print_account
@@ -68,8 +66,8 @@ def direct(seconds: float | None, *, keep: bool) -> int:
     console = Console(highlight=False)
     folder = Path(tempfile.mkdtemp(prefix="wakeful-demo-"))
     try:
-        with logs_into(folder / "director.log"):
-            return asyncio.run(perform(console, folder, seconds, keep=keep))
+        logging.basicConfig(filename=folder / "director.log")  # the terminal is for the picture
+        return asyncio.run(perform(console, folder, seconds, keep=keep))
     except (ChildDied, CommandFailed) as failure:
         console.print(str(failure), style="bold red", markup=False, soft_wrap=True)
         return 1
@@ -78,26 +76,13 @@ def direct(seconds: float | None, *, keep: bool) -> int:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def logs_into(path: Path) -> Iterator[None]:
-    """Structured logs of this process go to a file: the terminal is for the picture."""
-    before = structlog.get_config()
-    with path.open("a", encoding="utf-8") as file:
-        structlog.configure(logger_factory=structlog.PrintLoggerFactory(file), cache_logger_on_first_use=False)
-        try:
-            yield
-        finally:
-            structlog.configure(**before)
-
-
 async def perform(console: Console, folder: Path, seconds: float | None, *, keep: bool) -> int:
     """Everything from the first event to the account."""
     store = f"sqlite:///{quote(str(folder))}/wakeful.db"
     async with app.running(worker=False, store=store) as runtime, github_beside(app) as github:
         view = choose_view(console)
-        counter = Counter(folder / "steps.log")
-        book = Book(folder / "bank.log")
-        stage = Stage(Board(runtime.reader), counter, book, view, folder=folder, seconds=seconds, keep=keep)
+        board, outside = Board(runtime.reader), (Counter(folder / "steps.log"), Book(folder / "bank.log"))
+        stage = Stage(board, *outside, view, folder=folder, seconds=seconds, keep=keep)
         director = Director(stage, runtime.reader, github, store, folder, seconds)
         with view:
             account = await director.run()
@@ -116,10 +101,9 @@ class Director:
         self._store = store
         self._folder = folder
         self._seconds = seconds
-        self._pace = pace_for(seconds)
+        self._pace = pace.pace_for(seconds)
         self._inbox = folder / "inbox"
-        self._feeder = Feeder(app, self._inbox, github)
-        self._programme = Programme(self._feeder, stage, seconds, self._pace)
+        self._feeder = Feeder(app, self._inbox, github, partial(stage.say, minor=True))
         self._desk = Desk(stage, self._feeder.corrections, store, self._pace)
         self._worker: Worker | None = None
         self._bank: Bank | None = None
@@ -134,7 +118,7 @@ class Director:
         self._stage.advice = self._desk.advice
         showing = asyncio.create_task(self._stage.show(self._check_children))
         story = asyncio.create_task(self._play())
-        feeding = asyncio.create_task(self._programme.play())
+        feeding = asyncio.create_task(self._feeder.play(lambda: self._stage.elapsed, self._seconds, self._pace))
         stop = asyncio.create_task(self._asked_to_stop.wait())
         pending: set[asyncio.Task[object]] = {showing, story, feeding, stop}
         try:
@@ -166,8 +150,8 @@ class Director:
         stage.say("Events come in and no worker runs yet. Accepted means: it is on disk.")
         self._bank = await Bank.open(book=stage.book.path, log=self._folder / "bank-errors.log")
         await self._at(0.8)
-        worker = await self._start_worker()
-        stage.say(f"Worker {worker} is at work: {len(STEPS)} agents, and every step is a checkpoint.")
+        await self._start_worker()
+        stage.say(f"Worker {stage.worker} is at work: {len(STEPS)} agents, and every step is a checkpoint.")
         number = 0
         while self._has_time_to_kill(number):
             await self._at(number * ROUND + KILL_AT)
@@ -177,7 +161,7 @@ class Director:
             if self._has_time_to_kill(number):
                 await asyncio.sleep(CALM)
                 stage.say(f"All is calm. The next kill comes at about {clock(number * ROUND + KILL_AT)}.")
-        await self._programme.over.wait()
+        await self._feeder.over.wait()
         stage.say("No more events: the last runs finish.")
         longest = max(0.0, self._left()) + OVERRUN / 2
         await stage.until(lambda: all(seen.state == "held" for seen in stage.board.open_runs()), at_most=longest)
@@ -209,13 +193,12 @@ class Director:
         self._stage.say(
             f"No worker. Safe on disk: {counted_noun(kill.kept, 'finished step')}. Events still come in.", "bold yellow"
         )
-        self._stage.say(f"{self._feeder.file()} was dropped into inbox/, and nobody looks.", minor=True)
+        await self._feeder.file(", and nobody looks.")
         asked, status = await self._feeder.webhook()
         self._stage.say(f"GitHub calls about {asked}: stored and answered {status}, without a worker.", minor=True)
         await asyncio.sleep(WITHOUT_WORKER * self._pace / 2)
         self._stage.say("Another worker is started on the same file.")
-        await self._start_worker()
-        await self._watch_the_takeover(kill, struck)
+        await self._watch_the_takeover(kill, struck, await self._start_worker())
 
     async def _kill(self) -> tuple[Kill, list[Seen]]:
         """SIGKILL, and what the dead leaves behind: runs that the store still calls running."""
@@ -232,9 +215,8 @@ class Director:
         self.kills.append(kill)
         return kill, struck
 
-    async def _watch_the_takeover(self, kill: Kill, struck: list[Seen]) -> None:
+    async def _watch_the_takeover(self, kill: Kill, struck: list[Seen], joined_at: float | None) -> None:
         stage = self._stage
-        joined_at = await self._joined_at()
         if not await stage.until(lambda: all(self._went_on(seen) for seen in struck), at_most=OVERRUN):
             kill.stuck = sum(not self._went_on(seen) for seen in struck)
             stage.say(f"{counted_noun(kill.stuck, 'run')} did not go on within {OVERRUN:.0f} s.", "bold red")
@@ -276,27 +258,21 @@ class Director:
 
     # the worker
 
-    async def _start_worker(self) -> int:
-        """Another process, found at work."""
+    async def _start_worker(self) -> float | None:
+        """Another process, found at work: since when."""
         assert self._bank is not None, "the story opens the bank first"  # noqa: S101
-        child = self._worker = await Worker.start(
-            store=self._store,
-            counter_file=self._stage.counter.path,
-            log=self._folder / "worker.log",
-            speed=self._pace,
-            bank_port=self._bank.port,
-            inbox=self._inbox,
-        )
+        variables = {
+            "WAKEFUL_STORE": self._store,
+            counter.VARIABLE: str(self._stage.counter.path),
+            pace.VARIABLE: str(self._pace),
+            bank.VARIABLE: str(self._bank.port),
+            INBOX: str(self._inbox),
+        }
+        child = self._worker = await Worker.start("wakeful.demo.worker", log=self._folder / "worker.log", **variables)
         self._stage.starting = child.pid
-        await child.at_work(self._reader)
+        joined_at = moment(await child.joined_at(self._reader))
         self._stage.worker, self._stage.starting = child.pid, None
-        return child.pid
-
-    async def _joined_at(self) -> float | None:
-        for one in await self._reader.processes():
-            if one["pid"] == self._stage.worker and one["state"] == "alive":
-                return moment(one["started_at"])
-        return None
+        return joined_at
 
     async def _stop_worker(self) -> None:
         """Let it finish or give back what runs; a second Ctrl-C does not wait for that."""
@@ -314,13 +290,11 @@ class Director:
         self._worker = self._stage.worker = None
 
     def _check_children(self) -> None:
-        for what, child, log in (("Worker", self._worker, "worker.log"), ("The bank", self._bank, "bank-errors.log")):
+        for what, child in (("Worker", self._worker), ("The bank", self._bank)):
             if child is not None and child.died_by_itself:
-                text = (self._folder / log).read_text(encoding="utf-8", errors="replace")
-                raise ChildDied(
-                    f"{what} {child.pid} ended with {child.ending}, and not by this demonstration. "
-                    "The end of its log:\n" + "\n".join(text.splitlines()[-15:])
-                )
+                said = child.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
+                ending = f"{what} {child.pid} ended with {child.ending}, and not by this demonstration."
+                raise ChildDied("\n".join([f"{ending} The end of its log:", *said]))
 
     # time
 

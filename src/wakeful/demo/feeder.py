@@ -1,14 +1,18 @@
-"""Events that come in by themselves: a steady mix, and now and then one that makes trouble.
+"""What comes in, and when: a steady mix, and now and then something that makes trouble.
 
-Each goes in by the one door (`app.emit`) and is answered when it is on disk; what was answered is remembered here, to be
+Each event goes in by the one door (`app.emit`) and is answered when it is on disk; what was answered is remembered here, to be
 looked for in the store at the end. A webhook is answered likewise, over HTTP. Files go into a folder, and nobody answers:
-whoever reads it must find them.
+the worker that reads the folder must find them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from dataclasses import dataclass
+import math
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,10 @@ from wakeful.demo.bank import Way
 from wakeful.demo.github import GitHub
 from wakeful.model import Receipt
 
+ROUND = 40.0
+FEED_EVERY = 0.75
+LAST_RUNS = 5.0  # what the last runs need after the last event
+REFUSED = 401
 TEXTS = (
     "The export ends with an error after ten minutes. It worked last week.",
     "The invoice shows the wrong VAT rate. The country is right.",
@@ -29,37 +37,20 @@ NOTES = (
     "Meeting moved to Thursday, same room.",
     "Printer on the second floor is out of toner again.",
 )
-REFUSED = 401
 HOSTS = ("web", "db", "cache", "queue", "mail")
-MIX = ("payment", "ticket", "payment", "host", "payment", "ticket")
-
-
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    """An event on its way in."""
-
-    type: str
-    subject: str
-    data: dict[str, Any]
-    id: str
 
 
 class Feeder:
-    """Makes events and sends them in."""
+    """Makes events and sends them in. `say` tells of what is worth a line."""
 
-    def __init__(self, app: App, inbox: Path, github: GitHub) -> None:
+    def __init__(self, app: App, inbox: Path, github: GitHub, say: Callable[[str], None] = print) -> None:
         self._app = app
         self._inbox = inbox
         self._github = github
-        self._mix = itertools.cycle(MIX)
-        self._payments = itertools.count(101)
-        self._tickets = itertools.count(501)
-        self._hosts = itertools.count(1)
-        self._unknown = itertools.count(1)
-        self._refunds = itertools.count(1)
-        self._others = itertools.count(1)
-        self._notes = itertools.count(1)
-        self._last_payment: Incoming | None = None
+        self._say = say
+        self._mix = itertools.cycle((self.payment, self.ticket, self.payment, self.host, self.payment, self.ticket))
+        self._numbers = defaultdict(lambda: itertools.count(1), P=itertools.count(101), T=itertools.count(501))
+        self._last_payment: dict[str, Any] = {}
         self.receipts: list[Receipt] = []
         self.dropped: list[str] = []
         self.called = 0  # webhooks
@@ -67,57 +58,97 @@ class Feeder:
         self.turned_away = 0
         self.duplicates = 0
         self.corrections: dict[str, dict[str, Any]] = {}  # what the data of a poisoned payment should have been
+        self.over = asyncio.Event()
 
-    async def regular(self) -> None:
-        """The next event of the steady mix."""
-        match next(self._mix):
-            case "payment":
-                await self.payment()
-            case "ticket":
-                number = next(self._tickets)
-                ticket = f"T-{number}"
-                text = TEXTS[number % len(TEXTS)]
-                await self._send(Incoming("ticket.created", ticket, {"id": ticket, "text": text}, ticket))
-            case "host":
-                number = next(self._hosts)
-                await self._host(f"{HOSTS[number % len(HOSTS)]}-{number}", shaky=number % 2 == 1)
+    async def play(self, elapsed: Callable[[], float], seconds: float | None, pace: float) -> None:
+        """Feed, until shortly before the end."""
+        last = math.inf if seconds is None else max(1.0, seconds - LAST_RUNS * pace)
+        specials, next_regular = self._specials(), 0.0
+        next_special, send_special = next(specials)
+        while min(next_regular, next_special * pace) < last:
+            await asyncio.sleep(max(0.0, min(next_regular, next_special * pace) - elapsed()))
+            if next_special * pace <= next_regular:
+                await send_special()
+                next_special, send_special = next(specials)
+            else:
+                await next(self._mix)()
+                next_regular += FEED_EVERY * pace
+        self.over.set()
+
+    def _specials(self) -> Iterator[tuple[float, Callable[[], Awaitable[object]]]]:
+        """What comes in beside the steady mix, in each round: when, and what."""
+        for number in itertools.count():
+            for at, what in (
+                (0.2, partial(self.refund, "transfer")),
+                (1.2, self.file),
+                (1.4, self.signed_webhook),
+                (1.6, self.unmatched),
+                (2.0, partial(self.refund, "card")),
+                (2.6, self.poison),
+                (3.2, partial(self.refund, "cheque")),
+                (3.8, self.unknown_host),
+                (4.2, self.forged_webhook),
+                (5.0, self.again),
+                (6.4, self.payment),
+                (6.5, self.payment),
+                (6.7, self.payment),
+                (6.8, self.payment),
+            ):
+                yield number * ROUND + at, what
+
+    # the steady mix
 
     async def payment(self) -> None:
-        number = next(self._payments)
-        data = {"id": f"P-{number}", "invoice": number, "amount": f"{number % 80 + 20}.50", "currency": "EUR"}
-        self._last_payment = Incoming("payment.received", f"P-{number}", data, f"P-{number}")
-        await self._send(self._last_payment)
+        number, name = self._next("P")
+        self._last_payment = {"id": name, "invoice": number, "amount": f"{number % 80 + 20}.50", "currency": "EUR"}
+        await self._send("payment.received", self._last_payment)
+
+    async def ticket(self) -> None:
+        number, name = self._next("T")
+        await self._send("ticket.created", {"id": name, "text": TEXTS[number % len(TEXTS)]})
+
+    async def host(self) -> None:
+        number = next(self._numbers["host"])
+        await self._host(f"{HOSTS[number % len(HOSTS)]}-{number}", shaky=number % 2 == 1)
+
+    # trouble
 
     async def poison(self) -> None:
         """Data that does not fit the agent's model."""
-        payment = f"P-{next(self._payments)}"
-        data = {"id": payment, "invoice": 7, "amount": "plenty", "currency": "EUR"}
-        self.corrections[payment] = {**data, "amount": "27.50"}
-        await self._send(Incoming("payment.received", payment, data, payment))
+        data = {"id": self._next("P")[1], "invoice": 7, "amount": "plenty", "currency": "EUR"}
+        self.corrections[str(data["id"])] = {**data, "amount": "27.50"}
+        await self._send("payment.received", data)
 
     async def refund(self, way: Way) -> None:
         """The bank will pay it, and not answer in time."""
-        number = next(self._refunds)
-        data = {"id": f"R-{number}", "amount": f"{number + 11}.50", "way": way}
-        await self._send(Incoming("refund.requested", f"R-{number}", data, f"R-{number}"))
+        number, name = self._next("R")
+        await self._send("refund.requested", {"id": name, "amount": f"{number + 11}.50", "way": way})
 
     async def unknown_host(self) -> None:
         """A step of its run will fail, and would every time."""
-        await self._host(f"{UNKNOWN}{next(self._unknown)}", shaky=False)
+        await self._host(f"{UNKNOWN}{next(self._numbers[UNKNOWN])}", shaky=False)
 
-    async def unmatched(self) -> str:
+    async def unmatched(self) -> None:
         """An event that no agent handles."""
-        number = next(self._others)
-        await self._send(Incoming("backup.finished", f"B-{number}", {"id": f"B-{number}"}, f"B-{number}"))
-        return "backup.finished"
+        await self._send("backup.finished", {"id": self._next("B")[1]})
+        self._say("No agent handles backup.finished: it is kept and shown, not dropped.")
 
-    def file(self) -> str:
-        """A file is dropped into the folder; its name."""
-        number = next(self._notes)
+    async def again(self) -> None:
+        """The last payment a second time, as webhooks do."""
+        if self._last_payment and (await self._send("payment.received", self._last_payment)).status == "duplicate":
+            self._say(f"Payment {self._last_payment['id']} was delivered a second time: still one run.")
+
+    async def file(self, ending: str = ": an agent wakes on it.") -> None:
+        """A file is dropped into the folder."""
+        number = next(self._numbers["note"])
         name = f"note-{number}.md"
         (self._inbox / name).write_text(NOTES[number % len(NOTES)], encoding="utf-8")
         self.dropped.append(name)
-        return name
+        self._say(f"{name} was dropped into inbox/{ending}")
+
+    async def signed_webhook(self) -> None:
+        asked, status = await self.webhook()
+        self._say(f"GitHub calls a webhook about {asked}: signed, stored, answered {status}.")
 
     async def webhook(self) -> tuple[str, int]:
         """A signed request comes in over HTTP: what it is about, and the status of the answer."""
@@ -126,26 +157,22 @@ class Feeder:
         self.receipts += receipts
         return asked, status
 
-    async def forged_webhook(self) -> int:
-        """The same from somebody who does not know the secret; the status of the answer."""
+    async def forged_webhook(self) -> None:
+        """The same from somebody who does not know the secret."""
         status = await self._github.pretend()
         self.forged += 1
         self.turned_away += status == REFUSED
-        return status
+        self._say(f"A webhook with a wrong signature: answered {status}, kept in quarantine.")
 
-    async def again(self) -> str | None:
-        """The last payment a second time, as webhooks do."""
-        if self._last_payment is None:
-            return None
-        receipt = await self._send(self._last_payment)
-        return self._last_payment.subject if receipt.status == "duplicate" else None
+    def _next(self, letter: str) -> tuple[int, str]:
+        number = next(self._numbers[letter])
+        return number, f"{letter}-{number}"
 
     async def _host(self, host: str, *, shaky: bool) -> None:
-        event = f"H-{next(self._others)}"
-        await self._send(Incoming("host.added", host, {"id": host, "shaky": shaky}, event))
+        await self._send("host.added", {"id": host, "shaky": shaky}, event=self._next("H")[1])
 
-    async def _send(self, event: Incoming) -> Receipt:
-        receipt = await self._app.emit(event.type, event.data, id=event.id, subject=event.subject)
+    async def _send(self, kind: str, data: dict[str, Any], event: str | None = None) -> Receipt:
+        receipt = await self._app.emit(kind, data, id=event or data["id"], subject=data["id"])
         if receipt.status == "duplicate":
             self.duplicates += 1
         else:

@@ -1,5 +1,5 @@
-"""A webhook of the demonstration, from both sides: the app's own HTTP server on a free port of this machine, and somebody
-who signs like GitHub and calls it.
+"""A webhook of the demonstration, from both sides: the app's own HTTP server on a free port of this machine, and a caller that
+signs like GitHub.
 
 The server is in the director's process, as `wakeful serve` would be beside `wakeful worker`: it answers whether a worker is
 alive or not, for what it answered is on disk.
@@ -50,22 +50,27 @@ class GitHub:
     async def open_pull_request(self) -> tuple[str, int, list[Receipt]]:
         """Tell that somebody asks for a review: of what, and what was answered."""
         number = next(self._numbers)
-        body = _body(number)
-        answer = await self._post(body, _signature(os.environ[HOOK_SECRET], body), f"delivery-{number}")
+        answer = await self._post(number, os.environ[HOOK_SECRET])
         receipts = [Receipt.from_json(one) for one in answer.json()["events"]] if answer.is_success else []
         return f"{REPOSITORY}#{number}", answer.status_code, receipts
 
     async def pretend(self) -> int:
         """Somebody else calls, and signs with what might be the secret; the status of the answer."""
-        body = _body(6)
-        return (await self._post(body, _signature("password", body), "delivery-6")).status_code
+        return (await self._post(6, "password")).status_code
 
-    async def _post(self, body: bytes, signature: str, delivery: str) -> httpx2.Response:
+    async def _post(self, number: int, secret: str) -> httpx2.Response:
+        told = {
+            "action": "opened",
+            "number": number,
+            "pull_request": {"title": TITLES[number % len(TITLES)]},
+            "repository": {"name": REPOSITORY, "full_name": f"octo/{REPOSITORY}"},
+        }
+        body = json.dumps(told).encode()
         headers = {
             "Content-Type": "application/json",
             "X-GitHub-Event": "pull_request",
-            "X-GitHub-Delivery": delivery,
-            "X-Hub-Signature-256": signature,
+            "X-GitHub-Delivery": f"delivery-{number}",
+            "X-Hub-Signature-256": "sha256=" + hmac.new(secret.encode(), body, "sha256").hexdigest(),
         }
         return await self._http.post(self._url, content=body, headers=headers)
 
@@ -85,18 +90,3 @@ async def github_beside(app: App) -> AsyncIterator[GitHub]:
         server.should_exit = True
         await serving
         listener.close()
-
-
-def _body(number: int) -> bytes:
-    return json.dumps(
-        {
-            "action": "opened",
-            "number": number,
-            "pull_request": {"title": TITLES[number % len(TITLES)]},
-            "repository": {"name": REPOSITORY, "full_name": f"octo/{REPOSITORY}"},
-        }
-    ).encode()
-
-
-def _signature(secret: str, body: bytes) -> str:
-    return "sha256=" + hmac.new(secret.encode(), body, "sha256").hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 
 VARIABLE = "WAKEFUL_DEMO_PACE"
@@ -18,8 +17,3 @@ def pace() -> float:
 def pace_for(seconds: float | None) -> float:
     """The pace at which the whole story fits into so many seconds."""
     return 1.0 if seconds is None else min(1.0, max(FASTEST, seconds / WHOLE_STORY))
-
-
-async def work(seconds: float) -> None:
-    """What a step's body would do in the real world: take time."""
-    await asyncio.sleep(seconds * pace())

@@ -41,10 +41,7 @@ class Stage:
         self._looked = asyncio.Event()
         self._messages: list[Message] = []
         self._headline = Message(0.0, "")
-        self._told_deaths: set[str] = set()
-        self._told_retries = 0
-        self._told_effects: set[tuple[str, str]] = set()
-        self._told_repairs: set[str] = set()
+        self._told: set[tuple[str, ...]] = set()
 
     @property
     def elapsed(self) -> float:
@@ -67,10 +64,7 @@ class Stage:
             await self.board.read()
             self.counter.read()
             self.book.read()
-        self._tell_deaths()
-        self._tell_retries()
-        self._tell_effects()
-        self._tell_repairs()
+        self._tell_news()
         self._looked.set()
         self._looked.clear()
 
@@ -90,33 +84,26 @@ class Stage:
             self._view.paint(self._scene())
             await asyncio.sleep(PAINT_EVERY)
 
-    def _tell_deaths(self) -> None:
+    def _tell_news(self) -> None:
         for seen in self.board.runs.values():
-            if seen.state == "dead" and seen.id not in self._told_deaths:
-                self._told_deaths.add(seen.id)
+            if seen.state == "dead" and self._is_news("dead", seen.id):
                 self.say(f"Dead letter: {seen.agent}, {seen.subject}: {reason_of(seen)}", "red", minor=True)
-
-    def _tell_retries(self) -> None:
-        retried = self.counter.retried
-        for number in range(self._told_retries, len(retried)):
-            step, subject = retried[number]
-            if retried.index((step, subject)) == number:  # the first retry of this step
+        for step, subject in self.counter.retried:
+            if self._is_news("retried", step, subject):  # only the first retry of a step
                 self.say(f"Step {step} failed for {subject}, which may pass: it is tried again.", "yellow", minor=True)
-        self._told_retries = len(retried)
-
-    def _tell_effects(self) -> None:
         for seen, effect in self.board.effects():
-            if effect.state in TOLD_EFFECTS and (effect.id, effect.state) not in self._told_effects:
-                self._told_effects.add((effect.id, effect.state))
+            if effect.state in TOLD_EFFECTS and self._is_news(effect.id, effect.state):
                 self.say(what_became_of(seen, effect, self.book.page(seen.subject)), TOLD_EFFECTS[effect.state])
-
-    def _tell_repairs(self) -> None:
         for seen in self.board.runs.values():
-            if seen.state == "done" and seen.remedies and seen.id not in self._told_repairs:
-                self._told_repairs.add(seen.id)
-                self.say(
-                    f"{seen.subject} is done: repaired and replayed by {seen.remedies[-1].operator}.", "bold green"
-                )
+            if seen.state == "done" and seen.remedies and self._is_news("repaired", seen.id):
+                words = f"{seen.subject} is done: repaired and replayed by {seen.remedies[-1].operator}."
+                self.say(words, "bold green")
+
+    def _is_news(self, *what: str) -> bool:
+        """True once."""
+        is_new = what not in self._told
+        self._told.add(what)
+        return is_new
 
     def _scene(self) -> Scene:
         board, counter = self.board, self.counter
@@ -140,7 +127,7 @@ class Stage:
                 "runs resumed": sum(seen.was_resumed for seen in board.runs.values()),
                 "steps executed twice": len(counter.repeated),
                 "effects done": sum(effect.state == "confirmed" for _, effect in board.effects()),
-                "effects done twice": sum(self.book.page(one).booked > 1 for one in self.book.references()),
+                "effects done twice": sum(page.booked > 1 for page in self.book.pages.values()),
                 "held for a person": len(board.held()),
             },
             rows=[row_of(seen, counter, self.worker, now) for seen in newest],

@@ -50,50 +50,44 @@ class Outside:
 
 @dataclass(slots=True)
 class Account:
-    """The books: every event in exactly one column."""
+    """The books: every event in exactly one column. What the feeder and the counter know stays with them."""
 
+    feeder: Feeder
+    counter: Counter
+    accepted: int = 0
     done: int = 0
     dead: list[Seen] = field(default_factory=list)
     open: list[Seen] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
     lost: list[Identity] = field(default_factory=list)
     too_many_runs: int = 0
-    accepted: int = 0
     from_within: int = 0
-    dropped: int = 0  # files
-    found: int = 0  # of these, by whoever read the folder
+    found: int = 0  # files, by the worker that read the folder
     told_twice: int = 0
-    called: int = 0  # webhooks
-    taken: int = 0  # of these, what is in the store
-    forged: int = 0  # and those of somebody who does not know the secret
-    turned_away: int = 0
-    duplicates: int = 0
-    finished: int = 0
+    taken: int = 0  # webhooks that are in the store
     recorded: int = 0
-    cut_off: int = 0
-    unsaved: int = 0
-    retries: int = 0
-    repeated: int = 0
     uncounted: int = 0
     repaired: list[Seen] = field(default_factory=list)
     outside: Outside = field(default_factory=Outside)
 
     @property
+    def columns(self) -> tuple[int, int, int, int]:
+        return self.done, len(self.dead), len(self.unmatched), len(self.open)
+
+    @property
     def balanced(self) -> bool:
         """Does every accepted event stand in one column?"""
-        columns = self.done + len(self.dead) + len(self.unmatched) + len(self.open)
-        return self.accepted == columns and not self.lost and not self.too_many_runs
+        return self.accepted == sum(self.columns) and not self.lost and not self.too_many_runs
 
     @property
     def good(self) -> bool:
-        if self.told_twice or self.let_in:
-            return False
-        return self.balanced and not self.repeated and not self.uncounted and self.outside.good
+        broken = self.told_twice or self.let_in or self.counter.repeated or self.uncounted
+        return self.balanced and not broken and self.outside.good
 
     @property
     def let_in(self) -> int:
         """Requests that nobody with the secret made, and that came in."""
-        return self.forged - self.turned_away + max(0, self.taken - self.called)
+        return self.feeder.forged - self.feeder.turned_away + max(0, self.taken - self.feeder.called)
 
 
 def close_the_books(board: Board, counter: Counter, book: Book, feeder: Feeder) -> Account:
@@ -101,35 +95,26 @@ def close_the_books(board: Board, counter: Counter, book: Book, feeder: Feeder) 
     runs = {seen.identity: seen for seen in board.runs.values()}  # each type here has one agent
     answered = {(receipt.source, receipt.id) for receipt in feeder.receipts}
     stored = board.accepted()
-    account = Account(accepted=len(answered | stored), duplicates=feeder.duplicates)
-    account.too_many_runs = len(board.runs) - len(runs)
+    account = Account(feeder, counter, accepted=len(answered | stored), too_many_runs=len(board.runs) - len(runs))
     files = [identity for source, identity in stored if source.startswith(FROM_FILES)]
     account.from_within = len(stored - answered) - len(files)
-    account.dropped = len(feeder.dropped)
     account.found = len({name.partition("@")[0] for name in files} & set(feeder.dropped))
     account.told_twice = len(files) - account.found
-    account.called, account.taken = feeder.called, sum(source == HOOK for source, _ in stored)
-    account.forged, account.turned_away = feeder.forged, feeder.turned_away
+    account.taken = sum(source == HOOK for source, _ in stored)
     for identity in answered | stored:
         event, seen = board.events.get(identity), runs.get(identity)
         if event is not None and event["state"] == "unmatched":
             account.unmatched.append(event["type"])
         elif event is None or seen is None:
             account.lost.append(identity)
-        elif seen.is_open:
-            account.open.append(seen)
         elif seen.state == "done":
             account.done += 1
         else:
-            account.dead.append(seen)
+            (account.open if seen.is_open else account.dead).append(seen)
     recorded = set(board.recorded())
-    account.finished = counter.finished
-    account.recorded = len(recorded)
-    account.uncounted = len(recorded - counter.finished_keys())
-    account.cut_off, account.unsaved = counter.cut_off, counter.unsaved
-    account.retries, account.repeated = len(counter.retried), len(counter.repeated)
-    account.dead.sort(key=lambda seen: seen.created_at)
-    account.open.sort(key=lambda seen: seen.created_at)
+    account.recorded, account.uncounted = len(recorded), len(recorded - counter.finished_keys())
+    for column in (account.dead, account.open):
+        column.sort(key=lambda seen: seen.created_at)
     account.repaired = [seen for seen in board.runs.values() if seen.state == "done" and seen.remedies]
     account.outside = compare(board.effects(), book)
     return account
@@ -140,7 +125,7 @@ def compare(effects: list[tuple[Seen, SeenEffect]], book: Book) -> Outside:
     is that person's word against the book's.
     """
     outside = Outside(total=book.total())
-    outside.strange = sorted(book.references() - {seen.subject for seen, _ in effects})
+    outside.strange = sorted(set(book.pages) - {seen.subject for seen, _ in effects})
     for seen, effect in effects:
         page = book.page(seen.subject)
         outside.confirmed += effect.state == "confirmed"
@@ -161,15 +146,21 @@ class Printer:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def line(self, label: str, text: str | Text, style: str = "") -> None:
-        body = text if isinstance(text, Text) else Text(text, style=style)
-        self._console.print(Text.assemble((f"  {label:<11}", "bold"), body), soft_wrap=True)
+    def line(self, label: str, text: str, style: str = "") -> None:
+        self._console.print(Text.assemble((f"  {label:<11}", "bold"), (text, style)), soft_wrap=True)
 
     def title(self, text: str) -> None:
-        self._console.print(Text(text, style="bold"), soft_wrap=True)
+        self._console.print(Text(f"\n{text}", style="bold"), soft_wrap=True)
 
-    def gap(self) -> None:
-        self._console.print()
+    def some(self, lines: list[str], more: str) -> None:
+        """The first of them, and how many there are besides."""
+        for line in lines[:LISTED]:
+            self.line("", line)
+        if len(lines) > LISTED:
+            self.line("", f"and {len(lines) - LISTED} {more}")
+
+    def broken(self, words: str) -> None:
+        self.line("", f"{words}: the promise is broken", "bold red")
 
 
 def print_account(
@@ -177,44 +168,54 @@ def print_account(
 ) -> None:
     """The account for people."""
     out = Printer(console)
-    out.gap()
     out.title(f"What happened in {elapsed:.0f} s")
     _print_events(out, account)
-    out.gap()
+    console.print()
     _print_steps(out, account)
     _print_effects(out, account.outside)
-    _print_repairs(out, account.repaired)
+    for number, seen in enumerate(account.repaired[:LISTED]):
+        remedy = seen.remedies[-1]
+        note = f" ({remedy.note})" if remedy.note else ""
+        out.line("" if number else "repaired", f"{seen.agent} {seen.subject}: {reason_of(seen, remedy.error)}")
+        out.line("", f"replayed with other data by {remedy.operator}{note}: done", "green")
     for kill in kills:
         _print_kill(out, kill)
-    out.gap()
-    _print_next(out, store, folder, keep=keep)
+    out.title("Next")
+    out.line("", f"{program()} init       a small project that runs at once")
+    out.line("", f"{program()} --help     everything else")
+    if keep:
+        out.line("", f"{program()} runs --store {store}")
+        out.line("kept", f"{folder}")
+    else:
+        out.line("", f"{folder} was removed; --keep keeps it", "dim")
 
 
 def _print_events(out: Printer, account: Account) -> None:
+    feeder = account.feeder
     within = f", {account.from_within} of them emitted by runs" if account.from_within else ""
     out.line("accepted", f"{counted_noun(account.accepted, 'event')}{within}")
-    if account.duplicates:
-        out.line("", f"{account.duplicates} more delivered a second time: no second run")
+    if feeder.duplicates:
+        out.line("", f"{feeder.duplicates} more delivered a second time: no second run")
     out.line("done", f"{account.done}")
     out.line("dead", f"{len(account.dead)}", "red" if account.dead else "")
-    for seen in account.dead[:LISTED]:
-        out.line("", f"{seen.agent} {seen.subject}: {reason_of(seen)}")
-    if len(account.dead) > LISTED:
-        out.line("", f"and {len(account.dead) - LISTED} more like these")
-    _print_files(out, account)
-    _print_webhooks(out, account)
+    out.some([f"{seen.agent} {seen.subject}: {reason_of(seen)}" for seen in account.dead], "more like these")
+    left = len(feeder.dropped) - account.found
+    waits = f"; {left} in the folder until a worker reads it" if left else ""
+    out.line("files", f"{len(feeder.dropped)} dropped, {account.found} of them an event{waits}")
+    if account.told_twice:
+        out.broken(f"{account.told_twice} EVENTS MORE THAN FILES")
+    if feeder.called:
+        out.line("webhooks", f"{feeder.called} sent and signed, {account.taken} of them an event")
+        if account.let_in:
+            out.broken(f"{account.let_in} WITH A WRONG SIGNATURE CAME IN")
+        elif feeder.forged:
+            out.line("", f"{feeder.forged} with a wrong signature: answered 401, kept in quarantine")
     kinds = ", ".join(sorted(set(account.unmatched)))
-    out.line(
-        "unmatched", f"{len(account.unmatched)}" + (f" ({kinds}: no agent handles it, so it is kept)" if kinds else "")
-    )
+    kept = f" ({kinds}: no agent handles it, so it is kept)" if kinds else ""
+    out.line("unmatched", f"{len(account.unmatched)}{kept}")
     out.line("open", f"{len(account.open)}" + (" (they go on when a worker starts)" if account.open else ""))
-    for seen in account.open[:LISTED]:
-        waits = " for a person" if seen.state == "held" else ""
-        done = counted_noun(len(list(seen.keys())), "step")
-        out.line("", f"{seen.agent} {seen.subject}: {seen.state}{waits}, {done} finished")
-    if len(account.open) > LISTED:
-        out.line("", f"and {len(account.open) - LISTED} more")
-    columns = f"{account.done} done + {len(account.dead)} dead + {len(account.unmatched)} unmatched + {len(account.open)} open"
+    out.some([_open_in_words(seen) for seen in account.open], "more")
+    columns = "{} done + {} dead + {} unmatched + {} open".format(*account.columns)
     if account.balanced:
         out.line("", f"{account.accepted} = {columns}: nothing was lost.", "green")
     else:
@@ -222,36 +223,25 @@ def _print_events(out: Printer, account: Account) -> None:
         out.line("", f"LOST: {account.lost[:LISTED]}; runs too many: {account.too_many_runs}", "bold red")
 
 
-def _print_files(out: Printer, account: Account) -> None:
-    left = account.dropped - account.found
-    waits = f"; {left} in the folder until a worker reads it" if left else ""
-    out.line("files", f"{account.dropped} dropped, {account.found} of them an event{waits}")
-    if account.told_twice:
-        out.line("", f"{account.told_twice} EVENTS MORE THAN FILES: the promise is broken", "bold red")
-
-
-def _print_webhooks(out: Printer, account: Account) -> None:
-    if not account.called:
-        return
-    out.line("webhooks", f"{account.called} sent and signed, {account.taken} of them an event")
-    if account.let_in:
-        out.line("", f"{account.let_in} WITH A WRONG SIGNATURE CAME IN: the promise is broken", "bold red")
-    elif account.forged:
-        out.line("", f"{account.forged} with a wrong signature: answered 401, kept in quarantine")
+def _open_in_words(seen: Seen) -> str:
+    waits = " for a person" if seen.state == "held" else ""
+    return f"{seen.agent} {seen.subject}: {seen.state}{waits}, {counted_noun(len(list(seen.keys())), 'step')} finished"
 
 
 def _print_steps(out: Printer, account: Account) -> None:
-    out.line("steps", f"{account.finished} ran to their end (counted in a file), {account.recorded} are in the store")
-    if account.retries:
-        out.line("", f"{account.retries} tried again after a failure")
-    if account.cut_off:
-        out.line("", f"{account.cut_off} cut off by a kill: not finished, so they began again")
-    if account.unsaved:
-        out.line("", f"{account.unsaved} ended just before a kill, but not yet on disk: not finished either")
+    counter = account.counter
+    out.line("steps", f"{counter.finished} ran to their end (counted in a file), {account.recorded} are in the store")
+    for count, words in (
+        (len(counter.retried), "tried again after a failure"),
+        (counter.cut_off, "cut off by a kill: not finished, so they began again"),
+        (counter.unsaved, "ended just before a kill, but not yet on disk: not finished either"),
+    ):
+        if count:
+            out.line("", f"{count} {words}")
     if account.uncounted:
         out.line("", f"{account.uncounted} are in the store, but the counter never saw them end", "bold red")
-    if account.repeated:
-        out.line("", f"{account.repeated} FINISHED STEPS EXECUTED TWICE: the promise is broken", "bold red")
+    if counter.repeated:
+        out.broken(f"{len(counter.repeated)} FINISHED STEPS EXECUTED TWICE")
     else:
         out.line("", "0 finished steps executed twice.", "green")
 
@@ -263,55 +253,27 @@ def _print_effects(out: Printer, outside: Outside) -> None:
     looks = f", and {times(total.looked)} what it had paid" if total.looked else ""
     out.line("effects", f"{outside.confirmed} confirmed in the store, {total.booked} in the bank's own book")
     out.line("", f"it was asked to pay {times(total.asked)}{looks}; {total.unheard} of its answers nobody heard")
-    for story in outside.stories[:LISTED]:
-        out.line("", story)
-    if len(outside.stories) > LISTED:
-        out.line("", f"and {len(outside.stories) - LISTED} more like these")
+    out.some(outside.stories, "more like these")
     for words, references in (
         ("DONE TWICE, AND NOBODY HAD SAID SO", outside.twice),
         ("CONFIRMED IN THE STORE, NOT IN THE BANK'S BOOK", outside.missing),
         ("IN THE BANK'S BOOK, NOT IN THE STORE", outside.strange),
     ):
         if references:
-            out.line("", f"{words}: {', '.join(references[:LISTED])}: the promise is broken", "bold red")
+            out.broken(f"{words}: {', '.join(references[:LISTED])}")
     if outside.good and not outside.on_word:
         out.line("", "0 effects done twice.", "green")
 
 
-def _print_repairs(out: Printer, repaired: list[Seen]) -> None:
-    label = "repaired"
-    for seen in repaired[:LISTED]:
-        remedy = seen.remedies[-1]
-        out.line(label, f"{seen.agent} {seen.subject}: {reason_of(seen, remedy.error)}")
-        note = f" ({remedy.note})" if remedy.note else ""
-        out.line("", f"replayed with other data by {remedy.operator}{note}: done", "green")
-        label = ""
-
-
 def _print_kill(out: Printer, kill: Kill) -> None:
-    text = f"worker {kill.pid} by SIGKILL in the middle of {counted_noun(kill.runs, 'run')}"
-    out.line("killed", text)
+    out.line("killed", f"worker {kill.pid} by SIGKILL in the middle of {counted_noun(kill.runs, 'run')}")
     if kill.resumed_after is not None:
-        out.line(
-            "",
-            f"resumed {kill.resumed_after * 1000:.0f} ms after the next was up, {counted_noun(kill.kept, 'finished step')} kept",
-        )
+        kept = counted_noun(kill.kept, "finished step")
+        out.line("", f"resumed {kill.resumed_after * 1000:.0f} ms after the next was up, {kept} kept")
     elif kill.stuck:
         out.line("", f"{counted_noun(kill.stuck, 'run')} did not go on with the next worker", "bold red")
     elif kill.runs:
         out.line("", "the demonstration ended before the next worker took over")
-
-
-def _print_next(out: Printer, store: str, folder: Path, *, keep: bool) -> None:
-    command = program()
-    out.title("Next")
-    out.line("", f"{command} init       a small project that runs at once")
-    out.line("", f"{command} --help     everything else")
-    if keep:
-        out.line("", f"{command} runs --store {store}")
-        out.line("kept", f"{folder}")
-    else:
-        out.line("", f"{folder} was removed; --keep keeps it", "dim")
 
 
 def counted_noun(count: int, noun: str) -> str:

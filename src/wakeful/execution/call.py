@@ -10,11 +10,13 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any
 
-from wakeful.clock import Microseconds, readable, seconds
+from wakeful.clock import SECOND, Microseconds, readable, seconds
 from wakeful.errors import NotSent, StepTimeout, Transient
 
 # How long a call that was given up may take to notice it.
 LETS_GO_WITHIN = 0.5
+# How long one check of arguments or of an output may take.
+CHECK_LIMIT = 30 * SECOND
 
 
 def is_async(function: Callable[..., Any]) -> bool:

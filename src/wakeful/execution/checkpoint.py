@@ -9,25 +9,25 @@ else try ─┬─ worked ─► store, return
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import contextvars
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable
 from wakeful.errors import CancelledInside, ClaimLost, LockLost, Persistent, describe, restore, words_of
+from wakeful.execution.attempt import Attempt, inside_transaction
 from wakeful.execution.call import call, is_async
 from wakeful.execution.circuits import Shut
+from wakeful.execution.locks import locks_held
 from wakeful.execution.options import UNKNOWN_ATTEMPTS_OF_A_STEP, StepOptions
 from wakeful.execution.retry import SINCE, GiveUp, Trouble, decide, trouble_of
 from wakeful.model import Step
 from wakeful.redaction import redact
 from wakeful.stores.notes import note
-from wakeful.values import from_text, read_back, returns_of, to_text
-
-if TYPE_CHECKING:
-    from wakeful.execution.run import Run
+from wakeful.values import digest_of_arguments, from_text, read_back, returns_of, to_text
 
 ARGUMENTS_SHOWN = 4_000
 # What a step's record keeps of tries that failed, for the trace.
@@ -42,6 +42,7 @@ class Checkpoint:
 
     __slots__ = (
         "_arguments",
+        "_attempt",
         "_errors",
         "_function",
         "_key",
@@ -49,7 +50,6 @@ class Checkpoint:
         "_name",
         "_options",
         "_position",
-        "_run",
         "_started",
         "_text",
         "_tries",
@@ -58,7 +58,7 @@ class Checkpoint:
 
     def __init__(
         self,
-        run: Run,
+        attempt: Attempt,
         key: str,
         name: str,
         text: str,
@@ -67,7 +67,7 @@ class Checkpoint:
         arguments: tuple[Any, ...],
         keywords: dict[str, Any],
     ) -> None:
-        self._run = run
+        self._attempt = attempt
         self._key = key
         self._name = name
         self._text = shown_arguments(text)
@@ -83,9 +83,9 @@ class Checkpoint:
 
     async def reach(self, *, transaction: bool = False) -> tuple[Any, Step | None]:
         """The value of the call, from storage or from doing it; and the record that is still to be stored, if any."""
-        run = self._run
+        attempt = self._attempt
         returns = returns_of(self._function)
-        recorded = run.recorded(self._key)
+        recorded = attempt.record.find(self._key)
         if recorded is not None:
             if recorded.state == "done":
                 return from_text(recorded.result or "null", returns, step=self._name), None
@@ -97,18 +97,18 @@ class Checkpoint:
             self._tries, self._position = recorded.tries, recorded.position
             stored = from_json(recorded.error or "{}")
             self._errors, self._trouble = stored.get("tries", []), trouble_of(stored, recorded.tries)
-            await run.wait_until(int(recorded.result or 0), recorded)
+            await attempt.wait_until(int(recorded.result or 0), recorded)
         dependency = self._options.dependency
         while True:
-            if dependency is not None and (shut := await run.may_call(dependency)) is not None:
-                await run.park(shut)
-            self._started = run.progress_at = run.clock.now()
+            if dependency is not None and (shut := await attempt.may_call(dependency)) is not None:
+                await attempt.park(shut)
+            self._started = attempt.progress_at = attempt.clock.now()
             try:
                 if transaction:
                     return await self._transact(returns), None
                 value = await self._call()
                 if dependency is not None:
-                    await run.called(dependency)
+                    await attempt.called(dependency)
                 step = self.done(value)
                 return read_back(value, step.result or "null", returns, step=self._name), step
             except (ClaimLost, LockLost):
@@ -121,12 +121,12 @@ class Checkpoint:
                 await self._after(inside)
                 continue
             except Exception as error:
-                shut = None if dependency is None else await run.called(dependency, error)
+                shut = None if dependency is None else await attempt.called(dependency, error)
                 await self._after(error, shut)
                 continue
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
-                if run.interrupted is not None or task is None or task.cancelling():
+                if attempt.interrupted is not None or task is None or task.cancelling():
                     raise
                 inside = CancelledInside(f"step {self._name} was cancelled from inside")
                 inside.__cause__ = error
@@ -135,8 +135,8 @@ class Checkpoint:
 
     async def _call(self) -> Any:
         options = self._options
-        function = self._run.stand_in(self._function, self._function)
-        token = self._run.inside(self._name)
+        function = self._attempt.stand_in(self._function, self._function)
+        token = self._attempt.inside(self._name)
         try:
             if options.timeout is None and is_async(function):
                 return await function(*self._arguments, **self._keywords)
@@ -144,7 +144,7 @@ class Checkpoint:
                 function, self._arguments, self._keywords, what=f"step {self._name}", limit=options.timeout
             )
         finally:
-            self._run.outside(token)
+            self._attempt.outside(token)
 
     async def _transact(self, returns: TypeAdapter[Any] | None) -> Any:
         arguments = self._arguments
@@ -154,8 +154,32 @@ class Checkpoint:
             read_back(value, step.result or "null", returns, step=self._name)  # what could not be read is not committed
             return step
 
-        saved = await self._run.transact(self._key, lambda db: self._function(db, *arguments), done)
+        saved = await self._store_with(lambda db: self._function(db, *arguments), done)
         return from_text(saved.result or "null", returns, step=self._name)
+
+    async def _store_with(self, function: Callable[[Any], Any], to_step: Callable[[Any], Step]) -> Step:
+        """Run the user's function in a transaction that also stores its checkpoint; `run.*` is refused meanwhile."""
+        attempt = self._attempt
+        claim, store = attempt.claim, attempt.surroundings.store
+        await attempt.record.save_facts()
+        guard = inside_transaction.set(True)
+        attempt.progress()
+        step = attempt.inside(self._key.partition(":")[0])
+        work = function
+        if store.dialect == "sqlite":  # in the writer's thread, where it must be known as inside as well
+            context = contextvars.copy_context()
+
+            def work(database: Any) -> Any:
+                return context.run(function, database)
+
+        try:
+            locks = locks_held(claim)
+            stored = await store.transact_step(claim, self._key, work, to_step, locks=locks, cause=attempt.cause)
+            claim.finished += 1
+            return stored
+        finally:
+            inside_transaction.reset(guard)
+            attempt.outside(step)
 
     def done(self, value: Any) -> Step:
         """The record of a call that worked."""
@@ -168,16 +192,16 @@ class Checkpoint:
 
     async def _after(self, error: Exception, shut: Shut | None = None) -> None:
         """Wait for the next try, or store the error and raise it. While a circuit is open, no try is used up."""
-        run, options = self._run, self._options
+        attempt, options = self._attempt, self._options
         self._tries += 1
-        now = run.clock.now()
+        now = attempt.clock.now()
         self._trouble = self._trouble.more(error, now)
         decision = decide(
             error,
             failures=self._tries,
             attempts=options.attempts,
             backoff=options.backoff,
-            chance=run.chance,
+            chance=attempt.chance,
             unknown_attempts=UNKNOWN_ATTEMPTS_OF_A_STEP,
             trouble=self._trouble,
             now=now,
@@ -191,33 +215,48 @@ class Checkpoint:
         step.tries = self._tries
         if shut is not None:  # how long its circuit is open does not count
             self._tries -= 1
-            step.tries, step.state, step.result = self._tries, "retrying", note(str(run.clock.now()))
+            step.tries, step.state, step.result = self._tries, "retrying", note(str(attempt.clock.now()))
             step.error = to_json({**described, "tries": self._errors}).decode()
-            await run.park(shut, step)
+            await attempt.park(shut, step)
         step.error = to_json({**described, "tries": self._errors, **self._trouble.as_json(options.attempts)}).decode()
         if isinstance(decision, GiveUp):
-            await run.save(step)
+            await attempt.record.save(step)
             error.__dict__.setdefault(SINCE, self._trouble.failing)
             raise marked(error, self._key)
         if not decision.counts:
             self._tries -= 1
             step.tries = self._tries
-        run.log.warning(
+        attempt.log.warning(
             "a step failed; trying again",
             step=self._name,
             error=f"{type(error).__name__}: {words_of(error)}",
             again_in=readable(decision.delay),
             why=decision.reason,
         )
-        due = run.clock.now() + decision.delay
+        due = attempt.clock.now() + decision.delay
         step.state = "retrying"
         step.result = note(str(due))
-        await run.wait_until(due, step)
+        await attempt.wait_until(due, step)
 
     def _step(self, state: Any) -> Step:
-        return self._run.new_step(
+        step = self._attempt.record.new_step(
             self._key, self._name, state, arguments=self._text, started_at=self._started, position=self._position
         )
+        self._attempt.progress_at = step.finished_at
+        return step
+
+
+def identify(
+    options: StepOptions, arguments: tuple[Any, ...], keywords: Mapping[str, Any], name: str
+) -> tuple[str, str]:
+    """The digest of a step's arguments, or of its own key, and the arguments as text."""
+    if options.key is not None:
+        return digest_of_arguments((options.key(*arguments, **keywords),), {}, step=name)
+    try:
+        return digest_of_arguments(arguments, keywords, step=name)
+    except Persistent as error:
+        message = f"{error}; or give the step a key of its own: @step(key=lambda …: …)"
+        raise type(error)(message) from None
 
 
 def shown_arguments(text: str) -> str:

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wakeful.errors import ConfigError
+from wakeful.execution.occurrence import scheduled_for
 from wakeful.secrets import Env, named_secrets, reveal
 
 if TYPE_CHECKING:
-    from wakeful.execution.run import Run
+    from wakeful.model import Event
 
 PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
 OURS = "WAKEFUL_"
@@ -68,11 +69,11 @@ class ChildEnvironment:
         return made | dict(facts)
 
 
-def facts_of(run: Run) -> dict[str, str]:
+def facts_of(run: str, agent: str, event: Event) -> dict[str, str]:
     """What a child is told of its run. A command's program gets the event too, in a file."""
-    facts = {"WAKEFUL_RUN_ID": run.id, "WAKEFUL_AGENT": run.agent}
-    if run.scheduled_for is not None:
-        facts["WAKEFUL_SCHEDULED_FOR"] = run.scheduled_for.isoformat()
+    facts = {"WAKEFUL_RUN_ID": run, "WAKEFUL_AGENT": agent}
+    if (instant := scheduled_for(event)) is not None:
+        facts["WAKEFUL_SCHEDULED_FOR"] = instant.isoformat()
     return facts
 
 

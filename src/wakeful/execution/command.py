@@ -37,6 +37,7 @@ from wakeful.errors import (
     storable,
 )
 from wakeful.execution import minder
+from wakeful.execution.attempt import Attempt, current_attempt
 from wakeful.execution.checkpoint import marked
 from wakeful.execution.child_environment import ChildEnvironment, facts_of, read_environment
 from wakeful.execution.options import read_duration
@@ -75,78 +76,81 @@ class Command:
     environment: ChildEnvironment = field(default_factory=ChildEnvironment)
     repeatable: bool = False
 
-    async def __call__(self, run: Run) -> Any:
+    async def __call__(self, run: Run) -> Any:  # noqa: ARG002 as every handler
         """What the program said, once it has ended well: from its record, if it has ended before."""
-        key, name = run.next_key("command", "")  # the same whatever is run: an edit must not let it run twice
-        with run.at_work():
-            recorded = run.recorded(key)
+        attempt = current_attempt()
+        key, name = attempt.record.next_key(
+            "command", ""
+        )  # the same whatever is run: an edit must not let it run twice
+        with attempt.at_work():
+            recorded = attempt.record.find(key)
             if recorded is not None and recorded.state == "failed":
                 raise marked(restore(from_json(recorded.error or "{}")), key)
             if recorded is not None:
                 return from_json(recorded.result or "null")
             arguments = to_json([self.shown]).decode()
-            return await self._do(run, run.new_step(key, name, "failed", arguments=arguments))
+            return await self._do(attempt, attempt.record.new_step(key, name, "failed", arguments=arguments))
 
-    async def _do(self, run: Run, step: Step) -> Any:
-        environment = self._environment(run)
+    async def _do(self, attempt: Attempt, step: Step) -> Any:
+        environment = self._environment(attempt)
         if not self.repeatable:
-            step.error = to_json(describe(self._interrupted(run, "the process that ran it died"))).decode()
-            await run.save(step)
-        run.progress()
-        token = run.inside("command")
-        with event_file(run) as file:
-            program = Program(run, [*self.arguments], self.cwd or "", environment | {"WAKEFUL_EVENT": file}, file)
+            step.error = to_json(describe(self._interrupted(attempt, "the process that ran it died"))).decode()
+            await attempt.record.save(step)
+        attempt.progress()
+        token = attempt.inside("command")
+        with event_file(attempt) as file:
+            program = Program(attempt, [*self.arguments], self.cwd or "", environment | {"WAKEFUL_EVENT": file}, file)
             try:
-                with run.resting():
+                with attempt.resting():
                     await program.run(self.timeout)
             except asyncio.CancelledError:
-                await self._cut_off(run, step, program)
+                await self._cut_off(attempt, step, program)
                 raise
             except Exception as error:
-                await self._failed(run, step, program, error)
+                await self._failed(attempt, step, program, error)
             finally:
-                run.progress()
-                run.outside(token)
+                attempt.progress()
+                attempt.outside(token)
         output = program.output()
         step.state, step.error, step.result = "done", None, to_json(output).decode()
-        await self._save(run, step)
+        await self._save(attempt, step)
         return output
 
-    async def _failed(self, run: Run, step: Step, program: Program, error: Exception) -> None:
+    async def _failed(self, attempt: Attempt, step: Step, program: Program, error: Exception) -> None:
         if isinstance(error, Unsure):
-            error = CommandFailed(str(error)) if self.repeatable else self._interrupted(run, str(error))
+            error = CommandFailed(str(error)) if self.repeatable else self._interrupted(attempt, str(error))
         step.error = to_json({**describe(error), "output": program.output()}).decode()
-        await self._save(run, step)
+        await self._save(attempt, step)
         raise marked(error, step.key) from None
 
-    async def _cut_off(self, run: Run, step: Step, program: Program) -> None:
+    async def _cut_off(self, attempt: Attempt, step: Step, program: Program) -> None:
         """Its run was interrupted, and the program with it. Where the run would go again by itself, it may not."""
-        if run.interrupted == "lost":
+        if attempt.interrupted == "lost":
             return
         why = {"released": "its worker stopped", "cancelled": "it was cancelled", "deadline": "its deadline passed"}
-        words = why.get(run.interrupted or "", "its attempt was interrupted")
-        error = self._interrupted(run, f"{words}, and it was ended")
+        words = why.get(attempt.interrupted or "", "its attempt was interrupted")
+        error = self._interrupted(attempt, f"{words}, and it was ended")
         if not self.repeatable:
-            run.cut_off = error
+            attempt.cut_off = error
             step.error = to_json({**describe(error), "output": program.output()}).decode()
             with contextlib.suppress(ClaimLost, StoreUnavailable):
-                await self._save(run, step)
+                await self._save(attempt, step)
 
     @staticmethod
-    async def _save(run: Run, step: Step) -> None:
-        step.finished_at = run.clock.now()
-        await run.save(step)
+    async def _save(attempt: Attempt, step: Step) -> None:
+        step.finished_at = attempt.clock.now()
+        await attempt.record.save(step)
 
     @staticmethod
-    def _interrupted(run: Run, why: str) -> CommandInterrupted:
+    def _interrupted(attempt: Attempt, why: str) -> CommandInterrupted:
         return CommandInterrupted(
             f"{why} while the command was under way: nobody knows how far it came, or whether it finished. "
-            f"It is not run again by itself; `wakeful replay {run.id}` does that"
+            f"It is not run again by itself; `wakeful replay {attempt.id}` does that"
         )
 
-    def _environment(self, run: Run) -> dict[str, str]:
+    def _environment(self, attempt: Attempt) -> dict[str, str]:
         """What is passed on, what was declared, and the facts of the run."""
-        return self.environment.made(facts_of(run), where=f"agent {self.name}")
+        return self.environment.made(facts_of(attempt.id, attempt.agent, attempt.event), where=f"agent {self.name}")
 
 
 class Unsure(Exception):
@@ -156,8 +160,10 @@ class Unsure(Exception):
 class Program:
     """One program at work, with its minder."""
 
-    def __init__(self, run: Run, arguments: list[str], cwd: str, environment: dict[str, str], file: str) -> None:
-        self._run = run
+    def __init__(
+        self, attempt: Attempt, arguments: list[str], cwd: str, environment: dict[str, str], file: str
+    ) -> None:
+        self._attempt = attempt
         self._arguments = arguments
         self._cwd = cwd
         self._environment = environment
@@ -190,7 +196,7 @@ class Program:
                     await self._end(0.0 if isinstance(why, Unsure) else GRACE)
             except asyncio.CancelledError:
                 await starting  # what is half begun could not be ended
-                await self._end(GRACES.get(self._run.interrupted or "", GRACE))
+                await self._end(GRACES.get(self._attempt.interrupted or "", GRACE))
                 raise
             finally:
                 if self._readers:
@@ -256,9 +262,9 @@ class Program:
         self._log(name, lines.rest())
 
     def _log(self, name: str, lines: Sequence[str]) -> None:
-        self._run.progress()
-        for line in () if self._run.surroundings.store.encrypts else lines:
-            self._run.log.info(line, stream=name)
+        self._attempt.progress()
+        for line in () if self._attempt.surroundings.store.encrypts else lines:
+            self._attempt.log.info(line, stream=name)
 
     async def _wait(self, limit: Microseconds | None) -> Exception | None:
         """Until it is over, or has to be: why."""
@@ -268,7 +274,7 @@ class Program:
             left = LONGEST_WAIT if ends is None else ends - monotonic()
             if left <= 0:
                 return CommandFailed(f"it took longer than its time limit of {readable(limit)}, and was ended")
-            lease = self._run.time_for_calls()
+            lease = self._attempt.surroundings.time_for_calls()
             if lease <= 0:
                 return Unsure("the lease of its process could not be renewed")
             await asyncio.wait({told}, timeout=min(left, lease, LONGEST_WAIT))
@@ -312,8 +318,8 @@ class Program:
         """Of what it complained about, or else of what it said. Errors go into the log and into alarms: where payloads are
         encrypted, the output is with the run alone.
         """
-        if self._run.surroundings.store.encrypts:
-            return f". `wakeful trace {self._run.id} --json` shows what it said"
+        if self._attempt.surroundings.store.encrypts:
+            return f". `wakeful trace {self._attempt.id} --json` shows what it said"
         for name in ("stderr", "stdout"):
             lines = self._streams[name].text().rstrip().splitlines()[-LINES_SHOWN:]
             if lines:
@@ -374,12 +380,12 @@ class Lines:
 
 
 @contextlib.contextmanager
-def event_file(run: Run) -> Iterator[str]:
+def event_file(attempt: Attempt) -> Iterator[str]:
     """The event of a run in a file that only this user can read. The minder removes it too, should this process die."""
     number, path = tempfile.mkstemp(prefix="wakeful-event-", suffix=".json")
     try:
         with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.write(to_envelope(run.event))
+            file.write(to_envelope(attempt.event))
         yield path
     finally:
         Path(path).unlink(missing_ok=True)

@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from wakeful.errors import CountedOn
+from wakeful.errors import ClaimLost, CountedOn
 from wakeful.execution.actions import Action, ActionOptions, find_action, takes_result
-from wakeful.execution.effects import OPEN_STATES, EffectCall, Fail, Hold, Next, settle_open
+from wakeful.execution.aftermath import Fail, Hold, Next
+from wakeful.execution.attempt import Attempt
+from wakeful.execution.effects import OPEN_STATES, EffectCall, save_effect, settle_open
+from wakeful.execution.intents import store_held, store_intent
 from wakeful.model import Decision, Effect, Safety, undo_of
-
-if TYPE_CHECKING:
-    from wakeful.execution.run import Run
 
 
 class UndoCall(EffectCall):
@@ -36,13 +36,24 @@ class UndoCall(EffectCall):
         await super()._carry_out(step, error, why)
 
 
-async def compensate(run: Run, effects: Sequence[Effect]) -> str:
+async def compensate(attempt: Attempt, effects: Sequence[Effect]) -> str:
     """Settle, then undo, the latest first. `effects` are all that the run has to answer for, in that order. What became of
-    them, in words; ends the attempt by `run.hold` where a person is needed.
+    them, in words; ends the attempt by `hold` where a person is needed.
     """
+    attempt.enter()
+    try:
+        return await _undo_all(attempt, effects)
+    except ClaimLost:
+        attempt.interrupt("lost")
+        raise
+    finally:
+        attempt.exit()
+
+
+async def _undo_all(attempt: Attempt, effects: Sequence[Effect]) -> str:
     undos = {effect.id: effect for effect in effects if effect.undoes is not None}
     done = [effect for effect in effects if effect.undoes is None]
-    await settle_open(run, [effect for effect in reversed(done) if was_called(effect)], only=True)
+    await settle_open(attempt, [effect for effect in reversed(done) if was_called(effect)], only=True)
     position = max((effect.position for effect in effects), default=0) + 1
     undone: list[str] = []
     left: list[str] = []
@@ -53,7 +64,7 @@ async def compensate(run: Run, effects: Sequence[Effect]) -> str:
         if effect.state != "confirmed":
             continue
         try:
-            undo = await undo_effect(run, effect, undos, position)
+            undo = await undo_effect(attempt, effect, undos, position)
         except CountedOn as why:
             left.append(f"{effect.action} ({why})")
             continue
@@ -72,16 +83,16 @@ def was_called(effect: Effect) -> bool:
     return effect.state in OPEN_STATES or (effect.state == "held" and (effect.tries > 0 or effect.doubtful))
 
 
-async def undo_effect(run: Run, effect: Effect, undos: Mapping[str, Effect], position: int) -> Effect | None:
+async def undo_effect(attempt: Attempt, effect: Effect, undos: Mapping[str, Effect], position: int) -> Effect | None:
     """Undo one effect, or go on where an earlier attempt was. The undo, confirmed or abandoned by a person; None if its action
     declares no way back.
     """
-    action = find_action(effect.reference, run.app)
+    action = find_action(effect.reference, attempt.app)
     undo = undos.get(undo_of(effect.id))
     if undo is not None and undo.state == "abandoned":
         return undo
     if action is None:
-        await hold_without_action(run, effect, undo, position)
+        await hold_without_action(attempt, effect, undo, position)
         return undo
     if action.options.undo is None:
         return None
@@ -89,17 +100,20 @@ async def undo_effect(run: Run, effect: Effect, undos: Mapping[str, Effect], pos
     if undo is None:
         arguments = arguments_to_undo(action, way, effect)
         undo = await opened(
-            run, way, new_undo(run, way.name, way.reference, way.options.safety, arguments, effect, position), effect
+            attempt,
+            way,
+            new_undo(attempt, way.name, way.reference, way.options.safety, arguments, effect, position),
+            effect,
         )
     elif undo.state in OPEN_STATES:
-        await UndoCall(run, way, undo).settle()
+        await UndoCall(attempt, way, undo).settle()
         return undo
-    await UndoCall(run, way, undo).reach()
+    await UndoCall(attempt, way, undo).reach()
     return undo
 
 
 def new_undo(
-    run: Run, name: str, reference: str, safety: Safety, arguments: str, effect: Effect, position: int
+    attempt: Attempt, name: str, reference: str, safety: Safety, arguments: str, effect: Effect, position: int
 ) -> Effect:
     """Its id is always the same: it is found again, whoever goes on with it."""
     return Effect(
@@ -109,32 +123,32 @@ def new_undo(
         safety,
         "intent",
         arguments,
-        attempt=run.attempt,
+        attempt=attempt.number,
         position=position,
         undoes=effect.id,
     )
 
 
-async def hold_without_action(run: Run, effect: Effect, undo: Effect | None, position: int) -> None:
+async def hold_without_action(attempt: Attempt, effect: Effect, undo: Effect | None, position: int) -> None:
     """Whether it can be undone, this process cannot know."""
     reason = f"the action {effect.reference} is not there any more to undo it"
     if undo is None:
         name = f"undo {effect.action}"
-        undo = new_undo(run, name, effect.reference, "at_most_once", effect.arguments, effect, position)
+        undo = new_undo(attempt, name, effect.reference, "at_most_once", effect.arguments, effect, position)
         undo.state, undo.reason = "held", reason
-        await run.open_held(undo, effect)
+        await store_held(attempt, undo, effect)
     else:
         undo.state, undo.reason = "held", reason
-        await run.save_effect(undo)
-    await run.hold(f"{undo.action}: {reason}")
+        await save_effect(attempt, undo)
+    await attempt.hold(f"{undo.action}: {reason}")
 
 
-async def opened(run: Run, way: Action[..., Any], undo: Effect, undone: Effect) -> Effect:
+async def opened(attempt: Attempt, way: Action[..., Any], undo: Effect, undone: Effect) -> Effect:
     """Policy is asked here too. What it does not allow waits for a person: the run cannot go on without an answer."""
-    answer = await run.open_effect(way, undo, undoes=undone)
+    answer = await store_intent(attempt, way, undo, undoes=undone)
     if isinstance(answer, Decision):
         undo.state, undo.reason = "held", f"{answer.rule}: {answer.reason}"
-        answer = await run.open_effect(way, undo, judged=True, undoes=undone)
+        answer = await store_intent(attempt, way, undo, judged=True, undoes=undone)
     return answer if isinstance(answer, Effect) else undo
 
 

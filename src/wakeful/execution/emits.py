@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,4 +86,12 @@ def refuse_attributes(agent: str, type_: str, given: dict[str, Any]) -> None:
             raise Persistent(message)
     if isinstance(type_, str) and type_.startswith(OWN_TYPES):
         message = f'agent {agent}: run.emit({type_!r}): types that begin with "{OWN_TYPES}" are Wakeful\'s own: use another one'
+        raise Persistent(message)
+
+
+def refuse_type(emits: Mapping[str, Emits], agent: str, type_: str, call: str) -> None:
+    """Persistent for a type that an agent with `emits=` did not declare."""
+    allowed = emits.get(agent)
+    if allowed is not None and not allowed.allows(type_):
+        message = f"agent {agent}: {call}: {allowed.refusal(type_)}"
         raise Persistent(message)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+from wakeful.errors import Persistent
 
 T = TypeVar("T")
 
@@ -19,6 +22,35 @@ class Outcome(Generic[T]):
     @property
     def ok(self) -> bool:
         return self.error is None
+
+
+async def each(
+    step: Callable[..., Awaitable[Any]],
+    function: Callable[..., Any],
+    items: Iterable[Any],
+    *,
+    limit: int,
+    partial: bool,
+) -> list[Any]:
+    """A step for each item, at most `limit` at a time."""
+    if limit < 1:
+        message = f"run.map: limit must be at least 1, not {limit}"
+        raise Persistent(message)
+    room = asyncio.Semaphore(limit)
+    failed = False
+
+    async def one(item: Any) -> Any:
+        nonlocal failed
+        async with room:
+            if failed and not partial:
+                raise asyncio.CancelledError  # the error is on its way to the caller: begin nothing more
+            try:
+                return await step(function, item)
+            except Exception:
+                failed = True
+                raise
+
+    return await gather_all([asyncio.ensure_future(one(item)) for item in items], partial=partial)
 
 
 async def gather_all(tasks: list[asyncio.Future[Any]], *, partial: bool) -> list[Any]:

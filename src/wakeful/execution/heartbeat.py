@@ -21,6 +21,7 @@ from pydantic_core import from_json
 from wakeful.clock import SECOND, Duration, Microseconds, from_datetime, readable
 from wakeful.clock import to_text as time_text
 from wakeful.errors import ConfigError, Denied, Persistent, StoreError, words_of
+from wakeful.execution.attempt import current_attempt
 from wakeful.execution.call import call
 from wakeful.execution.child_environment import facts_of, read_environment
 from wakeful.execution.options import MARK, StepOptions, read_duration, step
@@ -187,6 +188,7 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
     """The handler behind a heartbeat, in an app that has these probes."""
 
     async def beat(run: Run, written: Written) -> Beat:
+        attempt = current_attempt()
         memory: Memory = run.state.checks.setdefault(written.check, Memory())
         now = run.now()
         instant = run.scheduled_for or now
@@ -195,7 +197,7 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
         if reason is not None:
             return Beat(heartbeat.name, written.check, "skipped", reason=reason)
         name = f"{heartbeat.name}/{written.check}"
-        alarm = heartbeat_alarm(run.app, name)
+        alarm = heartbeat_alarm(attempt.app, name)
         check = Check(written.check, written.title, written.text, written.preamble)
         before = to_text(memory.processed, what=PROCESSED)
         check.processed = from_json(before)
@@ -213,10 +215,10 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
             memory.result, memory.error, memory.failures = "failed", words, memory.failures + 1
             if memory.failures >= FAILURES_BEFORE_ALARM:
                 text = failing(name, memory, run.id)
-                run.outgoing.alarm = Alarm(run.app, alarm, text, heartbeat.name, heartbeat.owner)
+                attempt.outgoing.alarm = Alarm(attempt.app, alarm, text, heartbeat.name, heartbeat.owner)
             return Beat(heartbeat.name, written.check, "failed", reason=words)
         if memory.failures >= FAILURES_BEFORE_ALARM:
-            run.outgoing.resolves = alarm
+            attempt.outgoing.resolves = alarm
         memory.failures, memory.error, memory.processed = 0, None, check.processed
         if not text:
             memory.result, memory.text, memory.told = "quiet", None, None
@@ -289,10 +291,11 @@ async def _found(
 ) -> Any:
     if written.command is not None:
         command, given = written.command, heartbeat.environment
+        attempt = current_attempt()
         if given is None or not heartbeat.usual.commands:
             # The schedule may be older than the declaration: it was made when commands were allowed, or by another version.
             raise Persistent(NO_COMMANDS)
-        environment = given.made(facts_of(run), where=f"heartbeat {heartbeat.name}")
+        environment = given.made(facts_of(run.id, run.agent, run.event), where=f"heartbeat {heartbeat.name}")
 
         async def ask() -> str:
             return await ask_command(
@@ -300,7 +303,7 @@ async def _found(
                 folder=heartbeat.path.parent,
                 environment=environment,
                 limit=written.timeout,
-                quiet=run.surroundings.store.encrypts,
+                quiet=attempt.surroundings.store.encrypts,
             )
 
         return await run.step(step(name=f"probe {check.name}", attempts=1)(ask))

@@ -4,7 +4,7 @@ has asked for, and what waits for its time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from wakeful.clock import Microseconds
 from wakeful.model import Effect
@@ -17,13 +17,15 @@ TO_SETTLE = frozenset({"intent", "unknown", "held"})
 class Ledger:
     """Effects by their operation."""
 
-    __slots__ = ("_known", "asked", "due", "follows")
+    __slots__ = ("_bases", "_known", "asked", "cut", "due", "follows")
 
-    def __init__(self, effects: Iterable[Effect]) -> None:
-        self._known = {effect.id: effect for effect in effects}
+    def __init__(self, effects: Collection[Effect]) -> None:
+        self._known = {effect.id: effect for effect in effects} if effects else {}
         self.asked: set[str] = set()  # operations that this attempt has asked for
         self.due: dict[str, Microseconds] = {}  # when one that waits is tried again
         self.follows: dict[str, tuple[str, str]] = {}  # of these, who waits for which effect of another run, in words
+        self.cut: dict[str, list[str]] = {}  # effects that the handler stopped waiting for, by what it asked for
+        self._bases: dict[str, str] = {}
 
     def find(self, operation: str) -> Effect | None:
         return self._known.get(operation)
@@ -31,6 +33,26 @@ class Ledger:
     def enter(self, effect: Effect) -> Effect:
         self._known[effect.id] = effect
         return effect
+
+    def ask(self, operation: str, base: str) -> None:
+        """This attempt asks for an operation; equal uses of an action have an equal base."""
+        self._bases[operation] = base
+        self.asked.add(operation)
+
+    def cut_off(self, operation: str) -> None:
+        """The handler stopped waiting for this effect. If it asks for the same again, it gets this one."""
+        base, effect = self._bases.get(operation), self.find(operation)
+        if base is None or effect is None or effect.state not in {"intent", "unknown", "retrying"}:
+            return
+        waiting = self.cut.setdefault(base, [])
+        if operation not in waiting:
+            waiting.append(operation)
+
+    def take_cut_off(self) -> list[Effect]:
+        """The effects that the handler stopped waiting for, and never asked for again."""
+        left = [self._known[one] for ids in self.cut.values() for one in ids if one in self._known]
+        self.cut.clear()
+        return [effect for effect in left if effect.state != "retrying"]
 
     def to_settle(self) -> list[Effect]:
         """All of them, in order, if an earlier attempt left one open; else none."""

@@ -24,7 +24,7 @@ from wakeful.execution.lock_news import wake
 from wakeful.stores.base import FreeLock, HeldLock, LockHolder, TakeLock
 
 if TYPE_CHECKING:
-    from wakeful.execution.run import Run
+    from wakeful.execution.attempt import Attempt
     from wakeful.model import Claim
 
 LONGEST_NAME = 200
@@ -46,11 +46,11 @@ def locks_held(claim: Claim) -> tuple[HeldLock, ...]:
 class Lock:
     """One use of a lock. `token` rises with every holder: hand it on to a system that can refuse what comes too late."""
 
-    def __init__(self, run: Run, claim: Claim, name: str, wait: Duration) -> None:
+    def __init__(self, attempt: Attempt, name: str, wait: Duration) -> None:
         self.name = checked_name(name)
         self._limit = checked_wait(wait)
-        self._run = run
-        self._claim = claim
+        self._attempt = attempt
+        self._claim = attempt.claim
         self._held: HeldLock | None = None
         self._entered: contextvars.Token[tuple[tuple[Claim, HeldLock], ...]] | None = None
 
@@ -65,11 +65,11 @@ class Lock:
     async def __aenter__(self) -> Self:
         if self._held is not None or self.name in [lock.name for lock in locks_held(self._claim)]:
             message = (
-                f'run.lock("{self.name}") inside itself: agent {self._run.agent} has this lock already, and would wait for '
+                f'run.lock("{self.name}") inside itself: agent {self._attempt.agent} has this lock already, and would wait for '
                 "itself. Take it once, around all that needs it"
             )
             raise Persistent(message)
-        with self._run.at_work():
+        with self._attempt.at_work():
             self._held = await self._take()
         self._entered = _inside.set((*_inside.get(), (self._claim, self._held)))
         return self
@@ -88,8 +88,8 @@ class Lock:
 
     async def _take(self) -> HeldLock:
         """Ask; as long as somebody has it, wait for a word that some lock was let go, or look again after a while."""
-        run = self._run
-        around, own = run.surroundings, run.locks_in_use
+        attempt = self._attempt
+        around, own = attempt.surroundings, attempt.locks_in_use
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         timer = around.later(seconds(self._limit), partial(wake, over))
         rest = FIRST_LOOK
@@ -109,7 +109,7 @@ class Lock:
                     raise self._too_late(holder)
                 look = around.later(seconds(rest), partial(wake, heard))
                 try:
-                    with run.resting():
+                    with attempt.resting():
                         await asyncio.wait({heard, over}, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     look.cancel()
@@ -119,9 +119,9 @@ class Lock:
             timer.cancel()
 
     async def _ask(self, *, gives_up: bool) -> HeldLock | LockHolder:
-        request = TakeLock(self._claim, self._run.app, self.name, gives_up)
+        request = TakeLock(self._claim, self._attempt.app, self.name, gives_up)
         try:
-            return await self._run.surroundings.store.take_lock(request)
+            return await self._attempt.surroundings.store.take_lock(request)
         except BaseException:
             # Whoever stopped waiting may have got it, without knowing.
             await self._let_go()
@@ -131,16 +131,18 @@ class Lock:
         """An attempt that is over has no lock any more: nothing need be stored then. Unless it is to stop: its run goes on
         under the same token, to undo what it did, and that takes as long as it takes.
         """
-        run = self._run
+        attempt = self._attempt
         try:
-            if run.interrupted in {None, "cancelled"}:
-                await asyncio.shield(run.surroundings.store.free_lock(FreeLock(self._claim, run.app, self.name)))
+            if attempt.interrupted in {None, "cancelled"}:
+                await asyncio.shield(
+                    attempt.surroundings.store.free_lock(FreeLock(self._claim, attempt.app, self.name))
+                )
         except ClaimLost:
-            run.interrupt("lost")
+            attempt.interrupt("lost")
             raise
         finally:
-            run.locks_in_use.discard(self.name)
-            run.surroundings.lock_news.tell()
+            attempt.locks_in_use.discard(self.name)
+            attempt.surroundings.lock_news.tell()
 
     def _too_late(self, holder: LockHolder | None) -> LockTimeout:
         who = (

@@ -13,6 +13,7 @@ from typing import Any
 from wakeful.clock import SECOND, Microseconds, seconds
 from wakeful.errors import KeyTaken
 from wakeful.execution.effects import EffectCall
+from wakeful.execution.intents import opened
 from wakeful.execution.lock_news import wake
 from wakeful.execution.retry import WAITS_IN_PLACE
 
@@ -38,13 +39,13 @@ class OnceCall(EffectCall):
         """Until this effect has a result, or the key."""
         if not self._follows():
             return
-        run = self._run
+        attempt = self._attempt
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        left = WAITS_IN_PLACE - (run.clock.now() - self.effect.opened_at)
-        timer = run.surroundings.later(max(0.0, seconds(left)), partial(wake, over))
+        left = WAITS_IN_PLACE - (attempt.clock.now() - self.effect.opened_at)
+        timer = attempt.surroundings.later(max(0.0, seconds(left)), partial(wake, over))
         try:
             while self._follows():
-                heard = run.surroundings.once_news.listen()
+                heard = attempt.surroundings.once_news.listen()
                 try:
                     await self._ask_again()  # after the ear is open: an end that comes now is heard
                     if not self._follows():
@@ -52,7 +53,7 @@ class OnceCall(EffectCall):
                     if over.done():
                         await self._wait_durably()
                     else:
-                        with run.resting():
+                        with attempt.resting():
                             await asyncio.wait({heard, over}, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     heard.cancel()
@@ -63,13 +64,13 @@ class OnceCall(EffectCall):
         return self.effect.follows is not None and self.effect.state == "retrying"
 
     async def _wait_durably(self) -> None:
-        run, effect = self._run, self.effect
-        now = run.clock.now()
-        run.ledger.follows[effect.id] = (effect.follows or "", effect.reason or "")
-        await run.wait_for_effect(effect.id, now + min(max(FIRST_LOOK, (now - effect.opened_at) // 2), LAST_LOOK))
-        run.ledger.follows.pop(effect.id, None)
+        attempt, effect = self._attempt, self.effect
+        now = attempt.clock.now()
+        attempt.ledger.follows[effect.id] = (effect.follows or "", effect.reason or "")
+        await attempt.wait_for_effect(effect.id, now + min(max(FIRST_LOOK, (now - effect.opened_at) // 2), LAST_LOOK))
+        attempt.ledger.follows.pop(effect.id, None)
 
     async def _ask_again(self) -> None:
         """Who has the key by now? The answer is stored: this effect has it, or follows the one that has."""
-        self.effect.state, self.effect.reason, self.effect.attempt = "intent", None, self._run.attempt
-        self.effect = self._run.ledger.enter(await self._run.open_again(self._action, self.effect))
+        self.effect.state, self.effect.reason, self.effect.attempt = "intent", None, self._attempt.number
+        self.effect = self._attempt.ledger.enter(await opened(self._attempt, self._action, self.effect))

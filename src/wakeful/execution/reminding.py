@@ -3,44 +3,70 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import from_datetime, to_datetime
 from wakeful.errors import ConfigError
+from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import shown_arguments
+from wakeful.execution.locks import locks_held
 from wakeful.model import digest
+from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.reminders import Reminder, reminder_of
 from wakeful.triggers.zones import zone_named
 from wakeful.values import digest_of_arguments
 
-if TYPE_CHECKING:
-    from wakeful.execution.run import Run
-
 BYTES_OF_AN_ID = 5
 
 
-async def remind(
-    run: Run, when: str | datetime, text: str, *, to: str | None, unless: str | None, where: str | None, tz: str | None
+async def remind(attempt: Attempt, when: str | datetime, text: str, **options: Any) -> Reminder:
+    """The reminder, from its record or made now. `options`: to, unless, where, tz."""
+    attempt.refuse_inside("run.remind")
+    if attempt.to_stop is not None:
+        await attempt.begin_nothing_more()
+    with attempt.at_work():
+        return await _remind(attempt, when, text, **options)
+
+
+async def _remind(
+    attempt: Attempt,
+    when: str | datetime,
+    text: str,
+    *,
+    to: str | None,
+    unless: str | None,
+    where: str | None,
+    tz: str | None,
 ) -> Reminder:
     """Its id comes from the run's family and this call: an attempt that is repeated, and a run that is done again, find it."""
     digested, arguments = digest_of_arguments((when, text, to, unless, where, tz), {}, of="run.remind")
-    key, shown = run.next_key("remind", digested)
-    recorded = run.recorded(key)
+    record = attempt.record
+    key, shown = record.next_key("remind", digested)
+    recorded = record.find(key)
     if recorded is not None and recorded.result is not None:
         return read_reminder(recorded.result)
-    reminders = run.surroundings.reminders
+    reminders = attempt.surroundings.reminders
     if reminders is None:
-        message = f"agent {run.agent}: run.remind: nobody here keeps reminders"
+        message = f"agent {attempt.agent}: run.remind: nobody here keeps reminders"
         raise ConfigError(message)
-    name = f"r-{digest(run.root, key, size=BYTES_OF_AN_ID)}"
+    name = f"r-{digest(attempt.root, key, size=BYTES_OF_AN_ID)}"
     wish = await reminders.wish(
-        name, when, text, to=to, unless=unless, where=where, tz=tz, operator=f"run {run.id} of agent {run.agent}"
+        name,
+        when,
+        text,
+        to=to,
+        unless=unless,
+        where=where,
+        tz=tz,
+        operator=f"run {attempt.id} of agent {attempt.agent}",
     )
-    step = run.new_step(key, shown, "done", arguments=shown_arguments(arguments))
-    made = await run.make_reminder(step, wish, write_reminder)
+    step = record.new_step(key, shown, "done", arguments=shown_arguments(arguments))
+    await record.save_facts()
+    request = MakeReminder(attempt.claim, step, wish, write_reminder, locks_held(attempt.claim))
+    made = await attempt.surroundings.store.make_reminder(request)
     reminders.changed()
     return reminder_of(made)
 

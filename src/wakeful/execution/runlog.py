@@ -8,16 +8,16 @@ from wakeful.redaction import redact
 from wakeful.telemetry.logger import Logger
 
 if TYPE_CHECKING:
-    from wakeful.execution.run import Run
+    from wakeful.execution.attempt import Attempt
 
 
 class RunLog:
     """The run's log: structured, with run and agent, and silent while recorded work is only being read back."""
 
-    __slots__ = ("_logger", "_run")
+    __slots__ = ("_attempt", "_logger")
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
         self._logger = Logger("wakeful.run")
 
     def debug(self, message: str, **fields: Any) -> None:
@@ -33,8 +33,8 @@ class RunLog:
         self._say("error", message, fields)
 
     def _say(self, level: str, message: str, fields: dict[str, Any]) -> None:
-        self._run.progress()
-        if not self._run.replaying:
+        self._attempt.progress()
+        if not self._attempt.record.replaying:
             # Here too, and not only where lines are written: a program that embeds an app has a log of its own.
             cleaned = {name: redact(value) if isinstance(value, str) else value for name, value in fields.items()}
             self._logger.say(level, redact(message) if isinstance(message, str) else message, cleaned, depth=3)

@@ -10,16 +10,29 @@ the schedule as it is ──► what would change ──► one transaction: pol
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import to_datetime
-from wakeful.errors import ConfigError, Denied, Persistent, StoreUnavailable, describe, did_you_mean, restore
+from wakeful.errors import (
+    CancelAsked,
+    ConfigError,
+    Denied,
+    Persistent,
+    StoreUnavailable,
+    describe,
+    did_you_mean,
+    restore,
+)
+from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import marked, shown_arguments
+from wakeful.execution.locks import locks_held
 from wakeful.model import Decision, Step
 from wakeful.policy.decide import ScheduleFacts
 from wakeful.stores.scheduling import ScheduleByRun
@@ -27,9 +40,6 @@ from wakeful.stores.timing import ChangeSchedule, StoredSchedule
 from wakeful.triggers.schedule import Schedule, as_stored
 from wakeful.triggers.schedules import MOST_TRIES, Schedules, refuse_name
 from wakeful.values import digest_of_arguments, to_text
-
-if TYPE_CHECKING:
-    from wakeful.execution.run import Run
 
 Verb = Literal["add", "edit", "remove"]
 # What agents never change, whatever the rules say.
@@ -52,20 +62,45 @@ class Wish:
     done: Callable[[StoredSchedule | None], str]  # what the checkpoint says
 
 
-async def schedule(run: Run, name: str, wanted: Schedule, *, agent: Any, data: Any) -> datetime | None:
+async def schedule(attempt: Attempt, name: str, wanted: Schedule, *, agent: Any, data: Any) -> datetime | None:
     """Make it so, or leave it where it is so; its next instant."""
-    what = f"agent {run.agent}: run.schedule({name!r})"
-    target = _checked(run, name, wanted, agent, what)
+    async with _changing(attempt, "run.schedule"):
+        return await _schedule(attempt, name, wanted, agent, data)
+
+
+async def unschedule(attempt: Attempt, name: str) -> bool:
+    """See to it that there is none of that name; whether there was."""
+    async with _changing(attempt, "run.unschedule"):
+        return await _unschedule(attempt, name)
+
+
+@contextlib.asynccontextmanager
+async def _changing(attempt: Attempt, call: str) -> AsyncIterator[None]:
+    """A call that changes a schedule is under way. A run that is to stop learns it from the store here, too."""
+    attempt.refuse_inside(call)
+    if attempt.to_stop is not None:
+        await attempt.begin_nothing_more()
+    try:
+        with attempt.at_work():
+            yield
+    except CancelAsked as asked:
+        attempt.stop(asked)
+        raise asyncio.CancelledError from None
+
+
+async def _schedule(attempt: Attempt, name: str, wanted: Schedule, agent: Any, data: Any) -> datetime | None:
+    what = f"agent {attempt.agent}: run.schedule({name!r})"
+    target = _checked(attempt, name, wanted, agent, what)
     text = to_text(data, what=f"{what}: data", passed=True)
     digested, arguments = digest_of_arguments(
         (name, wanted.definition(), target, from_json(text)), {}, of="run.schedule"
     )
-    schedules = _schedules(run, what)
+    schedules = _schedules(attempt, what)
 
     async def wish() -> Wish:
-        owner = run.surroundings.owners.get(target)
+        owner = attempt.surroundings.owners.get(target)
         before, change = await schedules.plan(
-            name, wanted, target, data=from_json(text), owner=owner, operator=_operator(run)
+            name, wanted, target, data=from_json(text), owner=owner, operator=_operator(attempt)
         )
         verb: Verb = "edit" if before is not None and before.state in {"live", "paused"} else "add"
         return Wish(verb, before, change, target, wanted.describe(), written)
@@ -73,65 +108,75 @@ async def schedule(run: Run, name: str, wanted: Schedule, *, agent: Any, data: A
     def written(stored: StoredSchedule | None) -> str:
         return to_json({"next_at": None if stored is None else stored.next_at}).decode()
 
-    step = await _reach(run, "schedule", name, (digested, arguments), wish)
+    step = await _reach(attempt, "schedule", name, (digested, arguments), wish)
     moment = from_json(step.result or "{}").get("next_at")
     return None if moment is None else to_datetime(moment)
 
 
-async def unschedule(run: Run, name: str) -> bool:
-    """See to it that there is none of that name; whether there was."""
-    what = f"agent {run.agent}: run.unschedule({name!r})"
-    schedules = _schedules(run, what)
+async def _unschedule(attempt: Attempt, name: str) -> bool:
+    what = f"agent {attempt.agent}: run.unschedule({name!r})"
+    schedules = _schedules(attempt, what)
 
     async def wish() -> Wish:
-        before, change = await schedules.plan_removal(name, operator=_operator(run))
+        before, change = await schedules.plan_removal(name, operator=_operator(attempt))
         there = before is not None and change is not None
         result = to_json({"removed": there}).decode()
         if before is None or not there:
-            return Wish("remove", before, None, run.agent, "", lambda _: result)
+            return Wish("remove", before, None, attempt.agent, "", lambda _: result)
         rule = as_stored(before.definition).describe()
         return Wish("remove", before, change, before.agent, rule, lambda _: result)
 
     identity = digest_of_arguments((name,), {}, of="run.unschedule")
-    step = await _reach(run, "unschedule", name, identity, wish)
+    step = await _reach(attempt, "unschedule", name, identity, wish)
     return bool(from_json(step.result or "{}").get("removed"))
 
 
 async def _reach(
-    run: Run, call: str, name: str, identity: tuple[str, str], wish: Callable[[], Awaitable[Wish]]
+    attempt: Attempt, call: str, name: str, identity: tuple[str, str], wish: Callable[[], Awaitable[Wish]]
 ) -> Step:
     """The step of this call: recorded before, or stored now."""
     digested, arguments = identity
-    key, shown = run.next_key(f"{call} {name}", digested)
-    step = run.recorded(key)
+    key, shown = attempt.record.next_key(f"{call} {name}", digested)
+    step = attempt.record.find(key)
     for _ in range(MOST_TRIES):
         if step is not None and step.state == "failed":
             raise marked(restore(from_json(step.error or "{}")), key)
         if step is not None:
             return step
         wanted = await wish()
-        new = run.new_step(key, shown, "done", arguments=shown_arguments(arguments))
-        step = await run.change_schedule(
+        new = attempt.record.new_step(key, shown, "done", arguments=shown_arguments(arguments))
+        step = await _store_change(
+            attempt,
             ScheduleByRun(
-                run.claim,
+                attempt.claim,
                 new,
-                run.app,
+                attempt.app,
                 name,
                 wanted.before,
                 wanted.change,
-                _judge(run, name, wanted),
+                _judge(attempt, name, wanted),
                 wanted.done,
                 lambda decision: to_json(describe(_denied(name, decision))).decode(),
-                run.locks,
-            )
+                locks_held(attempt.claim),
+            ),
         )
     message = f"schedule {name} is being changed by others all the time: try again"
     raise StoreUnavailable(message)
 
 
-def _judge(run: Run, name: str, wanted: Wish) -> Callable[[], Decision]:
+async def _store_change(attempt: Attempt, request: ScheduleByRun) -> Step | None:
+    """Store a change of a schedule together with the step that tells of it; None: another process was first."""
+    around = attempt.surroundings
+    await attempt.record.save_facts()
+    stored = await around.store.schedule_by_run(request)
+    if stored is not None and around.schedules is not None:
+        around.schedules.tell_changed()
+    return stored
+
+
+def _judge(attempt: Attempt, name: str, wanted: Wish) -> Callable[[], Decision]:
     """Policy; but what belongs to code stays as it is, whatever the rules say. One that is not there need not be asked about."""
-    around, before = run.surroundings, wanted.before
+    around, before = attempt.surroundings, wanted.before
     there = before is not None and before.state != "removed"
     if wanted.verb == "remove" and wanted.change is None:
         return lambda: Decision("allow", rule="nothing to do", reason="there is no such schedule")
@@ -140,9 +185,9 @@ def _judge(run: Run, name: str, wanted: Wish) -> Callable[[], Decision]:
         return lambda: Decision("deny", rule="schedules_of_others", reason=reason)
     facts = ScheduleFacts(
         around.app,
-        run.agent,
-        around.owners.get(run.agent),
-        run.event,
+        attempt.agent,
+        around.owners.get(attempt.agent),
+        attempt.event,
         around.clock.now(),
         schedule=name,
         target=wanted.target,
@@ -157,19 +202,19 @@ def _denied(name: str, decision: Decision) -> Denied:
     return Denied(f"schedule {name}: {decision.rule}: {decision.reason}")
 
 
-def _operator(run: Run) -> str:
-    return f"agent {run.agent} (run {run.id})"
+def _operator(attempt: Attempt) -> str:
+    return f"agent {attempt.agent} (run {attempt.id})"
 
 
-def _schedules(run: Run, what: str) -> Schedules:
-    schedules = run.surroundings.schedules
+def _schedules(attempt: Attempt, what: str) -> Schedules:
+    schedules = attempt.surroundings.schedules
     if schedules is None:
         message = f"{what}: nobody here keeps schedules"
         raise ConfigError(message)
     return schedules
 
 
-def _checked(run: Run, name: Any, wanted: Any, agent: Any, what: str) -> str:
+def _checked(attempt: Attempt, name: Any, wanted: Any, agent: Any, what: str) -> str:
     """The agent that is meant. Persistent for what cannot be."""
     if not isinstance(wanted, Schedule):
         message = (
@@ -184,12 +229,12 @@ def _checked(run: Run, name: Any, wanted: Any, agent: Any, what: str) -> str:
     if wanted.name is not None and wanted.name != name:
         message = f'{what}: the rule has a name of its own, "{wanted.name}": leave it out'
         raise Persistent(message)
-    target = run.agent if agent is None else run.name_of_agent(agent)
+    target = attempt.agent if agent is None else attempt.name_of_agent(agent)
     if target is None:
         shown = agent if isinstance(agent, str) else getattr(agent, "__name__", repr(agent))
-        message = f'{what}: app {run.app} has no agent "{shown}".{did_you_mean(shown, run.agents)}'
+        message = f'{what}: app {attempt.app} has no agent "{shown}".{did_you_mean(shown, attempt.surroundings.agents)}'
         raise Persistent(message)
-    if wanted.rule.next(run.clock.now()) is None:
+    if wanted.rule.next(attempt.clock.now()) is None:
         message = f"{what}: {wanted.describe()} lies in the past: it would never fire"
         raise Persistent(message)
     return target

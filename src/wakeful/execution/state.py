@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import ValidationError, from_json, to_json
 
 from wakeful.errors import InvalidState
-from wakeful.model import StateRead
+from wakeful.execution.record import Record
+from wakeful.model import Claim, StateRead
 from wakeful.stores.base import StateChange
 from wakeful.values import to_text
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-
-    from wakeful.execution.run import Run
 
 FACT = "state"
 
@@ -27,13 +26,13 @@ FACT = "state"
 class AgentState:
     """One run's copy of its agent's state, or of what its agent keeps for one key."""
 
-    def __init__(self, run: Run, model: Any, found: StateRead | None, *, key: str | None = None) -> None:
-        read = found or StateRead(None, 0)
-        recorded = run.fact(FACT, to_json({"value": read.value, "version": read.version}).decode())
+    def __init__(self, record: Record, model: Any, claim: Claim) -> None:
+        read = claim.state or StateRead(None, 0)
+        recorded = record.fact(FACT, to_json({"value": read.value, "version": read.version}).decode())
         stored = from_json(recorded)
         read = StateRead(stored["value"], stored["version"])
-        self._agent = run.agent
-        self._key = key or ""  # '': one state for the whole agent
+        self._agent = claim.agent
+        self._key = claim.key or ""  # '': one state for the whole agent
         self._model = model
         self._read = read
         self._value: Any = None
@@ -52,12 +51,12 @@ class AgentState:
             self._before = self._read.value or ""
         self._value = value
 
-    def change(self, app: str, agent: str) -> StateChange | None:
+    def change(self, app: str) -> StateChange | None:
         """What is to be saved, unless it is as it was."""
         if self._before is None:
             return None
         text = self._text()
-        return None if text == self._before else StateChange(app, agent, self._key, self._read.version, text)
+        return None if text == self._before else StateChange(app, self._agent, self._key, self._read.version, text)
 
     def _load(self) -> Any:
         if self._read.value is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wakeful.model import Claim, Step
-from wakeful.stores.notes import is_misplaced
+from wakeful.stores.notes import is_misplaced, unsettled
 from wakeful.stores.payloads import Codec
 from wakeful.stores.tampered import Tampered, refuse_tampered
 
@@ -17,6 +17,10 @@ def refuse_tampered_claim(claim: Claim, codec: Codec) -> None:
             refuse_tampered(text)
     for step in claim.steps:
         refuse_forged_step(claim, step, codec)
+    if codec.strict:
+        for effect in claim.effects:
+            if (why := unsettled(effect)) is not None:
+                refuse_tampered(codec.tampered("effect", "state", (effect.id,), why))
 
 
 def refuse_forged_step(claim: Claim, step: Step, codec: Codec) -> None:
@@ -49,3 +53,4 @@ def _payloads(claim: Claim) -> Iterator[str | None]:
         yield effect.arguments
         yield effect.result
         yield effect.error
+        yield effect.settlement

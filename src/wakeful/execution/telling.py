@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wakeful.cel import compile_condition
 from wakeful.clock import duration, readable, to_text
+from wakeful.execution.attempt import current_attempt
 from wakeful.execution.options import step
 from wakeful.execution.run import Run
 from wakeful.intake.cloudevents import from_envelope
@@ -40,7 +41,7 @@ async def tell(run: Run, memo: Memo) -> dict[str, Any]:
             return {"told": False, "because": because, "event": came}
     late = lateness(run)
     words = f"{memo.text} ({late} late)" if late else memo.text
-    to = usual_channel(run.surroundings.channels) if memo.anywhere else memo.to
+    to = usual_channel(current_attempt().surroundings.channels) if memo.anywhere else memo.to
     run.send(to, words, subject=f"reminder {name}")
     return {"told": True, "to": to, "late": late}
 
@@ -48,8 +49,9 @@ async def tell(run: Run, memo: Memo) -> dict[str, Any]:
 async def find_needless(run: Run, memo: Memo) -> dict[str, Any] | None:
     """The first event since the reminder was made that makes it needless."""
     condition = None if memo.where is None else compile_condition(memo.where, where="reminder")
-    passed = BEFORE_ALL
-    while page := await run.surroundings.store.came_since(run.app, memo.unless or "", memo.mark or "0", passed):
+    passed, attempt = BEFORE_ALL, current_attempt()
+    store = attempt.surroundings.store
+    while page := await store.came_since(attempt.app, memo.unless or "", memo.mark or "0", passed):
         for one in page:
             match = None if condition is None or not one.envelope else condition.matches(from_envelope(one.envelope))
             if condition is None or (match is not None and match.matched):

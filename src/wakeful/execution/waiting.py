@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
@@ -24,18 +24,16 @@ from wakeful.alarm_words import moment
 from wakeful.cel import named_values
 from wakeful.clock import SECOND, Duration, Microseconds, duration, from_datetime, readable
 from wakeful.errors import ConfigError, Persistent, TimedOut, describe, did_you_mean, restore
+from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import marked, shown_arguments
 from wakeful.execution.retry import WAITS_IN_PLACE
 from wakeful.execution.tampering import refuse_forged_step
 from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, new_event
 from wakeful.intake.matching import condition_of
 from wakeful.model import Event, Receipt, Step, digest
-from wakeful.stores.base import Alarm, Approval, Wait, ask_alarm
+from wakeful.stores.base import Alarm, Approval, AskPerson, EndWait, Wait, ask_alarm
 from wakeful.stores.notes import note
 from wakeful.values import digest_of_arguments, to_text
-
-if TYPE_CHECKING:
-    from wakeful.execution.run import Run
 
 DAY = 86400 * SECOND
 # A wait for an event, an answer or another run that was given no timeout ends after this, so that nothing waits for ever.
@@ -48,47 +46,47 @@ CALL_PATH = "callpath"  # the extension of an event that a call made: the agents
 # time
 
 
-async def sleep(run: Run, span: Duration) -> None:
+async def sleep(attempt: Attempt, span: Duration) -> None:
     """Until so much time has passed since this was first called."""
-    length = _span(span, f"agent {run.agent}: run.sleep({span!r})")
-    await _sleep(run, "sleep", span, lambda now: now + length)
+    length = _span(span, f"agent {attempt.agent}: run.sleep({span!r})")
+    await _sleep(attempt, "sleep", span, lambda now: now + length)
 
 
-async def sleep_until(run: Run, moment: datetime | str) -> None:
+async def sleep_until(attempt: Attempt, moment: datetime | str) -> None:
     """Until a moment. One that has passed is no wait."""
     try:
         until = from_datetime(datetime.fromisoformat(moment) if isinstance(moment, str) else moment)
     except (ValueError, AttributeError, TypeError):
-        message = (
-            f"agent {run.agent}: run.sleep_until({moment!r}): that is no time, give a datetime or 2026-01-31T12:00:00Z"
-        )
+        message = f"agent {attempt.agent}: run.sleep_until({moment!r}): that is no time, give a datetime or 2026-01-31T12:00:00Z"
         raise Persistent(message) from None
-    if until - run.clock.now() > LONGEST:
-        message = f"agent {run.agent}: run.sleep_until({moment!r}): that is more than {readable(LONGEST)} from now"
+    if until - attempt.clock.now() > LONGEST:
+        message = f"agent {attempt.agent}: run.sleep_until({moment!r}): that is more than {readable(LONGEST)} from now"
         raise Persistent(message)
-    await _sleep(run, "sleep_until", moment, lambda _: until)
+    await _sleep(attempt, "sleep_until", moment, lambda _: until)
 
 
-async def _sleep(run: Run, call: str, given: Any, until_from: Any) -> None:
-    with run.calling(f"run.{call}"):
-        key, shown, text = _identity(run, call, (given,))
-        step = run.recorded(key)
+async def _sleep(attempt: Attempt, call: str, given: Any, until_from: Any) -> None:
+    with attempt.calling(f"run.{call}"):
+        key, shown, text = _identity(attempt, call, (given,))
+        step = attempt.record.find(key)
         if step is not None and step.state == "done":
             return
         if step is None:
-            until = until_from(run.clock.now())
-            step = _new_step(run, key, shown, text, {"until": until})
-            if until - run.clock.now() <= WAITS_IN_PLACE:
-                await run.save(step)  # its time counts from the first call, also for one that is waited for in place
-        await run.rest(step, _until(step), in_place=True)
-        run.passed(step)
+            until = until_from(attempt.clock.now())
+            step = _new_step(attempt, key, shown, text, {"until": until})
+            if until - attempt.clock.now() <= WAITS_IN_PLACE:
+                await attempt.record.save(
+                    step
+                )  # its time counts from the first call, also for one that is waited for in place
+        await attempt.rest(step, _until(step), in_place=True)
+        attempt.record.passed(step)
 
 
 # events
 
 
 async def wait_for(
-    run: Run,
+    attempt: Attempt,
     type_: str,
     *,
     subject: str | None,
@@ -98,21 +96,21 @@ async def wait_for(
     source: str | None = None,
 ) -> Event:
     """The first event of a type that came since the run was made and that no earlier wait of it took."""
-    what = f"agent {run.agent}: run.wait_for({type_!r})"
+    what = f"agent {attempt.agent}: run.wait_for({type_!r})"
     _refuse_wait(what, type_, subject, where, values, source)
     limit = None if timeout is None else _span(timeout, what)
-    with run.calling("run.wait_for"):
+    with attempt.calling("run.wait_for"):
         variables = None if values is None else to_text(dict(values), what=f"{what}: values", passed=True)
         given = (subject, where, values, timeout)  # without a source, as waits that are recorded already
-        key, shown, text = _identity(run, f"wait_for {type_}", given if source is None else (*given, source))
+        key, shown, text = _identity(attempt, f"wait_for {type_}", given if source is None else (*given, source))
         awaited: dict[str, Any] = {"type": type_, "subject": subject, "where": where}
         if source is not None:
             awaited["source"] = source
         if variables is not None:
             awaited["values"] = from_json(variables)
-        step, _ = _begin(run, key, shown, text, {"event": awaited}, limit)
+        step, _ = _begin(attempt, key, shown, text, {"event": awaited}, limit)
         wait = Wait(key, type_, subject or "", _from_source(source, where), variables)
-        ended = await _reach(run, step, f"{what}: no such event came", wait=wait)
+        ended = await _reach(attempt, step, f"{what}: no such event came", wait=wait)
         return from_envelope(ended.result or "{}")
 
 
@@ -150,116 +148,134 @@ def _refuse_wait(what: str, type_: Any, subject: Any, where: Any, values: Any, s
 # other runs
 
 
-async def call(run: Run, agent: Any, data: Any, *, subject: str | None, timeout: Duration | None) -> Any:
+async def call(attempt: Attempt, agent: Any, data: Any, *, subject: str | None, timeout: Duration | None) -> Any:
     """Start a run of another agent of the app, by the one door, and wait for its output."""
-    with run.calling("run.call"):
-        name = _agent_name(run, agent)
-        what = f"agent {run.agent}: run.call({name!r})"
+    with attempt.calling("run.call"):
+        name = _agent_name(attempt, agent)
+        what = f"agent {attempt.agent}: run.call({name!r})"
         limit = None if timeout is None else _span(timeout, what)
-        key, shown, text = _identity(run, f"call {name}", (data, subject, timeout))
-        step = run.recorded(key)
+        key, shown, text = _identity(attempt, f"call {name}", (data, subject, timeout))
+        step = attempt.record.find(key)
         if step is None:
-            step = await _start_child(run, name, data, subject, key, shown, text, limit)
-        ended = await _reach(run, step, f"{what}: it was not done")
+            step = await _start_child(attempt, name, data, subject, key, shown, text, limit)
+        ended = await _reach(attempt, step, f"{what}: it was not done")
         return from_json(ended.result or "null")
 
 
 async def _start_child(
-    run: Run, name: str, data: Any, subject: str | None, key: str, shown: str, text: str, limit: Microseconds | None
+    attempt: Attempt,
+    name: str,
+    data: Any,
+    subject: str | None,
+    key: str,
+    shown: str,
+    text: str,
+    limit: Microseconds | None,
 ) -> Step:
     """The event, the child's run and the step that waits for it are stored in one transaction. Where no run came of it,
     the step has failed.
     """
-    step = _new_step(run, key, shown, text, {})
-    until = _until_from(run, limit)
+    step = _new_step(attempt, key, shown, text, {})
+    until = _until_from(attempt, limit)
     event = new_event(
         "wakeful.call",
         data,
-        source=f"/{run.app}/{run.agent}",
-        id=digest(run.root, key),
+        source=f"/{attempt.app}/{attempt.agent}",
+        id=digest(attempt.root, key),
         subject=subject,
-        **run.inherited(),
-        **{CALL_PATH: "/".join([*call_path(run), run.agent])},
+        **attempt.inherited(),
+        **{CALL_PATH: "/".join([*call_path(attempt), attempt.agent])},
     )
 
     def written(receipt: Receipt) -> str:
         child = receipt.runs[0] if receipt.runs else None
         return _info({"child": child, "agent": name, **until})
 
-    await run.save_facts()
-    await run.start_child(event, name, step, written)
+    await attempt.record.save_facts()
+    options: dict[str, Any] = {"claim": attempt.claim, "step": step, "written": written, "adopts": True}
+    await attempt.surroundings.door.accept([event], agent=name, by="app", **options)
     return step
 
 
-def _agent_name(run: Run, agent: Any) -> str:
-    name = run.name_of_agent(agent)
-    path = [*call_path(run), run.agent]
+def _agent_name(attempt: Attempt, agent: Any) -> str:
+    name = attempt.name_of_agent(agent)
+    path = [*call_path(attempt), attempt.agent]
     if name is None:
         shown = agent if isinstance(agent, str) else getattr(agent, "__name__", repr(agent))
-        message = (
-            f"agent {run.agent}: run.call({shown!r}): app {run.app} has no such agent.{did_you_mean(shown, run.agents)}"
-        )
+        message = f"agent {attempt.agent}: run.call({shown!r}): app {attempt.app} has no such agent.{did_you_mean(shown, attempt.surroundings.agents)}"
         raise Persistent(message)
     if name in path:
         message = (
-            f"agent {run.agent}: run.call({name!r}) goes round in a circle: {' → '.join([*path, name])}. "
+            f"agent {attempt.agent}: run.call({name!r}) goes round in a circle: {' → '.join([*path, name])}. "
             "Each would wait for the next for ever; hand the work on with run.emit instead"
         )
         raise Persistent(message)
     return name
 
 
-def call_path(run: Run) -> list[str]:
+def call_path(attempt: Attempt) -> list[str]:
     """The agents whose calls led to this run."""
-    path = run.event.extensions.get(CALL_PATH)
+    path = attempt.event.extensions.get(CALL_PATH)
     return path.split("/") if isinstance(path, str) and path else []
 
 
 # people
 
 
-async def ask(run: Run, question: str, *, to: str | None, schema: Any, timeout: Duration | None) -> Any:
+async def ask(attempt: Attempt, question: str, *, to: str | None, schema: Any, timeout: Duration | None) -> Any:
     """A person's answer, as what `schema` says."""
-    what = f"agent {run.agent}: run.ask({str(question)[:60]!r})"
+    what = f"agent {attempt.agent}: run.ask({str(question)[:60]!r})"
     if not isinstance(question, str) or not question.strip():
         message = f"{what}: a question is a text that is not empty"
         raise Persistent(message)
     limit = None if timeout is None else _span(timeout, what)
     reader = _reader(schema, what)
-    with run.calling("run.ask"):
+    with attempt.calling("run.ask"):
         shape = None if reader is None else to_json(reader.json_schema()).decode()
-        key, shown, text = _identity(run, "ask", (question, to, shape))
-        identifier = digest(run.id, key)  # a further run of its family asks anew
+        key, shown, text = _identity(attempt, "ask", (question, to, shape))
+        identifier = digest(attempt.id, key)  # a further run of its family asks anew
         told = {"question": question, "to": to, "approval": identifier}
-        step, fresh = _begin(run, key, shown, text, told, limit)
+        step, fresh = _begin(attempt, key, shown, text, told, limit)
         if fresh:
-            await run.ask_person(step, Approval(identifier, question, to, shape, _until(step)))
+            await _store_question(attempt, step, Approval(identifier, question, to, shape, _until(step)))
         while True:
-            ended = await _reach(run, step, f"{what}: nobody answered")
+            ended = await _reach(attempt, step, f"{what}: nobody answered")
             try:
                 return _read_answer(ended.result or "null", reader)
             except ValidationError as error:
                 first = error.errors(include_url=False, include_input=False)[0]
-                step.state, step.result = "waiting", _info({**told, **_until_from(run, limit)})
+                step.state, step.result = "waiting", _info({**told, **_until_from(attempt, limit)})
                 again = f"the answer did not fit: {first['msg']}"
-                await run.ask_person(step, Approval(identifier, question, to, shape, _until(step)), again=again)
+                await _store_question(
+                    attempt, step, Approval(identifier, question, to, shape, _until(step)), again=again
+                )
 
 
-def alarm_about(run: Run, step: Step, approval: Approval, again: str | None) -> Alarm:
+async def _store_question(attempt: Attempt, step: Step, approval: Approval, *, again: str | None = None) -> None:
+    """Store a question; `again`: why the answer that came did not do."""
+    claim = attempt.claim
+    await attempt.record.save_facts()
+    if again is None:
+        claim.steps = [*claim.steps, step]  # to be withdrawn with the run, however this attempt ends
+    alarm = alarm_about(attempt, step, approval, again)
+    await attempt.surroundings.store.ask(AskPerson(claim, attempt.app, step, approval, again, alarm))
+
+
+def alarm_about(attempt: Attempt, step: Step, approval: Approval, again: str | None) -> Alarm:
     """By which the question reaches the channel that `to` names, or the agent's owner: now, when three quarters of its time
     are over, and when it ends. One without a time limit is told again as any alarm is.
     """
     told = from_json(step.result or "{}")
-    asked_at, until = run.clock.now(), int(told["until"])
+    asked_at, until = attempt.clock.now(), int(told["until"])
     limited = not told.get("limited")
     by = f", which waits until {moment(until)}" if limited else ", which waits"
     why = "" if again is None else f"; asked again, {again}"
     return Alarm(
-        run.app,
-        ask_alarm(run.app, run.agent, approval.id),
-        f"{approval.question[:QUESTION_SHOWN]} (run {run.id}{by}{why})",
-        run.agent,
-        run.surroundings.owners.get(run.agent),
+        attempt.app,
+        ask_alarm(attempt.app, attempt.agent, approval.id),
+        f"{approval.question[:QUESTION_SHOWN]} (run {attempt.id}{by}{why})",
+        attempt.agent,
+        attempt.surroundings.owners.get(attempt.agent),
         addressee=approval.asked_of,
         remind_at=asked_at + (until - asked_at) * 3 // 4 if limited else None,
     )
@@ -282,47 +298,50 @@ def _read_answer(text: str, reader: TypeAdapter[Any] | None) -> Any:
 # what they share
 
 
-async def _reach(run: Run, step: Step, what: str, *, wait: Wait | None = None) -> Step:
+async def _reach(attempt: Attempt, step: Step, what: str, *, wait: Wait | None = None) -> Step:
     """The step as it ended. Raises what it ended with."""
     ended = step
     if step.state == "waiting":
         told = from_json(step.result or "{}")
         until = told["until"]
-        await run.rest(step, until, wait=wait)
+        await attempt.rest(step, until, wait=wait)
         limit = until - step.started_at
         remedy = "; give it a timeout= of its own" if told.get("limited") else ""
         late = TimedOut(f"{what} within {readable(limit)}{remedy}")
-        ended = await run.end_wait(step, to_json(describe(late)).decode(), wait)
-        if (codec := run.surroundings.codec) is not None:
-            refuse_forged_step(run.claim, ended, codec)
+        await attempt.record.save_facts()
+        around = attempt.surroundings
+        error = to_json(describe(late)).decode()
+        ended = await around.store.end_wait(EndWait(attempt.claim, step, error, wait, around.matches))
+        if (codec := around.codec) is not None:
+            refuse_forged_step(attempt.claim, ended, codec)
     if ended.state == "failed":
         raise marked(restore(from_json(ended.error or "{}")), step.key)
     return ended
 
 
 def _begin(
-    run: Run, key: str, shown: str, text: str, told: dict[str, Any], limit: Microseconds | None
+    attempt: Attempt, key: str, shown: str, text: str, told: dict[str, Any], limit: Microseconds | None
 ) -> tuple[Step, bool]:
     """What is recorded of a wait, or a new one that counts from now; and whether it is new."""
-    step = run.recorded(key)
+    step = attempt.record.find(key)
     if step is not None:
         return step, False
-    return _new_step(run, key, shown, text, {**told, **_until_from(run, limit)}), True
+    return _new_step(attempt, key, shown, text, {**told, **_until_from(attempt, limit)}), True
 
 
-def _until_from(run: Run, limit: Microseconds | None) -> dict[str, Any]:
-    until = run.clock.now() + (LIMIT_WITHOUT_TIMEOUT if limit is None else limit)
+def _until_from(attempt: Attempt, limit: Microseconds | None) -> dict[str, Any]:
+    until = attempt.clock.now() + (LIMIT_WITHOUT_TIMEOUT if limit is None else limit)
     return {"until": until, "limited": limit is None}
 
 
-def _identity(run: Run, name: str, arguments: tuple[Any, ...]) -> tuple[str, str, str]:
+def _identity(attempt: Attempt, name: str, arguments: tuple[Any, ...]) -> tuple[str, str, str]:
     digested, text = digest_of_arguments(arguments, {}, of=f"run.{name}")
-    key, shown = run.next_key(name, digested)
+    key, shown = attempt.record.next_key(name, digested)
     return key, shown, text
 
 
-def _new_step(run: Run, key: str, shown: str, text: str, told: dict[str, Any]) -> Step:
-    step = run.new_step(key, shown, "waiting", arguments=shown_arguments(text))
+def _new_step(attempt: Attempt, key: str, shown: str, text: str, told: dict[str, Any]) -> Step:
+    step = attempt.record.new_step(key, shown, "waiting", arguments=shown_arguments(text))
     step.result = _info(told)
     step.tries = 0
     return step
@@ -346,19 +365,3 @@ def _span(span: Duration, what: str) -> Microseconds:
         message = f"{what}: from 0 to {readable(LONGEST)}, not {span!r}"
         raise Persistent(message)
     return length
-
-
-def in_words(step: Step) -> str:
-    """What a run waits for, for people."""
-    told = from_json(step.result or "{}")
-    if "event" in told:
-        awaited = told["event"]
-        about = f" about {awaited['subject']}" if awaited["subject"] else ""
-        come = f" from {awaited['source']}" if awaited.get("source") else ""
-        return f"waits for event {awaited['type']}{about}{come}"
-    if "child" in told:
-        return f"waits for run {told['child']} of agent {told['agent']}"
-    if "question" in told:
-        whom = f" {told['to']}" if told["to"] else ""
-        return f"asks{whom}: {told['question']}"
-    return "sleeps"

@@ -19,8 +19,8 @@ from typing import Protocol
 from wakeful.clock import Clock, Microseconds, readable, seconds
 from wakeful.clock import to_second as time_text
 from wakeful.errors import StoreUnavailable
-from wakeful.execution.executor import Handler
-from wakeful.execution.run import Run
+from wakeful.execution.attempt import Attempt
+from wakeful.execution.handler import Handler
 from wakeful.stores.base import stuck_alarm
 from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import note_outage
@@ -72,7 +72,7 @@ class Watchdog:
         app: str,
         agents: Mapping[str, Handler],
         clock: Clock,
-        in_flight: Callable[[], list[Run]],
+        in_flight: Callable[[], list[Attempt]],
         make_writer: Callable[[], Writer],
     ) -> None:
         self._app = app
@@ -154,17 +154,17 @@ class Watchdog:
         """Look at every run once; the seconds until the next look. Called in a thread that is not the loop's."""
         now, runs = self._clock.now(), self._in_flight()
         self._resolve(runs)
-        stuck: list[tuple[Run, str, Stalled]] = []
-        for run in runs:
-            found = stalled(run.progress_at, self._agents[run.agent].options.stuck_after, now)
-            key = stuck_alarm(self._app, run.agent, run.id)
+        stuck: list[tuple[Attempt, str, Stalled]] = []
+        for attempt in runs:
+            found = stalled(attempt.progress_at, self._agents[attempt.agent].options.stuck_after, now)
+            key = stuck_alarm(self._app, attempt.agent, attempt.id)
             if found is not None and (self._told.get(key) != found.since or key in self._unhandled):
-                stuck.append((run, key, found))
+                stuck.append((attempt, key, found))
         stack = self._where_the_loop_hangs() if stuck else None  # asked once: each answer may take its time
-        for run, key, found in stuck:
+        for attempt, key, found in stuck:
             if stack is None or self._told.get(key) != found.since:
-                self._tell(run, key, found, stack)
-        limits = [(run.progress_at, self._agents[run.agent].options.stuck_after) for run in runs]
+                self._tell(attempt, key, found, stack)
+        limits = [(attempt.progress_at, self._agents[attempt.agent].options.stuck_after) for attempt in runs]
         fresh = [one for one in limits if stalled(*one, now) is None]
         rest = next_look(fresh, [one.options.stuck_after for one in self._agents.values()], now)
         if self._told:
@@ -172,11 +172,11 @@ class Watchdog:
         self.close()  # nobody may be stuck for years
         return rest
 
-    def _tell(self, run: Run, key: str, found: Stalled, stack: str | None) -> None:
+    def _tell(self, attempt: Attempt, key: str, found: Stalled, stack: str | None) -> None:
         """1. The alarm, and the log. 2. What the agent declared, if there is anybody to do it; else as soon as there is."""
-        where, handling = run.whereabouts, self._agents[run.agent].options.on_stuck
+        where, handling = attempt.whereabouts, self._agents[attempt.agent].options.on_stuck
         text = (
-            f"agent {run.agent}: run {run.id} is stuck: no progress since {time_text(found.since)} "
+            f"agent {attempt.agent}: run {attempt.id} is stuck: no progress since {time_text(found.since)} "
             f"({readable(found.silent_for)}), {where}"
         )
         if stack is not None:
@@ -186,13 +186,13 @@ class Watchdog:
                 "Use await, or a plain def, which runs in a thread"
             )
         elif handling == "alarm":
-            text += f". It is left alone; `wakeful why {run.id}` tells more"
+            text += f". It is left alone; `wakeful why {attempt.id}` tells more"
         else:
             text += ". It is interrupted, and " + (
                 "ends as cancelled" if handling == "cancel" else "goes again as after a failure"
             )
-        owner = self._agents[run.agent].options.owner
-        self._write("raise_alarm", key, self._app, text, run.agent, owner, 0, None, None)
+        owner = self._agents[attempt.agent].options.owner
+        self._write("raise_alarm", key, self._app, text, attempt.agent, owner, 0, None, None)
         self._told[key] = found.since
         self._log.error("alarm", key=key, text=text, **({} if stack is None else {"stack": stack}))
         if handling == "alarm" or self._loop is None:
@@ -201,7 +201,9 @@ class Watchdog:
             self._unhandled.add(key)
         else:
             self._unhandled.discard(key)
-            self._loop.call_soon_threadsafe(run.interrupt_stuck, found.since, f"{where}, {readable(found.silent_for)}")
+            self._loop.call_soon_threadsafe(
+                attempt.interrupt_stuck, found.since, f"{where}, {readable(found.silent_for)}"
+            )
 
     def _where_the_loop_hangs(self) -> str | None:
         """None if the loop answers; else what its thread is doing now."""
@@ -218,9 +220,9 @@ class Watchdog:
         lines = [] if frame is None else traceback.format_stack(frame)[-FRAMES_SHOWN:]
         return "".join(lines) or "?"
 
-    def _resolve(self, runs: list[Run]) -> None:
+    def _resolve(self, runs: list[Attempt]) -> None:
         """What goes on again, or has ended. And now and then, what was left behind by processes that died."""
-        present = {stuck_alarm(self._app, run.agent, run.id): run.progress_at for run in runs}
+        present = {stuck_alarm(self._app, attempt.agent, attempt.id): attempt.progress_at for attempt in runs}
         for key, since in list(self._told.items()):
             if present.get(key) != since:
                 self._write("resolve_alarm", key, None)

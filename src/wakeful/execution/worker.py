@@ -17,8 +17,10 @@ from typing import Protocol
 
 from wakeful.clock import seconds
 from wakeful.errors import CancelAsked, ClaimLost, StoreUnavailable
-from wakeful.execution.executor import Ended, Executor, Handler
-from wakeful.execution.run import TURNS_BEFORE_LEAVING, Run
+from wakeful.execution.attempt import TURNS_BEFORE_LEAVING, Attempt
+from wakeful.execution.endings import Ended
+from wakeful.execution.executor import Executor
+from wakeful.execution.handler import Handler
 from wakeful.execution.versions import version_of
 from wakeful.model import OWN_AGENTS, Claim
 from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Share
@@ -106,7 +108,7 @@ class Worker:
         self._aside = frozenset(name for name in agents if name.startswith(OWN_AGENTS))
         self._hinted: set[str] = set()  # since the claim that is under way was put together: it may not have seen these
         self._running: dict[str, int] = dict.fromkeys(agents, 0)
-        self._runs: dict[str, Run] = {}
+        self._attempts: dict[str, Attempt] = {}
         self._to_stop: dict[str, CancelAsked] = {}  # runs of this process that somebody wants to stop
         self._asking_who: asyncio.Task[None] | None = None
         self._ask_again = False
@@ -159,8 +161,8 @@ class Worker:
     async def _release(self) -> None:
         if self._tasks:
             self._log.info("stopping: giving runs back", runs=len(self._tasks))
-            for run in list(self._runs.values()):
-                run.interrupt("released")
+            for attempt in list(self._attempts.values()):
+                attempt.interrupt("released")
             await asyncio.wait(list(self._tasks), timeout=LET_GO_WITHIN)
         if self._asking_who is not None:
             self._asking_who.cancel()
@@ -193,13 +195,13 @@ class Worker:
 
     def drop_all(self) -> None:
         """The process lost its lease: everything in flight belongs to others now."""
-        for run in list(self._runs.values()):
-            run.interrupt("lost")
+        for attempt in list(self._attempts.values()):
+            attempt.interrupt("lost")
 
     @property
-    def in_flight(self) -> list[Run]:
+    def in_flight(self) -> list[Attempt]:
         """What runs now."""
-        return list(self._runs.values())
+        return list(self._attempts.values())
 
     @property
     def silent_for(self) -> float:
@@ -222,6 +224,10 @@ class Worker:
             else:
                 await self._looked.wait()
             self._looked.clear()
+
+    def note_peers(self, peers: Mapping[str, int]) -> None:
+        """How many other processes have each agent."""
+        self.peers = peers
 
     # hints
 
@@ -291,8 +297,8 @@ class Worker:
         """Somebody may want runs of this process to stop: ask which, beside the one that is known. One question at a time, and
         once more if it was asked before the answer came.
         """
-        if asked is not None and (run := self._runs.get(asked.run)) is not None:
-            run.stop(asked)
+        if asked is not None and (attempt := self._attempts.get(asked.run)) is not None:
+            attempt.stop(asked)
         if not self._owned or self._asking_who is not None:
             self._ask_again = self._asking_who is not None
             return
@@ -306,8 +312,8 @@ class Worker:
             return  # the safety net asks again
         self._to_stop = {run: CancelAsked(run, by, note) for run, by, note in found}
         for identifier, asked in self._to_stop.items():
-            if (run := self._runs.get(identifier)) is not None:
-                run.stop(asked)
+            if (attempt := self._attempts.get(identifier)) is not None:
+                attempt.stop(asked)
 
     def _asked_who(self, task: asyncio.Task[None]) -> None:
         self._asking_who = None
@@ -450,14 +456,14 @@ class Worker:
         self._tasks.add(task)
         task.add_done_callback(partial(self._done, claim))
 
-    def _enter(self, run: Run) -> None:
-        self._runs[run.id] = run
-        if not run.stopping and (asked := self._to_stop.get(run.id)) is not None:
-            run.stop(asked)
+    def _enter(self, attempt: Attempt) -> None:
+        self._attempts[attempt.id] = attempt
+        if (asked := self._to_stop.get(attempt.id)) is not None:
+            attempt.stop(asked)
 
     def _done(self, claim: Claim, task: asyncio.Task[Ended]) -> None:
         self._tasks.discard(task)
-        self._runs.pop(claim.id, None)
+        self._attempts.pop(claim.id, None)
         self._owned.discard(claim.id)
         self._to_stop.pop(claim.id, None)
         self._running[claim.agent] -= 1

@@ -109,7 +109,7 @@ async def retire(
     app = plan.app
     if plan.workers and not live:
         raise served(app, plan.workers)
-    bulk = Bulk("retire", app, app)
+    bulk = Bulk("retire", app, app, says=note)
     new = await store.do(RetireApp(app, by=by, note=note, bulk=bulk))
     if (workers := await reader.of_apps.workers(app)) and not live:  # it came in between
         if new:

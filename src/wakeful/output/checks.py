@@ -9,9 +9,9 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from wakeful.errors import words_of
-from wakeful.execution.call import call
-from wakeful.execution.effects import CHECK_LIMIT, plain
+from wakeful.execution.call import CHECK_LIMIT, call
 from wakeful.execution.options import name_of
+from wakeful.values import plain
 
 SHOWN = 3
 

@@ -1,18 +1,5 @@
-"""What the models have in common."""
+"""What the models have in common, where users find it."""
 
-from __future__ import annotations
+from wakeful.connect.sent import Sent
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
-
-
-class Sent(BaseModel):
-    """Something that a sender sent. Fields that are not named here are kept."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-class SentInCamelCase(Sent):
-    """The same, of a sender whose names are written likeThis."""
-
-    model_config = ConfigDict(extra="allow", alias_generator=to_camel, populate_by_name=True)
+__all__ = ["Sent"]

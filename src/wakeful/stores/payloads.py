@@ -55,7 +55,9 @@ VALUES = frozenset(
     }
 )
 # Texts that may tell something of these: they are short, and only sealed.
-TEXTS = frozenset({"reason", "note", "text", "question", "detail", "cancel_note", "failed_with", "ending"})
+TEXTS = frozenset(
+    {"reason", "note", "text", "question", "detail", "cancel_note", "failed_with", "ending", "settlement"}
+)
 PAYLOADS = VALUES | TEXTS | {"error"}
 # Policy's answers are words of our own.
 NO_PAYLOADS = frozenset({("insert_decision", "answer"), ("insert_run_decision", "answer")})

@@ -32,7 +32,7 @@ PLACES = (
     Place("event", ("seq",), ("envelope", "reason", "content")),
     Place("run", ("seq",), ("output", "data", "state_change", "error", "reason", "cancel_note", "failed_with")),
     Place("step", ("run_seq", "key"), ("arguments", "result", "error"), walk="run_seq"),
-    Place("effect", ("seq",), ("arguments", "result", "error", "reason", "note")),
+    Place("effect", ("seq",), ("arguments", "result", "error", "reason", "note", "settlement")),
     Place("delivery", ("seq",), ("message", "error", "reason")),
     Place("remedy", ("seq",), ("data", "error", "note")),
     Place("approval", ("seq",), ("question", "answer", "note")),

@@ -57,7 +57,7 @@ ONLY_POINT_LOOKUPS = {
 }
 # A setting that is gone with its transaction: a COMMIT that no text check saw is noticed by it.
 TRANSACTION_MARK = "wakeful.transaction"
-# And who writes, for those who hear of changes in this database (triggers/changes/causes.py): those who read its log find a
+# And who writes, for those who hear of changes in this database (connect/rows/causes.py): those who read its log find a
 # message before the changes, those who have triggers a setting. The message is written only where somebody reads the log.
 BEGIN_MARKED = f"""
 select set_config('{TRANSACTION_MARK}', '1', true), set_config('wakeful.cause', $1::text, true),

@@ -20,6 +20,7 @@ from wakeful.stores.readers.due import ReadsDue
 from wakeful.stores.readers.effects import ReadsEffects
 from wakeful.stores.readers.events import ReadsEvents
 from wakeful.stores.readers.expectations import ReadsExpectations
+from wakeful.stores.readers.guards import ReadsGuards
 from wakeful.stores.readers.locks import ReadsLocks
 from wakeful.stores.readers.pauses import ReadsPauses
 from wakeful.stores.readers.processes import ReadsProcesses
@@ -54,6 +55,7 @@ class Reader(
     ReadsQuarantine,
     ReadsAlarms,
     ReadsExpectations,
+    ReadsGuards,
     ReadsProcesses,
 ):
     """Answers questions about what is stored."""

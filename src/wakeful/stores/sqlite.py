@@ -50,7 +50,7 @@ LOOK_FOR_OTHERS_EVERY = 0.05
 BUSY_TIMEOUT_MILLISECONDS = 4_000
 LOOK_FOR_A_LOCK_MILLISECONDS = 3_000
 WROTE_JUST_NOW = 1.0
-# The table that sqlite_changes makes (triggers/changes/causes.py): its triggers read from it who writes.
+# The table that sqlite_changes makes (connect/rows/causes.py): its triggers read from it who writes.
 HAS_CAUSES = "select 1 from pragma_table_info('wakeful_cause') where name = 'cause'"
 LEAVE_CAUSE = "insert into wakeful_cause (cause) values (?)"
 USER_FUNCTION_LIMIT = 1.0

@@ -66,7 +66,9 @@ def _shape(finding: Finding) -> str:
 
 
 # Columns that hold words, and no JSON.
-TEXTS_OF_PEOPLE = frozenset({"reason", "note", "text", "question", "detail", "cancel_note", "ending", "error.message"})
+TEXTS_OF_PEOPLE = frozenset(
+    {"reason", "note", "text", "question", "detail", "cancel_note", "ending", "settlement", "error.message"}
+)
 ONLY_READ = TEXTS_OF_PEOPLE | {"error", "failed_with"}
 ONE_LINE_ERRORS = frozenset({"wakeful_circuit", "wakeful_source"})
 

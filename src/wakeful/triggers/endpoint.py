@@ -21,8 +21,8 @@ from wakeful.triggers.allowance import Allowance
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.identity import content_of, header_of, read_identity
 from wakeful.triggers.mapping import apply_mapping, plain, read_mapping
+from wakeful.triggers.verifier import Answer, Challenge, Delivered, WebhookRequest
 from wakeful.triggers.webhook import Webhook
-from wakeful.verify.base import Answer, Challenge, Delivered, WebhookRequest
 
 RECEIVED = "webhook.received"
 ALWAYS_READ = frozenset({"content-type"})
@@ -65,8 +65,8 @@ class Endpoint:
         self._identify = read_identity(first.id, where=first.place)
         self._mapping = read_mapping(first.data, where=first.place)
         self.headers = kept_headers(first)
-        # Those of our own look at what they read (verify/reading.py); to look twice would cost as much as the parsing.
-        self._looked_at = type(first.verify).__module__.startswith("wakeful.verify.")
+        # Those of our own look at what they read (connect/verifiers/reading.py); to look twice would cost as much as the parsing.
+        self._looked_at = type(first.verify).__module__.startswith("wakeful.connect.")
         self._plain = type(first.verify).__module__.startswith("wakeful.")
 
     def challenge(self, request: WebhookRequest) -> Challenge | None:

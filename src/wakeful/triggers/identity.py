@@ -18,7 +18,7 @@ from wakeful.cel import compile_expression
 from wakeful.errors import ConfigError, InvalidEvent, words_of
 from wakeful.model import Event
 from wakeful.triggers.mapping import is_async
-from wakeful.verify.base import WebhookRequest
+from wakeful.triggers.verifier import WebhookRequest
 
 Identity = str | Callable[[WebhookRequest], Any]
 Identify = Callable[[WebhookRequest, Event], str]

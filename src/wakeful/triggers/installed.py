@@ -114,9 +114,14 @@ def package_of(entry: EntryPoint) -> str:
 
 
 def own_names() -> list[str]:
-    """Wakeful's own triggers: the functions among its public names that live beside this one."""
+    """Wakeful's own triggers: the functions among its public names that live in triggers/ and connect/."""
     import wakeful
 
     homes: dict[str, tuple[str, ...]] = wakeful._HOMES  # noqa: SLF001 the one list of them
-    names = [name for module, some in homes.items() if module.startswith("wakeful.triggers.") for name in some]
+    names = [
+        name
+        for module, some in homes.items()
+        if module.startswith(("wakeful.triggers.", "wakeful.connect."))
+        for name in some
+    ]
     return [name for name in names if name.islower() and name != "trigger"]

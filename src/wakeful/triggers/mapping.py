@@ -59,3 +59,10 @@ def apply_mapping(mapping: Callable[[Event], Any] | None, event: Event) -> None:
 def plain(value: Any) -> Any:
     """A value as JSON has it: what is stored is what the handler gets."""
     return from_json(to_json(value, inf_nan_mode="strings"))
+
+
+def name_of_mapping(data: Mapping | None) -> str:
+    """By which two mappings are told apart, in this process and the next."""
+    if data is None or isinstance(data, str):
+        return repr(data)
+    return f"{getattr(data, '__module__', '')}.{getattr(data, '__qualname__', repr(type(data)))}"

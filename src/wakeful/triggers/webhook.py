@@ -19,7 +19,7 @@ from wakeful.rate import Rate
 from wakeful.size import read_size
 from wakeful.triggers.identity import Identity, read_identity
 from wakeful.triggers.mapping import Mapping, read_mapping
-from wakeful.verify.base import Verifier
+from wakeful.triggers.verifier import VERIFIERS, Verifier
 
 BODY_LIMIT = 1024 * 1024
 OPTIONS = ("verify", "type", "id", "where", "data", "source", "body_limit", "rate")
@@ -150,9 +150,7 @@ def refuse_verifier(verify: Any, *, where: str) -> None:
     """Forgetting who may call is not the same as letting anybody in."""
     if isinstance(verify, Verifier):
         return
-    import wakeful.verify
-
-    known = [f"{name}(…)" for name in wakeful.verify.__all__ if name[0].islower()]
+    known = [f"{name}(…)" for name in VERIFIERS]
     if verify is None:
         message = (
             f"{where}: verify is missing: say how the sender proves who it is, by one of {', '.join(known)} of "

@@ -34,7 +34,7 @@ from wakeful.service import Service
 from wakeful.stores.sources import EnterSources, QuarantineKind, ReportSource, ServeSources, TakeIn, TakenIn
 from wakeful.triggers.allowance import Allowance
 from wakeful.triggers.endpoint import ALWAYS_READ, Aliases, Endpoint
-from wakeful.verify.base import Answer, Refused, WebhookRequest
+from wakeful.triggers.verifier import Answer, Refused, WebhookRequest
 
 KIND = "webhook"
 TELL_EVERY = 2.0

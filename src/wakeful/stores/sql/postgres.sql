@@ -460,11 +460,11 @@ where seq = any(array(
   and not exists (select 1 from wakeful_effect effect where effect.root = :root and effect.state || '' = 'held')
 returning app, agent, id, seq
 
--- settle_effect(now, id, state, result, operator, note) --
+-- settle_effect(now, id, state, result, operator, note, settlement) --
 -- differs: as save_delivery.
 update wakeful_effect
-set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now},
-    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end,
+set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settlement = :settlement,
+    settled_at = {now}, due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end,
     error = case when cast(:state as text) = 'retrying' then null else error end
 where id = :id
   and (state || '' = 'held' or (state || '' in ('intent', 'unknown') and exists (

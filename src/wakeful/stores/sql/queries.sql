@@ -376,7 +376,7 @@ returning id
 -- load_effects(root) --
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
   settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes,
-  stored_before is not null, once, operation, follows
+  stored_before is not null, once, operation, follows, settlement
 from wakeful_effect where root = :root order by position, seq
 
 -- find_effect(id) --
@@ -384,14 +384,14 @@ select effect.root, effect.id, effect.action, effect.reference, effect.safety, e
   effect.reason, effect.result, effect.error, effect.tries, effect.attempt, effect.position, effect.opened_at,
   effect.settled_by, effect.note, effect.staged, coalesce(effect.called_at, effect.opened_at), coalesce(effect.due_at, 0),
   effect.doubtful, effect.undoes, effect.stored_before is not null, effect.once, effect.operation,
-  effect.follows, run.id
+  effect.follows, effect.settlement, run.id
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
 
--- settle_effect(now, id, state, result, operator, note) --
+-- settle_effect(now, id, state, result, operator, note, settlement) --
 -- A person's answer. The first stands: no row comes back for a second. What a run left open that is over can be settled too.
 update wakeful_effect
-set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settled_at = {now},
-    due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end,
+set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settlement = :settlement,
+    settled_at = {now}, due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end,
     error = case when cast(:state as text) = 'retrying' then null else error end
 where id = :id
   and (state = 'held' or (state in ('intent', 'unknown') and exists (

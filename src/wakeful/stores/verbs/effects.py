@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from wakeful.errors import CancelAsked, ClaimLost, CountedOn, LockLost
 from wakeful.model import Decision, Effect
 from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction
+from wakeful.stores.notes import opened, opening
 from wakeful.stores.verbs.followers import counted_on, tell_followers
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.locks import lost_locks
@@ -113,7 +114,7 @@ def _settle(now: int | None, one: SettleEffect) -> Transaction[Settled | None]:
         return (yield from correct(now, one, effect, root, run))
     holder = one.id if effect.undoes is None else effect.undoes
     keyed = yield "lock_keys_of_effect", [(holder,)]
-    settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.by.name, one.note)]
+    settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.by.name, one.note, one.state)]
     if settled:
         if one.state == "confirmed":
             if effect.undoes is not None:
@@ -155,7 +156,8 @@ def effect_of(row: Sequence[object]) -> Effect:
     effect.staged, effect.doubtful, effect.undoes = bool(staged), bool(doubtful), undoes  # type: ignore[assignment]
     effect.called_at, effect.due_at = called_at, due_at  # type: ignore[assignment]
     effect.given = bool(row[21])
-    effect.once, effect.operation, effect.follows = row[22:25]  # type: ignore[assignment]
+    effect.once, effect.operation, effect.follows, effect.settlement = row[22:26]  # type: ignore[assignment]
+    effect.arguments, effect.opened_as = opened(effect.arguments)
     return effect
 
 
@@ -188,7 +190,7 @@ def _new_row(now: int | None, request: OpenEffect) -> tuple[object, ...]:
         effect.safety,
         effect.state,
         effect.reason,
-        effect.arguments,
+        opening(effect),
         effect.tries,
         effect.attempt,
         effect.position,

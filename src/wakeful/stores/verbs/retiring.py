@@ -13,6 +13,8 @@ def retire_apps(now: int | None, requests: Sequence[RetireApp]) -> Transaction[l
     results = []
     for one in requests:
         new = bool((yield "insert_retired", [(now, one.app, one.by.name, one.note)]))
+        if new:
+            yield "remove_guards", [(one.app,)]  # no server of it is left to say which token counts
         results.append(new)
     return results
 

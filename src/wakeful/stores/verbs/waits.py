@@ -15,8 +15,8 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from wakeful.cel import Match
-from wakeful.errors import ClaimLost
-from wakeful.model import FINAL_RUN_STATES, Claim, Step
+from wakeful.errors import ClaimLost, PayloadTampered
+from wakeful.model import FINAL_RUN_STATES, Claim, Step, digest
 from wakeful.stores.base import (
     DATA_OF_MISFIT,
     AnswerApproval,
@@ -29,7 +29,7 @@ from wakeful.stores.base import (
     Row,
     Transaction,
 )
-from wakeful.stores.tampered import Tampered
+from wakeful.stores.tampered import WHAT_TO_DO, Tampered
 from wakeful.stores.verbs.asking import expire_question, tell_answered, tell_asked, withdraw_questions
 from wakeful.stores.verbs.misfits import Misfits, note_misfits
 from wakeful.stores.verbs.refusal import lost
@@ -347,14 +347,21 @@ def ask_people(now: int | None, requests: Sequence[AskPerson]) -> Transaction[li
     return results
 
 
-def answer_approvals(now: int | None, requests: Sequence[AnswerApproval]) -> Transaction[list[Answered | None]]:
-    results: list[Answered | None] = []
+def answer_approvals(
+    now: int | None, requests: Sequence[AnswerApproval]
+) -> Transaction[list[Answered | PayloadTampered | None]]:
+    results: list[Answered | PayloadTampered | None] = []
     for request in requests:
         found = yield "find_approval", [(request.id,)]
         if not found:
             results.append(None)
             continue
-        identifier, app, agent, _, _, state, _, answered_by, _, run = found[0]
+        identifier, app, agent, _, key, state, _, answered_by, _, run = found[0]
+        if identifier != digest(run, key):
+            # The question that people read belongs to its id. Its row was made to point at another step, which would take their answer.
+            message = f"question {identifier} was tampered with: it points at a step of run {run} that did not ask it. {WHAT_TO_DO}"
+            results.append(PayloadTampered(message))
+            continue
         answered = yield "answer_approval", [(now, request.id, request.answer, request.by.name, request.note)]
         if not answered:
             now_is = (yield "find_approval", [(request.id,)])[0]

@@ -14,13 +14,12 @@ from wakeful.clock import SECOND, Duration, Microseconds, duration, seconds, wri
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.model import Event, digest
 from wakeful.size import read_size
-from wakeful.triggers.changes.rows import name_of_mapping
 from wakeful.triggers.files.ledger import OPERATIONS, FileOperation, Ledger
 from wakeful.triggers.files.looker import Looker
 from wakeful.triggers.files.mounts import network_of
 from wakeful.triggers.files.pattern import Pattern, read_pattern
 from wakeful.triggers.files.reader import FilesReader, Form, alike
-from wakeful.triggers.mapping import Mapping, read_mapping
+from wakeful.triggers.mapping import Mapping, name_of_mapping, read_mapping
 from wakeful.triggers.options import knows_its_options
 from wakeful.triggers.source import Context, Reader, SourceTrouble
 

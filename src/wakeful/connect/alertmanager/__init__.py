@@ -1,0 +1,1 @@
+"""Alertmanager: how its webhooks are verified, and models of what they bring."""

@@ -1,0 +1,610 @@
+"""Reads the changes of a PostgreSQL database out of the server's log, through a replication slot.
+
+    slot ──► stream ──► decoder ──► batches ──► read ──► (stored) ──► acknowledge ──► the slot moves on
+                 a task of its own, so that the server hears from us also while nothing is to come in
+
+The cursor is `SYSTEM/LSN/INDEX`: all transactions that committed before LSN are stored, and of the one that committed there the
+first INDEX changes. It is the truth: nothing is ever confirmed to the server that is not below a stored cursor. So, after any
+crash, the slot stands at the cursor or behind it, and what lies between is skipped. A slot that stands ahead of the cursor was
+made anew, or moved by somebody; a log that ends before the cursor was put back. Then changes are missing, and that is said, and
+kept in quarantine.
+
+A transaction of any size is cut where a batch is full. A change is known by its transaction and its place in that, so that it
+has the same identity however often it is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pydantic_core import from_json, to_json
+
+from wakeful.clock import Microseconds
+from wakeful.connect.postgres.ground import Footing, Ground, flushed
+from wakeful.connect.postgres.pgoutput import Begin, Commit, Decoder, Garbled, Message, Row, Truncated, shown_lsn
+from wakeful.connect.postgres.problems import problems
+from wakeful.connect.postgres.replication import Life, SlotError, Stream, connect, driver, first_line
+from wakeful.connect.rows.change import OPERATIONS, Change, Operation
+from wakeful.errors import ConfigError, InvalidEvent
+from wakeful.model import Event, digest
+from wakeful.secrets import Secret
+from wakeful.telemetry.logger import logger_of
+from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable
+
+__all__ = ["PostgresReader", "problems", "reader"]
+
+MOST, MOST_BYTES = 2_000, 8_000_000  # changes in a batch, and what their messages take
+SLICE = 200  # messages, before others get their turn
+AHEAD = 2  # batches that wait to be stored
+PARK_AFTER = 5.0
+CONFIRM_EVERY = 10.0
+SOON = 0.01
+LOOK_EVERY = 30.0
+# What others write moves the slot too, but not for every byte: each move is a write in our store.
+QUIET_EVERY, QUIET_BYTES = 10.0, 1 << 20
+STANDS_STILL_AFTER = 3.0
+# A server that shuts down asks again and again, and waits until everything is confirmed.
+ANSWER_AFTER = 0.2
+ASKS_AGAIN_WITHIN = 1.0
+WAITS_FOR_US_AT_MOST = 2.0
+ANOTHER_READER_MAY_TAKE = 3.0
+PREFIX = "wakeful"  # of messages that say who wrote a transaction
+LONGEST_CAUSE = 10_000
+GAP = "gap"
+CHANGE = "change"
+
+
+class Telling(Protocol):
+    """What is to be told of a table, and how: Rows, or something like it."""
+
+    @property
+    def table(self) -> str: ...
+
+    @property
+    def operations(self) -> tuple[Operation, ...]: ...
+
+    @property
+    def source(self) -> str: ...
+
+    def takes(self, change: Change) -> bool: ...
+
+    def event(self, change: Change) -> Event: ...
+
+
+class ReplicatedTrigger(Protocol):
+    """A trigger that is read here."""
+
+    @property
+    def rows(self) -> Any: ...
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def dsn(self) -> Secret: ...
+
+    @property
+    def slot(self) -> str | None: ...
+
+    @property
+    def publication(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where reading stands."""
+
+    system: str
+    lsn: int
+    index: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.system}/{self.lsn:X}/{self.index}"
+
+    @classmethod
+    def read(cls, text: str) -> Cursor:
+        system, lsn, index = text.split("/")
+        return cls(system, int(lsn, 16), int(index))
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One that is being read."""
+
+    commit_lsn: int
+    committed_at: Microseconds
+    skip: int  # changes of it that are stored already
+    index: int = 0
+    cause: str | None = None
+    changes: list[Change] = field(default_factory=list)
+
+
+class PostgresReader(Reader):
+    """The changes of all tables that an app wants to hear of, in one database."""
+
+    kind = "postgres"
+    single = True
+
+    look_every = LOOK_EVERY
+    quiet_every, quiet_bytes = QUIET_EVERY, QUIET_BYTES
+
+    def __init__(self, triggers: Sequence[ReplicatedTrigger], context: Context) -> None:
+        first = triggers[0]
+        super().__init__(f"postgres/{first.place}" + (f"/{first.slot}" if first.slot else ""))
+        self._context = context
+        self._first = first
+        self._tellings: dict[str, list[list[Telling]]] = tellings_of([one.rows for one in triggers])
+        wanted = {
+            table: tuple(one for one in OPERATIONS if any(one in rows.operations for group in groups for rows in group))
+            for table, groups in self._tellings.items()
+        }
+        self._ground = Ground(context.app, first.place, wanted, slot=first.slot, publication=first.publication)
+        self._log = logger_of(source=self.name)
+        self._stream: Stream | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._concern: str | None = None
+        self._said_gap: str | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """As before anything was read."""
+        self._keys: dict[int, tuple[str, ...]] = {}
+        self._decoder = Decoder(self._keys)
+        self._size = 0  # of the messages that the present batch is made of
+        self._slot = ""
+        self._publications: list[str] = []
+        self._system = ""
+        self._known = (
+            ""  # system and timeline, in the identity of a change: a log that was put back has the same places again
+        )
+        self._start = Cursor("", 0)
+        self._transaction: Transaction | None = None
+        self._batch = Batch()
+        self._ready: deque[Batch] = deque()
+        self._came = asyncio.Event()
+        self._room = asyncio.Event()
+        self._trouble: Exception | None = None
+        self._parked = False
+        self._handed = ""  # the cursor of the last batch that was read
+        self._unstored = 0  # batches that were made and not acknowledged
+        self._reached = 0  # everything that committed before has come
+        self._confirmed = 0
+        self._confirmed_at = 0.0
+        self._advanced_at = 0.0
+        self._end = 0  # of the server's log, when that was last asked
+        self._aim = 0
+        self._moved_at = 0.0
+        self._asked_since = 0.0
+        self._asked_at = 0.0
+        self._answer_at: float | None = None
+
+    @property
+    def concern(self) -> str | None:
+        """Tables that cannot be read while others can; a slot that holds back much of the log."""
+        return self._concern
+
+    @property
+    def busy(self) -> bool:
+        if self._ready or self._parked or self._transaction is not None:
+            return True
+        return self._reached < self._aim and time.monotonic() - self._moved_at < STANDS_STILL_AFTER
+
+    async def open(self, cursor: str | None) -> None:
+        await self.close()
+        self._forget()
+        try:
+            async with await self._connect() as connection:
+                footing = await self._ground.prepare(connection)
+            stream = self._stream = await self._open_stream(footing)
+            self._begin(footing, stream.system, stream.timeline, cursor)
+            await self._start_streaming(stream, footing)
+        except SlotError as error:
+            raise self._words(error) from error
+        except driver().Error as error:
+            raise self._unreachable(error) from error
+        self._tasks = [asyncio.create_task(self._pump(stream)), asyncio.create_task(self._look_after())]
+
+    async def _open_stream(self, footing: Footing) -> Stream:
+        try:
+            return await Stream.open(self._first.address, name=self._application)
+        except driver().OperationalError as error:
+            if footing.no_replication is None:
+                raise
+            raise self._ground.trouble(footing.no_replication) from error
+
+    def _begin(self, footing: Footing, system: str, timeline: str, cursor: str | None) -> None:
+        """Find the place to go on from; the first batch says so where that is news."""
+        self._keys.update(footing.keys)
+        self._slot = footing.slot
+        self._publications = footing.publications
+        self._system, self._known = system, digest(system, timeline, size=4)
+        self._end = self._aim = footing.flushed
+        self._moved_at = time.monotonic()
+        self._note(footing.faults)
+        before = None if cursor is None else Cursor.read(cursor)
+        here = Cursor(system, footing.confirmed)
+        if before is None:
+            self._offer(Batch(cursor=str(here), receipt=here.lsn))
+        elif before.system != system or not here.lsn <= before.lsn <= footing.flushed:
+            gap = self._gap(before, here)
+            if self._said_gap != gap.reason:
+                self._said_gap = gap.reason
+                raise self._ground.trouble(gap.reason)  # once aloud; it goes on with the next try
+            self._offer(Batch(cursor=str(here), receipt=here.lsn, unreadable=[gap]))
+        else:
+            here = before
+        self._start = here
+        self._confirmed = here.lsn  # the slot stands there, or a stored cursor
+        self._reached = here.lsn
+
+    def _gap(self, before: Cursor, here: Cursor) -> Unreadable:
+        if before.system != here.system:
+            why = (
+                f"this is another server than before (its system identifier was {before.system}, and is {here.system})"
+            )
+        elif before.lsn < here.lsn:
+            why = f"slot {self._slot} was made anew, or moved by somebody else"
+        else:  # no server sends what its log does not hold yet
+            why = "the server was put back to an earlier state (a copy was restored, or a standby took over that was behind)"
+        reason = (
+            f"changes that committed after {shown_lsn(before.lsn)} were not read: {why}, and it is read from "
+            f"{shown_lsn(here.lsn)} on. Compare the tables with what the agents have done about them"
+        )
+        raw = to_json({"slot": self._slot, "before": str(before), "after": str(here)})
+        return Unreadable(raw, reason, {"what": GAP})
+
+    async def _start_streaming(self, stream: Stream, footing: Footing) -> None:
+        """A reader that died a moment ago may still have the slot."""
+        until = time.monotonic() + ANOTHER_READER_MAY_TAKE
+        while True:
+            try:
+                return await stream.start(footing.slot, footing.publications, self._start.lsn)
+            except SlotError as error:
+                if error.state != "55006":
+                    raise
+                if time.monotonic() > until:
+                    async with await self._connect() as connection:
+                        raise await self._ground.in_use(connection, footing.slot) from error
+            await asyncio.sleep(0.1)
+
+    async def read(self, within: float) -> Batch | None:
+        if self._parked and not self._ready:
+            await self.open(self._handed)  # all that was handed over is stored
+        if not self._ready and self._trouble is None:
+            if within <= 0:
+                await self._take_aim()
+                await asyncio.sleep(0)
+            else:
+                self._came.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(within):
+                        await self._came.wait()
+        if self._ready:
+            self._room.set()
+            batch = self._ready.popleft()
+            self._handed = batch.cursor or self._handed
+            return batch
+        if self._trouble is not None:
+            raise self._trouble
+        return None
+
+    async def acknowledge(self, batch: Batch) -> None:
+        self._unstored = max(0, self._unstored - 1)
+        if batch.receipt is not None and batch.receipt > self._confirmed:
+            self._confirmed = batch.receipt
+        if self._stream is not None:
+            with suppress(SlotError):  # whoever reads on hears of it
+                self._confirm(self._stream)
+
+    async def let_go(self) -> None:
+        """Park at once: a server that shuts down waits for us, and what it waits for cannot be stored."""
+        if self._tasks:
+            await self._disconnect()
+            self._parked = True
+
+    async def close(self) -> None:
+        await self._disconnect()
+        self._parked = False
+
+    async def _disconnect(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        stream, self._stream = self._stream, None
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        if stream is not None:
+            await stream.close()
+
+    def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:
+        if headers.get("what") != CHANGE:
+            return super().read_again(raw, headers)
+        change = Change(**from_json(raw))
+        groups = self._tellings.get(change.table, [])
+        named = [group for group in groups if group[0].source == headers.get("source")]
+        # A `data=` that was mended may go by another name: then it is for all who want such changes.
+        told = [one for group in named or groups if (one := next((one for one in group if one.takes(change)), None))]
+        if not told:
+            raise self._ground.trouble(
+                f"nobody wants to be told of {change.operation}s of {change.table} any more: discard it"
+            )
+        return [one.event(change) for one in told]
+
+    # the stream
+
+    async def _pump(self, stream: Stream) -> None:
+        """Take in what comes, for as long as there is room for it. What ends it is told to whoever reads, who may be busy with
+        a store that is gone: the connection is closed here, and not only when they come back.
+        """
+        try:
+            while True:
+                if len(self._ready) >= AHEAD:
+                    if not await self._has_room():
+                        await self._park(stream)
+                        return
+                elif self._take_slice(stream):
+                    await asyncio.sleep(0)
+                else:
+                    self._complete()
+                    await stream.more(self._rest())
+                if self._rest() == SOON:
+                    self._answer(stream)
+        except SlotError as error:
+            self._end_with(self._words(error))
+        except Garbled as error:
+            self._end_with(self._ground.trouble(f"{error}. It is asked for again"))
+        except Exception as error:
+            self._end_with(error)
+        self._stream = None
+        await stream.close()
+
+    async def _has_room(self) -> bool:
+        """Wait until some of what came is taken; False if it is not, for long."""
+        self._room.clear()
+        try:
+            async with asyncio.timeout(PARK_AFTER):
+                await self._room.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _park(self, stream: Stream) -> None:
+        """Nothing more is to come for now: let go of the connection. A server that shuts down would wait for whoever has one,
+        and its slot keeps the log for us all the same.
+        """
+        self._parked = True
+        self._stream = None
+        await stream.close()
+
+    def _rest(self) -> float:
+        due = self._confirmed_at + CONFIRM_EVERY if self._answer_at is None else self._answer_at
+        return max(SOON, due - time.monotonic())
+
+    def _answer(self, stream: Stream) -> None:
+        """A server that shuts down waits for us, without end. What cannot be stored now is asked for again when it is back."""
+        self._confirm(stream)
+        asked = time.monotonic() - self._asked_at < ASKS_AGAIN_WITHIN
+        if asked and self._asked_at - self._asked_since > WAITS_FOR_US_AT_MOST:
+            raise SlotError("the server shuts down")
+
+    def _end_with(self, error: Exception) -> None:
+        self._trouble = error
+        self._came.set()
+
+    def _take_slice(self, stream: Stream) -> bool:
+        """Some of what has come; False when there is nothing more for now."""
+        for _ in range(SLICE):
+            came = stream.next()
+            if came is None:
+                return False
+            if isinstance(came, Life):
+                self._heard_of(came)
+            else:
+                self._size += len(came)
+                self._hear(self._decoder.decode(came))
+                if len(self._ready) >= AHEAD:
+                    return True
+        return True
+
+    def _heard_of(self, life: Life) -> None:
+        if self._transaction is None and life.lsn > self._reached:
+            self._reached = life.lsn
+            self._moved_at = time.monotonic()
+        if life.wants_answer:
+            now = time.monotonic()
+            if now - self._asked_at > ASKS_AGAIN_WITHIN:
+                self._asked_since = now
+            self._asked_at = now
+            if self._answer_at is None:
+                self._answer_at = now + ANSWER_AFTER
+
+    def _hear(self, message: Any) -> None:
+        if isinstance(message, Row):
+            self._change(message)
+        elif isinstance(message, Begin):
+            skip = 0
+            if message.commit_lsn <= self._start.lsn:
+                skip = self._start.index if message.commit_lsn == self._start.lsn else 1 << 62
+            self._transaction = Transaction(message.commit_lsn, message.committed_at, skip)
+        elif isinstance(message, Commit):
+            self._tell()
+            self._transaction = None
+            self._reached = max(self._reached, message.end_lsn)
+            self._moved_at = time.monotonic()
+            if self._is_full(0):
+                self._complete()
+        elif isinstance(message, Message):
+            if message.prefix == PREFIX and message.transactional and self._transaction is not None:
+                self._transaction.cause = message.content[:LONGEST_CAUSE].decode(errors="replace")
+        elif isinstance(message, Truncated):
+            self._log.warning("a table was truncated; that is no event, as no row is told", tables=message.tables)
+
+    def _change(self, row: Row) -> None:
+        transaction = self._transaction
+        if transaction is None:
+            raise Garbled("a row came outside of a transaction")
+        transaction.index += 1
+        relation, operation, new, old, changed = row
+        if transaction.index <= transaction.skip or relation.table not in self._tellings:
+            return
+        told = new if new is not None else old
+        transaction.changes.append(
+            Change(
+                relation.table,
+                operation,
+                f"{self._known}-{transaction.commit_lsn:X}/{transaction.index - 1}",
+                {} if told is None else {name: told.get(name) for name in relation.key},
+                new,
+                old,
+                changed,
+                transaction.committed_at,
+            )
+        )
+        if self._is_full(len(transaction.changes)):
+            self._tell()
+            self._complete(transaction)
+
+    def _is_full(self, more: int) -> bool:
+        return len(self._batch.events) + len(self._batch.unreadable) + more >= MOST or self._size >= MOST_BYTES
+
+    def _tell(self) -> None:
+        """Events of the changes of the present transaction, as far as it has come."""
+        transaction, batch = self._transaction, self._batch
+        if transaction is None:
+            return
+        for change in transaction.changes:
+            change.cause = transaction.cause
+            for group in self._tellings[change.table]:
+                for one in group:
+                    if one.takes(change):
+                        try:
+                            batch.events.append(one.event(change))
+                        except InvalidEvent as error:
+                            batch.unreadable.append(kept(change, one, str(error)))
+                        break
+        if transaction.changes:
+            batch.lag = max(0, self._context.clock.now() - transaction.committed_at)
+        transaction.changes = []
+
+    def _complete(self, transaction: Transaction | None = None) -> None:
+        """Hand over what there is: up to the end of the last transaction, or up to here in one that is too large."""
+        if transaction is not None:
+            here = Cursor(self._system, transaction.commit_lsn, transaction.index)
+        elif self._transaction is None:
+            here = Cursor(self._system, self._reached)
+        else:
+            return  # the rest of it is on its way
+        batch = self._batch
+        self._size = 0
+        nothing = not batch.events and not batch.unreadable
+        if nothing and (self._unstored or not self._is_worth_a_move(here)):
+            return
+        self._batch = Batch()  # this one is stored while the next changes come: nothing more may come into it
+        batch.cursor, batch.receipt = str(here), here.lsn
+        batch.behind = max(0, self._end - here.lsn)
+        self._offer(batch)
+
+    def _is_worth_a_move(self, here: Cursor) -> bool:
+        """Nothing of ours came, but much else: the slot must not hold that back."""
+        if self._answer_at is not None:  # the server wants to know
+            return here.lsn > self._confirmed
+        due = time.monotonic() - self._advanced_at >= self.quiet_every
+        return due and here.lsn - self._confirmed >= self.quiet_bytes
+
+    def _offer(self, batch: Batch) -> None:
+        self._advanced_at = time.monotonic()
+        self._unstored += 1
+        self._ready.append(batch)
+        self._came.set()
+
+    def _confirm(self, stream: Stream, *, ask: bool = False) -> None:
+        stream.confirm(self._confirmed, ask=ask)
+        self._confirmed_at = time.monotonic()
+        self._answer_at = None
+
+    # beside the stream
+
+    async def _take_aim(self) -> None:
+        """What has committed by now is to be read before `wakeful once` is done."""
+        try:
+            async with await self._connect() as connection:
+                self._end = self._aim = await flushed(connection)
+        except driver().Error as error:
+            raise self._unreachable(error) from error
+        self._moved_at = time.monotonic()
+        if self._stream is not None and self._reached < self._aim:
+            with suppress(SlotError):
+                self._confirm(self._stream, ask=True)
+
+    async def _look_after(self) -> None:
+        """Now and then: tables that came or went, and how much of the log is held back. Nobody waits for it."""
+        while True:
+            await asyncio.sleep(self.look_every)
+            try:
+                async with await self._connect() as connection:
+                    self._end, words = await self._ground.held_back(connection, self._slot)
+                    footing = await self._ground.prepare(connection, by=self._publications)
+                self._keys.update(footing.keys)
+                self._note(footing.faults, words)
+            except SourceTrouble as error:
+                self._end_with(error)
+                return
+            except (driver().Error, ConfigError) as error:
+                self._log.warning("could not be looked after", error=first_line(error))
+
+    def _note(self, faults: Sequence[str], *words: str | None) -> None:
+        told = [f"postgres_changes {self._first.place}: {one}" for one in faults]
+        told += [one for one in words if one is not None]
+        before, self._concern = self._concern, "; ".join(told) or None
+        if self._concern != before:
+            self._came.set()  # whoever waits for changes looks at it
+
+    @property
+    def _application(self) -> str:
+        return f"wakeful {self._context.app}"
+
+    async def _connect(self) -> Any:
+        return await connect(self._first.address, name=self._application)
+
+    def _unreachable(self, error: BaseException) -> SourceTrouble:
+        return self._ground.trouble(
+            f"cannot be read: {first_line(error)}. It is tried again; is it running, and is the address right?"
+        )
+
+    def _words(self, error: SlotError) -> SourceTrouble:
+        if error.state == "55000" and "slot" in str(error):
+            return self._ground.lost(self._slot)
+        if error.state == "42704":
+            return self._ground.trouble(
+                f"{error}: it was dropped, and made anew after what the slot keeps was written. To go on from now: "
+                f"SELECT pg_drop_replication_slot('{self._slot}'); a new one is made by itself"
+            )
+        return self._ground.trouble(f"the stream ended: {error}. It is tried again")
+
+
+def tellings_of(rows: Sequence[Telling]) -> dict[str, list[list[Telling]]]:
+    """By table, and there those together that tell the same: one event serves them all."""
+    tables: dict[str, dict[str, list[Telling]]] = {}
+    for one in rows:
+        tables.setdefault(one.table, {}).setdefault(one.source, []).append(one)
+    return {table: list(groups.values()) for table, groups in tables.items()}
+
+
+def kept(change: Change, telling: Telling, reason: str) -> Unreadable:
+    """A change whose event could not be made, so that it can be made after a fix."""
+    fields = {**change.data(), "position": change.position, "committed_at": change.committed_at, "cause": change.cause}
+    return Unreadable(to_json(fields), reason, {"what": CHANGE, "source": telling.source})
+
+
+def reader(triggers: Sequence[ReplicatedTrigger], context: Context) -> PostgresReader:
+    """The reader of `via="replication"`."""
+    return PostgresReader(triggers, context)

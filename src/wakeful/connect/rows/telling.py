@@ -1,0 +1,135 @@
+"""From changes of rows to events: each change becomes one event for each way in which somebody wants to be told of it.
+
+What cannot be told (a `data=` that fails, a payload that is not JSON) is kept in quarantine as the change that it was, so that it
+can be told again after a fix; the changes beside it go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from pydantic_core import from_json, to_json
+
+from wakeful.cel import Match
+from wakeful.connect.rows.change import Change, Operation
+from wakeful.errors import InvalidEvent
+from wakeful.model import Event
+from wakeful.triggers.source import Batch, SourceTrouble, Unreadable
+
+
+class Part(Protocol):
+    """The part of a table that somebody wants to be told of, and how: see rows.py and outbox.py."""
+
+    @property
+    def table(self) -> str: ...
+
+    @property
+    def operations(self) -> tuple[Operation, ...]: ...
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns that it needs; None: whichever there are."""
+        ...
+
+    @property
+    def delete(self) -> bool:
+        """Are rows of the table itself to be deleted once they are stored?"""
+        ...
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def where(self) -> str | None: ...
+
+    @property
+    def place(self) -> str: ...
+
+    def takes(self, change: Change) -> bool: ...
+
+    def event(self, change: Change) -> Event: ...
+
+    def matches(self, event: Event) -> Match: ...
+
+    def describe(self) -> str: ...
+
+
+class Telling:
+    """All that is to be told of the tables of one database."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = list(parts)
+        # Those with one source are told alike: one event for all of them.
+        self._alike: dict[str, dict[str, list[Part]]] = {}
+        for part in parts:
+            self._alike.setdefault(part.table, {}).setdefault(part.source, []).append(part)
+
+    @property
+    def tables(self) -> list[str]:
+        return list(self._alike)
+
+    def operations(self, table: str) -> tuple[Operation, ...]:
+        """What has to be noticed of a table."""
+        wanted = {one for alike in self._alike[table].values() for part in alike for one in part.operations}
+        return tuple(sorted(wanted, key=("insert", "update", "delete").index))
+
+    def needed(self, table: str) -> list[str]:
+        """The columns that somebody names."""
+        parts = (part for alike in self._alike[table].values() for part in alike)
+        return sorted({column for part in parts for column in part.columns or ()})
+
+    def deletes(self, change: Change) -> bool:
+        """Is the row itself to go, once it is stored?"""
+        return any(
+            part.delete and part.takes(change) for alike in self._alike.get(change.table, {}).values() for part in alike
+        )
+
+    def tell(self, change: Change, batch: Batch) -> None:
+        for source, alike in self._alike.get(change.table, {}).items():
+            part = next((one for one in alike if one.takes(change)), None)
+            if part is None:
+                continue
+            try:
+                batch.events.append(part.event(change))
+            except InvalidEvent as error:
+                headers = {"source": source, "table": change.table, "change": change.position}
+                batch.unreadable.append(Unreadable(to_json(asdict(change)), str(error), headers))
+
+    def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:
+        """The events of a change that could not be told before."""
+        try:
+            change = Change(**from_json(raw))
+        except (ValueError, TypeError) as error:
+            message = f"what is in quarantine is no change of a row: {error}: discard it"
+            raise SourceTrouble(message) from error
+        told = self._alike.get(change.table, {})
+        named = headers.get("source")
+        alike = [told[named]] if named in told else list(told.values())
+        parts = [part for one in alike if (part := next((part for part in one if part.takes(change)), None))]
+        if not parts:
+            message = f"nobody wants to be told of table {change.table} any more: discard it"
+            raise SourceTrouble(message)
+        return [part.event(change) for part in parts]
+
+
+def changed_columns(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """The columns that an update changed. Those that only one of the two has were added or dropped since."""
+    return [name for name, value in new.items() if name in old and not _same(old[name], value)]
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
+
+
+def one_each(parts: Iterable[Part]) -> list[Part]:
+    """Each part once, however many agents want it."""
+    found: list[Part] = []
+    for part in parts:
+        if part not in found:
+            found.append(part)
+    return found

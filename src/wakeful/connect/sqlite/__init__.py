@@ -1,0 +1,1 @@
+"""SQLite as a source: rows that change, by triggers."""

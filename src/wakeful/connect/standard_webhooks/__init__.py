@@ -1,0 +1,1 @@
+"""Standard Webhooks: how such webhooks are verified."""

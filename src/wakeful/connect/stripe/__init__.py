@@ -1,0 +1,1 @@
+"""Stripe: how its webhooks are verified, and models of what they bring."""

@@ -1,0 +1,56 @@
+"""The archive of one app: runs are written to it whole before housekeeping removes them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from wakeful.archive import append_to_day
+from wakeful.clock import Microseconds
+from wakeful.stores.alarms import ResolveAlarms
+from wakeful.stores.base import Family
+
+
+class WholeRuns(Protocol):
+    """Reads runs with everything that belongs to them."""
+
+    async def whole_runs(self, identifiers: list[str], /) -> Sequence[dict[str, Any] | None]: ...
+
+    async def time(self) -> Microseconds: ...
+
+
+class ResolvingStore(Protocol):
+    """Where the alarm about the archive is resolved."""
+
+    async def resolve_alarms(self, request: ResolveAlarms, /) -> Any: ...
+
+
+class Archive:
+    """Files in a folder, one for each day."""
+
+    def __init__(
+        self, app: str, folder: Path, reader: WholeRuns, store: ResolvingStore, alarm: Callable[[str, str], None]
+    ) -> None:
+        self._key = f"archive/{app}"
+        self._folder = folder
+        self._reader = reader
+        self._store = store
+        self._alarm = alarm
+        self._alarmed = True  # perhaps, by a process before this one
+
+    async def write(self, families: Sequence[Family]) -> None:
+        """Append runs; on disk when this returns."""
+        found = await self._reader.whole_runs([run for family in families for run, _ in sorted(family.runs)])
+        runs = [run for run in found if run is not None]
+        if runs:
+            await asyncio.to_thread(append_to_day, self._folder, runs, await self._reader.time())
+            if self._alarmed:
+                await self._store.resolve_alarms(ResolveAlarms([self._key]))
+                self._alarmed = False
+
+    def note_trouble(self, text: str) -> None:
+        """It could not be written."""
+        self._alarmed = True
+        self._alarm(self._key, text)

@@ -1,0 +1,76 @@
+"""A run that meets other code than it began with: may it go on, with which of its records, and which of them were not used?"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from wakeful.execution.attempt import Attempt
+from wakeful.execution.endings import alarm_of_held
+from wakeful.execution.handler import Handler
+from wakeful.execution.surroundings import Surroundings
+from wakeful.execution.versions import Change, is_note, not_asked_for
+from wakeful.model import Claim
+from wakeful.stores.base import Alarm, LeaveRun, NoteChange
+from wakeful.telemetry.logger import logger_of
+
+
+class NotingStore(Protocol):
+    """What is needed of the store."""
+
+    async def leave(self, request: LeaveRun) -> None: ...
+
+    async def note_change(self, request: NoteChange) -> None: ...
+
+
+class ChangedCode:
+    """Meets changes of agents' code."""
+
+    def __init__(self, store: NotingStore, surroundings: Surroundings) -> None:
+        self._store = store
+        self._around = surroundings
+        self._log = logger_of(part="executor")
+
+    async def met(self, claim: Claim, agent: Handler, change: Change) -> bool:
+        """A run meets other code than it began with: may it go on, and with which of its records?"""
+        claim.steps = [step for step in claim.steps if not is_note(step)]
+        if change.noted:
+            return True
+        now = self._around.clock.now()
+        way = "continue" if change.agreed else agent.options.on_change
+        reason = None if change.agreed else change.why_held(way, now)
+        if reason is not None:
+            self._log.warning("held for a person: its code changed", run=claim.id, was=change.was, now=change.now)
+            held = alarm_of_held(self._around, claim, "version", reason)
+            await self._store.leave(LeaveRun(claim, "held", "held", reason=reason, alarm=held, by_itself=True))
+            return False
+        restart = way == "restart"
+        alarm = self._again_alarm(claim, change) if restart and change.before else None
+        fact = change.fact(now, restarted=restart)
+        await self._store.note_change(NoteChange(claim, fact, change.now, restart, alarm))
+        if restart:
+            self._log.warning("its code changed: it starts from the top", run=claim.id, was=change.was, now=change.now)
+            claim.steps = []
+        return True
+
+    async def report(self, attempt: Attempt, change: Change) -> None:
+        """Recorded steps that the new code never asked for: whatever they found out was not used."""
+        claim = attempt.claim
+        names = not_asked_for(claim.steps, attempt.record.asked or ())
+        if not names:
+            return
+        shown = ", ".join(names)
+        text = (
+            f"agent {claim.agent}: run {claim.id} came to its end without asking for what it had recorded: {shown}. "
+            f"Its code changed meanwhile, version {change.was} to {change.now}"
+        )
+        self._log.warning("its code changed: some recorded steps were never asked for", steps=shown, was=change.was)
+        key = f"change/{self._around.app}/{claim.agent}"
+        alarm = Alarm(self._around.app, key, text, claim.agent, self._around.owners.get(claim.agent))
+        fact = change.unasked(names, self._around.clock.now())
+        await self._store.note_change(NoteChange(claim, fact, alarm=alarm))
+
+    def _again_alarm(self, claim: Claim, change: Change) -> Alarm:
+        """One restart is what was asked for. More of the same run may be two versions that take turns."""
+        key = f"change/{self._around.app}/{claim.agent}"
+        text = f"agent {claim.agent}: run {claim.id} {change.again()}; `wakeful why {claim.id}` tells each change"
+        return Alarm(self._around.app, key, text, claim.agent, self._around.owners.get(claim.agent))

@@ -1,0 +1,281 @@
+"""How an attempt ends that did not come to its end: put away, held, parked, given back, retried, dead, denied. Each ending is
+one request to the store, and each request is one transition. `retry.decide` says what to do after a failure; this carries it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from pydantic_core import from_json, to_json
+
+from wakeful.clock import Microseconds, readable
+from wakeful.errors import (
+    CancelAsked,
+    ClaimLost,
+    DeadlineExceeded,
+    PayloadTampered,
+    Stuck,
+    describe,
+    in_one_line,
+    words_of,
+)
+from wakeful.execution.attempt import Attempt
+from wakeful.execution.checkpoint import failed_steps
+from wakeful.execution.failing import note_of, noted, trouble_before
+from wakeful.execution.handler import Handler
+from wakeful.execution.options import UNKNOWN_ATTEMPTS
+from wakeful.execution.retry import Again, decide, signature
+from wakeful.execution.surroundings import Surroundings
+from wakeful.execution.why_waiting import earliest_wait, why_waiting
+from wakeful.model import ON_FAILURE, Claim, Decision, Outcome, Step, digest
+from wakeful.stores.base import Alarm, Cancelled, CancelRun, FinishRun, LeaveRun, Streak, held_alarm
+from wakeful.stores.request import Actor
+from wakeful.stores.tampered import WHAT_TO_DO
+from wakeful.telemetry.logger import logger_of
+
+
+class EndingStore(Protocol):
+    """Where these endings go."""
+
+    async def finish(self, request: FinishRun) -> None: ...
+
+    async def leave(self, request: LeaveRun) -> None: ...
+
+    async def cancel(self, request: CancelRun) -> Cancelled | None: ...
+
+
+@dataclass(slots=True)
+class Ended:
+    """What became of an attempt: `delay` says when the run is due again, None that it is not."""
+
+    delay: Microseconds | None = None
+
+
+class Endings:
+    """Settles attempts. `failing`: agents whose last runs ended dead; their next success is good news."""
+
+    def __init__(self, store: EndingStore, surroundings: Surroundings) -> None:
+        self._store = store
+        self._around = surroundings
+        self.failing: set[str] = set()
+        self._log = logger_of(part="executor")
+
+    async def interrupted(self, attempt: Attempt, agent: Handler) -> Ended:
+        """What becomes of an attempt that was interrupted. CancelAsked if its run is to stop."""
+        claim = attempt.claim
+        if attempt.to_stop is not None and attempt.interrupted not in {"lost", "released"}:
+            raise attempt.to_stop
+        match attempt.interrupted:
+            case "waiting":
+                due = earliest_wait(attempt.record, attempt.ledger)
+                delay = self._before_deadline(claim, agent, max(0, (due or 0) - self._around.clock.now()))
+                steps = attempt.record.pending()
+                await self._store.leave(
+                    LeaveRun(
+                        claim,
+                        "waiting",
+                        "waited",
+                        delay=delay,
+                        reason=why_waiting(attempt.record, attempt.ledger),
+                        steps=steps,
+                        waits=list(attempt.record.awaited.values()),
+                        matches=self._around.matches,
+                        clear=noted(claim),
+                        follows=[holder for holder, _ in attempt.ledger.follows.values()],
+                    )
+                )
+                return Ended(delay)
+            case "deadline":
+                limit = readable(agent.options.deadline)
+                error = DeadlineExceeded(
+                    f"not finished {limit} after its first start, the deadline of agent {agent.name}"
+                )
+                await self.finish_dead(self.dead(claim, error, "deadline passed", agent, failed=True))
+            case "held":
+                reason = attempt.held_for or "held for a person"
+                self._log.warning("held for a person", reason=reason)
+                # What it is held for begins with the name of its action: runs that are held for one share an alarm.
+                alarm = alarm_of_held(
+                    self._around, claim, reason.partition(": ")[0] if attempt.held_for else "run", reason
+                )
+                await self._store.leave(
+                    LeaveRun(
+                        claim,
+                        "held",
+                        "held",
+                        reason=reason,
+                        steps=attempt.record.pending(),
+                        alarm=alarm,
+                        clear=noted(claim),
+                    )
+                )
+            case "parked":
+                shut = attempt.parked_for
+                place = None if shut is None else (self._around.app, shut.dependency)
+                why = None if shut is None else shut.reason
+                self._log.warning("parked", reason=why)
+                steps = attempt.record.pending()
+                await self._store.leave(
+                    LeaveRun(claim, "parked", "parked", reason=why, steps=steps, parked_for=place, clear=noted(claim))
+                )
+            case "stuck":
+                limit, where = readable(agent.options.stuck_after), attempt.stuck_in or "?"
+                stuck = Stuck(f"no progress for {limit}, the stuck_after of agent {agent.name}: {where}")
+                # What it staged is promised; and what it did is undone before it is over, however long that takes.
+                if agent.options.on_stuck == "retry" or claim.committed is not None or claim.cancelled is not None:
+                    return await self.failed(claim, agent, stuck, attempt.record.pending())
+                self._log.warning("cancelled: it was stuck", reason=words_of(stuck))
+                asked = CancelAsked(claim.id, 'on_stuck="cancel"', words_of(stuck))
+                await self._store.cancel(
+                    CancelRun(claim.id, claim=claim, by=Actor(asked.by, "worker"), note=asked.note)
+                )
+                raise asked
+            case "released" if attempt.cut_off is not None:
+                return await self.failed(claim, agent, attempt.cut_off, attempt.record.pending())
+            case "released":
+                steps = attempt.record.pending()
+                await self._store.leave(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))
+            case "lost" | "cancelled" | None:
+                pass
+        return Ended()
+
+    async def failed(self, claim: Claim, agent: Handler, error: BaseException, steps: Sequence[Step] = ()) -> Ended:
+        """What becomes of an attempt that failed: tried again, dead or denied."""
+        options, now = agent.options, self._around.clock.now()
+        trouble = trouble_before(claim.failing, claim).more(error, now)
+        decision = decide(
+            error,
+            failures=claim.attempts + 1,
+            attempts=options.attempts,
+            backoff=options.backoff,
+            chance=self._around.chance,
+            unknown_attempts=UNKNOWN_ATTEMPTS,
+            trouble=trouble,
+            now=now,
+        )
+        if isinstance(decision, Again):
+            delay = self._before_deadline(claim, agent, decision.delay)
+            words = f"{type(error).__name__}: {words_of(error)}"
+            self._log.warning(
+                "the run failed; trying again", error=words, again_in=readable(delay), why=decision.reason
+            )
+            note = note_of(trouble, claim, error, now, options.attempts)
+            await self._store.leave(
+                LeaveRun(
+                    claim,
+                    "waiting",
+                    "retried" if decision.counts else "waited",
+                    delay=delay,
+                    reason=decision.reason,
+                    error=to_json(describe(error)).decode(),
+                    failed=decision.counts,
+                    steps=[*steps, note],
+                    clear=sorted(failed_steps(error)),
+                )
+            )
+            return Ended(delay)
+        if decision.denied:
+            self._log.warning("the run was denied", reason=words_of(error))
+            await self._store.finish(
+                FinishRun(
+                    claim,
+                    "denied",
+                    error=to_json(describe(error)).decode(),
+                    reason=words_of(error),
+                    outcome=replace(claim.committed or Outcome(), execution="denied"),
+                    decision=Decision("deny", rule="the agent's own code", reason=words_of(error)),
+                )
+            )
+        else:
+            await self.finish_dead(self.dead(claim, error, decision.reason, agent, failed=True))
+        return Ended()
+
+    async def tampered(self, claim: Claim, error: PayloadTampered, steps: Sequence[Step] = ()) -> Ended:
+        """What it would act on was not stored by Wakeful: it is neither executed nor given up, until a person has looked."""
+        reason = words_of(error).removesuffix(f". {WHAT_TO_DO}")  # the commands that show the run tell it
+        self._log.error("held for a person: tampered with", run=claim.id, reason=reason)
+        held = alarm_of_held(self._around, claim, "tampering", reason)
+        try:
+            await self._store.leave(
+                LeaveRun(claim, "held", "held", reason=reason, steps=list(steps), alarm=held, by_itself=True)
+            )
+        except ClaimLost as lost:
+            self._log.warning("the run has another owner now; this attempt is dropped", error=str(lost))
+        return Ended()
+
+    def _before_deadline(self, claim: Claim, agent: Handler, delay: Microseconds) -> Microseconds:
+        """No wait goes on past the run's deadline: it comes back by then, to be told that it is over."""
+        if agent.options.deadline is None or claim.committed is not None or claim.cancelled is not None:
+            return delay
+        return max(0, min(delay, claim.started_at + agent.options.deadline - self._around.clock.now()))
+
+    def past_deadline(self, claim: Claim, agent: Handler) -> FinishRun:
+        limit = readable(agent.options.deadline)
+        error = DeadlineExceeded(f"not finished {limit} after its first start, the deadline of agent {agent.name}")
+        return self.dead(claim, error, "deadline passed", agent)
+
+    def dead(
+        self, claim: Claim, error: BaseException, reason: str, agent: Handler, *, failed: bool = False
+    ) -> FinishRun:
+        described = describe(error)
+        request = self._dead_of(claim, described, reason, agent)
+        request.failed = failed
+        if agent.options.on_failure == "undo" and claim.cancelled is None:
+            request.undo = CancelAsked(
+                claim.id, ON_FAILURE, signature(described["type"], in_one_line(described["message"]))
+            )
+        return request
+
+    def _dead_of(self, claim: Claim, described: dict[str, Any], reason: str, agent: Handler) -> FinishRun:
+        """A dead letter, by the error that it ends with."""
+        blocks = claim.key is not None and agent.flow.key is not None and agent.options.on_dead == "block"
+        kind = signature(described["type"], described["message"])
+        words = signature(described["type"], in_one_line(described["message"]))
+        text = f"agent {claim.agent}: run {claim.id} is a dead letter ({words}); {reason}"
+        if blocks:
+            text += f". Runs of key {claim.key!r} wait behind it: `wakeful replay {claim.id}` or `wakeful dead discard {claim.id}`"
+        options, key = agent.options, f"dead/{self._around.app}/{claim.agent}/{digest(kind, size=5)}"
+        return FinishRun(
+            claim,
+            "dead",
+            error=to_json(described).decode(),
+            reason=reason,
+            outcome=replace(claim.committed or Outcome(), execution="failed"),
+            alarm=Alarm(self._around.app, key, text, claim.agent, options.owner),
+            streak=Streak(options.alarm_after, options.pause_after, words, options.owner),
+        )
+
+    async def finish_dead(self, request: FinishRun) -> None:
+        """CancelAsked, if what it did is to be undone first, or a person wants it to stop."""
+        error = from_json(request.error or "{}")
+        words = f"{error.get('type')}: {error.get('message')}"
+        self.failing.add(request.claim.agent)
+        try:
+            await self._store.finish(request)
+        except CancelAsked as asked:
+            if asked.by == ON_FAILURE:
+                self._log.warning("failed for good; what it did is undone first", error=words, reason=request.reason)
+            raise
+        self._log.error("dead letter: given up until a person acts", error=words, reason=request.reason)
+
+    async def dead_after_undo(self, claim: Claim, agent: Handler, failed: dict[str, Any], became: str) -> None:
+        """It ends with what it failed for before its effects were undone."""
+        request = self._dead_of(claim, from_json(failed["error"]), f"{failed['reason']}{became}", agent)
+        request.undone = True
+        await self.finish_dead(request)
+
+    def is_well_again(self, claim: Claim, *, done: bool) -> bool:
+        """First success after a streak of failures: resolve the agent's alarm once."""
+        if not done or claim.agent not in self.failing:
+            return False
+        self.failing.discard(claim.agent)
+        return True
+
+
+def alarm_of_held(around: Surroundings, claim: Claim, what: str, reason: str) -> Alarm:
+    """Of all runs of the agent that are held because of `what`: an action, their output, their version."""
+    text = f"agent {claim.agent}: run {claim.id} is held for a person: {reason}"
+    key = held_alarm(around.app, claim.agent, what)
+    return Alarm(around.app, key, text, claim.agent, around.owners.get(claim.agent))

@@ -1,0 +1,127 @@
+"""News of other processes: they made runs ready, changed something, ended a run, joined. Wakes the parts that it concerns."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from wakeful.execution.circuits import Circuits
+from wakeful.execution.lookout import Lookout, is_soon
+from wakeful.execution.reaper import Reaper
+from wakeful.execution.results import Results
+from wakeful.execution.worker import Worker
+from wakeful.stores.glance import Glance
+from wakeful.stores.request import Ready
+
+
+class Wakeable(Protocol):
+    """A part that rests until it is woken."""
+
+    def wake(self) -> None: ...
+
+
+class Deliveries(Protocol):
+    """The part that delivers."""
+
+    def wake(self, channels: Any = None) -> None: ...
+
+
+class HeldSources(Protocol):
+    """The sources, of which each is read by one process."""
+
+    def hold_again(self, held: Any, /) -> None: ...
+
+
+class Hearing:
+    """Hears other processes by way of the database."""
+
+    def __init__(
+        self,
+        app: str,
+        database: Any,
+        *,
+        worker: Worker,
+        reaper: Reaper,
+        circuits: Circuits,
+        results: Results,
+        courier: Deliveries,
+        scheduler: Wakeable,
+        teller: Wakeable,
+        settler: Wakeable | None,
+        sources: HeldSources,
+        time_passes: bool,
+    ) -> None:
+        self._app = app
+        self._database = database
+        self._worker = worker
+        self._reaper = reaper
+        self._circuits = circuits
+        self._results = results
+        self._courier = courier
+        self._scheduler = scheduler
+        self._teller = teller
+        self._settler = settler
+        self._sources = sources
+        self._time_passes = time_passes
+        self.lookout: Lookout | None = None  # it tells what it sees here, and is woken from here
+
+    async def start(self) -> None:
+        """From here on every part is woken."""
+        self.hear()
+        if hasattr(self._database, "listen"):
+            await self._database.listen()
+
+    def hear(self) -> None:
+        """Take news from the database, as far as it has callbacks for them."""
+        database = self._database
+        if hasattr(database, "on_ready"):
+            database.on_ready = self.look
+        if hasattr(database, "on_change"):
+            database.on_change = lambda: self.look(Ready())
+        if hasattr(database, "on_results"):
+            database.on_results = self._results.hear
+
+    async def listen_for_results(self) -> None:
+        """Hear only of runs that end in other processes: for a process that connected to the store and does not work."""
+        database = self._database
+        if hasattr(database, "on_results"):
+            database.on_results = self._results.hear
+        if hasattr(database, "on_change"):
+            database.on_change = self._results.wake
+        if hasattr(database, "listen"):
+            database.on_ready = lambda ready: None if ready.agents else self._results.wake()
+            await database.listen()
+
+    def look(self, ready: Ready) -> None:
+        """Another process made something ready, changed something, or has joined. Where it does not say for which agents, one look
+        of the lookout finds out which parts it concerns: with many agents that is much cheaper than a look of every part.
+        """
+        if ready.app not in {None, self._app}:
+            return
+        if ready.agents:
+            self._worker.look(ready)
+            return
+        if self._time_passes and self.lookout is not None:
+            self.lookout.wake()
+        else:  # there the lookout wakes the worker alone: time stands still unless a test moves it
+            self._worker.look(ready)
+            self._courier.wake()
+            self._circuits.wake()
+            self._scheduler.wake()
+            self._teller.wake()
+        self._results.wake()
+        self._worker.look_who_is_to_stop()
+        if ready.app is not None:
+            self._reaper.wake()
+
+    def glanced(self, seen: Glance) -> None:
+        """Wake those for which the lookout saw something, before its next look is due."""
+        self._courier.wake([channel for channel, wait in seen.deliveries.items() if is_soon(wait)])
+        if is_soon(seen.alarms):
+            self._teller.wake()
+        if is_soon(seen.schedules):
+            self._scheduler.wake()
+        if seen.circuits or self._circuits.knows_of_trouble:
+            self._circuits.wake()
+        if seen.waits and self._settler is not None:
+            self._settler.wake()
+        self._sources.hold_again(seen.held)

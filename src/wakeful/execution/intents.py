@@ -1,0 +1,162 @@
+"""The intent of an effect: on disk, and allowed by policy, before the call is made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic_core import from_json
+
+from wakeful.errors import Denied, words_of
+from wakeful.execution.actions import Action
+from wakeful.execution.attempt import Attempt
+from wakeful.execution.business_key import key_of
+from wakeful.execution.call import CHECK_LIMIT, call
+from wakeful.execution.checkpoint import ARGUMENTS_SHOWN
+from wakeful.execution.locks import locks_held
+from wakeful.model import Decision, Effect
+from wakeful.policy.decide import ALLOWED, EffectFacts
+from wakeful.redaction import redact
+from wakeful.stores.base import OpenEffect
+from wakeful.stores.once import OpenOnce
+from wakeful.values import arguments_of, plain, schema_of_result
+
+# Branches of a handler may ask for their effects one after the other, a turn of the event loop for each.
+TURNS_TO_ASK = 25
+RESTORED = "the store was restored from a backup, and this may have been done after it"
+
+
+def new_effect(attempt: Attempt, action: Action[..., Any], identifier: str, text: str) -> Effect:
+    """An effect of this attempt, at the next place in the trace."""
+    record, options = attempt.record, action.options
+    position, record.position = record.position, record.position + 1
+    return Effect(
+        identifier,
+        action.name,
+        action.reference,
+        options.safety,
+        "intent",
+        text,
+        attempt=attempt.number,
+        position=position,
+        once=None if options.once is None else key_of(action, text),
+    )
+
+
+async def open_effect(attempt: Attempt, action: Action[..., Any], identifier: str, text: str) -> Effect:
+    """Write the intent down, if policy allows it and nothing about it needs a person."""
+    await attempt.record.save_facts()
+    arguments, keywords = action.read(text)
+    reason = await changed_arguments(attempt, action, text) or await failed_check(action, arguments, keywords)
+    known = attempt.ledger.find(identifier)
+    effect = new_effect(attempt, action, identifier, text) if known is None else known
+    if effect.once is None and action.options.once is not None:  # staged once: the commit stores the arguments only
+        effect.once = key_of(action, text)
+    effect.state, effect.reason = await beginning(attempt) if reason is None else ("held", reason)
+    return await opened(attempt, action, effect)
+
+
+async def open_staged(attempt: Attempt, action: Action[..., Any], effect: Effect) -> Effect:
+    """Its turn has come: what was checked when it was staged is written down as an intent, if policy allows it now."""
+    effect.state, effect.reason = await beginning(attempt)
+    effect.attempt = attempt.number
+    return await opened(attempt, action, effect)
+
+
+async def beginning(attempt: Attempt) -> tuple[Literal["intent", "unknown"], str | None]:
+    """How an effect begins. An effect of a run that was restored from a backup may have been done after that backup, and the
+    ledger of then cannot know: it is settled like a call whose process died.
+    """
+    store = attempt.surroundings.store
+    if store.restored_before and await store.was_restored(attempt.claim):
+        return "unknown", RESTORED
+    return "intent", None
+
+
+async def opened(attempt: Attempt, action: Action[..., Any], effect: Effect) -> Effect:
+    """Policy is asked in the transaction that stores the intent. What it does not allow is refused, or held."""
+    answer = await store_intent(attempt, action, effect)
+    if isinstance(answer, Decision):
+        if answer.answer == "deny":
+            raise Denied(f"action {action.name}: {answer.rule}: {answer.reason}")
+        effect.state, effect.reason = "held", f"{answer.rule}: {answer.reason}"
+        answer = await store_intent(attempt, action, effect, judged=True)
+    effect = answer if isinstance(answer, Effect) else effect
+    if effect.state == "held":
+        await attempt.hold(f"{action.name}: {effect.reason}")
+    return effect
+
+
+async def store_intent(
+    attempt: Attempt, action: Action[..., Any], effect: Effect, *, judged: bool = False, undoes: Effect | None = None
+) -> Effect | Decision:
+    """Store an intent, if policy allows it; `judged`: it has said that a person must. CountedOn if another run has the result
+    of the effect that this one undoes.
+    """
+    around, claim = attempt.surroundings, attempt.claim
+    facts = EffectFacts(
+        around.app,
+        attempt.agent,
+        around.owners.get(attempt.agent),
+        attempt.event,
+        around.clock.now(),
+        action.name,
+        action.options.risk,
+        effect.arguments,
+    )
+    judge = (lambda _: ALLOWED) if judged else around.judge
+    request = (
+        OpenEffect(
+            claim,
+            around.app,
+            effect,
+            lambda: judge(facts),
+            locks_held(claim),
+            undoes_key=None if undoes is None else undoes.business_key,
+        )
+        if effect.once is None
+        else OpenOnce(claim, around.app, effect, lambda: judge(facts), locks_held(claim), span=action.options.once_for)
+    )
+    if action.reference in around.declared or effect.undoes is not None:
+        return await around.store.open_effect(request)
+    request.declares = (around.app, action.reference, action.name, schema_of_result(action.function))
+    stored = await around.store.open_effect(request)
+    around.declared.add(action.reference)
+    return stored
+
+
+async def store_held(attempt: Attempt, effect: Effect, undoes: Effect) -> None:
+    """Store an undo that waits for a person from the start: policy is not asked, because nothing is to happen."""
+    request = OpenEffect(attempt.claim, attempt.app, effect, lambda: ALLOWED, undoes_key=undoes.business_key)
+    await attempt.surroundings.store.open_effect(request)
+
+
+async def changed_arguments(attempt: Attempt, action: Action[..., Any], text: str) -> str | None:
+    """Did an earlier attempt do this with other arguments? Branches that ask for theirs in a moment get a few turns."""
+    for _ in range(TURNS_TO_ASK - 1):
+        if not attempt.ledger.not_asked_for(action.name):
+            return None
+        await asyncio.sleep(0)
+    return other_arguments(attempt.ledger.not_asked_for(action.name), text)
+
+
+def other_arguments(before: Sequence[Effect], text: str) -> str | None:
+    """In words, what an earlier attempt did and this one does not ask for again."""
+    if not before:
+        return None
+    was, now = (redact(arguments_of(from_json(stored)))[:ARGUMENTS_SHOWN] for stored in (before[0].arguments, text))
+    return f"arguments changed: was {was}, now {now}"
+
+
+async def failed_check(action: Action[..., Any], arguments: Sequence[Any], keywords: dict[str, Any]) -> str | None:
+    """The first check of an action's arguments that does not pass, in words."""
+    for check in action.options.checks:
+        name = getattr(check, "__name__", repr(check))
+        try:
+            answer = await call(check, tuple(arguments), keywords, what=f"check {name}", limit=CHECK_LIMIT)
+        except Exception as error:
+            return plain(f"check {name}: {type(error).__name__}: {words_of(error)}")
+        if answer is False or isinstance(answer, str):
+            return plain(f"check {name}: {answer or 'did not pass'}")
+    return None

@@ -1,0 +1,185 @@
+"""The record of a run's steps, as one attempt reads it and adds to it.
+
+A resumed run executes its handler from the top. Each `run.*` call computes its key (name, digest of arguments, count among
+equal ones) and looks it up here; only a call without a record is carried out. So the order of calls does not matter, and
+branches that swap on resume still get their own results.
+
+Facts and finished sleeps are stored with the next checkpoint, or when the run is put away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from wakeful.clock import Microseconds
+from wakeful.errors import Persistent
+from wakeful.execution.locks import locks_held
+from wakeful.execution.options import StepOptions, location, name_of
+from wakeful.execution.surroundings import Surroundings
+from wakeful.model import Claim, Step, StepState
+from wakeful.stores.base import SaveSteps, Wait
+
+
+class Record:
+    """Steps by their key: those of earlier attempts, and those that this one has not stored yet."""
+
+    __slots__ = (
+        "_claim",
+        "_clock",
+        "_counts",
+        "_names",
+        "_recorded",
+        "_store",
+        "_unread",
+        "asked",
+        "awaited",
+        "position",
+        "retrying",
+        "unsaved",
+        "waiting",
+    )
+
+    def __init__(self, claim: Claim, surroundings: Surroundings) -> None:
+        self._claim = claim
+        self._store = surroundings.store
+        self._clock = surroundings.clock
+        self._recorded = {step.key: step for step in claim.steps} if claim.steps else {}
+        self._unread = len(self._recorded)
+        self._counts: dict[str, int] = {}
+        self._names: dict[str, Callable[..., Any]] = {}
+        self.position = self._unread  # the next place in the trace; effects and deliveries take theirs here too
+        self.unsaved: list[Step] = []
+        self.retrying: dict[str, Step] = {}
+        self.waiting: dict[str, Step] = {}  # durable waits
+        self.awaited: dict[str, Wait] = {}  # of these, those for events
+        self.asked: set[str] | None = None  # the keys looked up, kept only where the code has changed since
+
+    # identity
+
+    def next_key(self, name: str, digested: str) -> tuple[str, str]:
+        """The key of the next call (name, digest of arguments, count among equal ones), and the name that people see."""
+        base = f"{name}:{digested}"
+        counts = self._counts
+        equal = counts[base] = counts.get(base, -1) + 1
+        calls = counts[name] = counts.get(name, 0) + 1
+        return f"{base}:{equal}" if equal else base, name if calls == 1 else f"{name}#{calls}"
+
+    def name_of(self, function: Callable[..., Any], options: StepOptions) -> str:
+        """The step's name. Persistent for two different functions of one name: they would read each other's results."""
+        name = options.name or name_of(function)
+        if options.name is None and (name == "<lambda>" or not hasattr(function, "__name__")):
+            message = (
+                f"a step needs a name: {location(function)} is a lambda or a partial. "
+                'Write run.step(step(name="total")(…))'
+            )
+            raise Persistent(message)
+        other = self._names.setdefault(name, function)
+        if other is not function and location(other) != location(function):
+            message = (
+                f"two functions named {name} in one run ({location(other)} and {location(function)}): "
+                "give one another name with @step(name=…)"
+            )
+            raise Persistent(message)
+        return name
+
+    def refuse_another_action(self, name: str, function: Callable[..., Any], written_at: str) -> None:
+        """Persistent for two actions of one name: they would find each other's effects on resume."""
+        other = self._names.setdefault(f"act {name}", function)
+        if other is not function and location(other) != written_at:
+            message = (
+                f"two actions named {name} in one run ({location(other)} and {written_at}): "
+                "give one another name with @action(name=…)"
+            )
+            raise Persistent(message)
+
+    # reading
+
+    @property
+    def replaying(self) -> bool:
+        """Is this attempt still reading back what earlier ones recorded?"""
+        return self._unread > 0
+
+    def find(self, key: str) -> Step | None:
+        """The step under a key. The first call without a record ends the part that is only read back."""
+        if not self._recorded:
+            return None
+        if self.asked is not None:
+            self.asked.add(key)
+        step = self._recorded.get(key)
+        if step is None:
+            self._unread = 0
+        elif self._unread:
+            self._unread -= 1
+        return step
+
+    def fact(self, key: str, text: str) -> str:
+        """What the first attempt knew under a key; `text` if this is the first. Stored with the next checkpoint."""
+        recorded = self._recorded.get(key)
+        if recorded is not None and recorded.result is not None:
+            self._unread = max(0, self._unread - 1)
+            return recorded.result
+        fact = self.new_step(key, key, "fact")
+        fact.result = text
+        self.unsaved.append(fact)
+        return text
+
+    def now(self) -> Microseconds:
+        """The time of this call at the first attempt. Stored with the next checkpoint."""
+        key, shown = self.next_key("now", "")
+        recorded = self.find(key)
+        if recorded is not None and recorded.result is not None:
+            return int(recorded.result)
+        fact = self.new_step(key, shown, "fact")
+        fact.result = str(fact.started_at)
+        self.unsaved.append(fact)
+        return fact.started_at
+
+    # writing
+
+    def new_step(
+        self,
+        key: str,
+        name: str,
+        state: StepState,
+        *,
+        arguments: str | None = None,
+        started_at: Microseconds | None = None,
+        position: int | None = None,
+    ) -> Step:
+        """A step of this attempt, at the next place in the trace unless it has one."""
+        now = self._clock.now()
+        if position is None:
+            position, self.position = self.position, self.position + 1
+        started = now if started_at is None else started_at
+        return Step(key, name, state, None, None, arguments, 1, self._claim.attempts + 1, position, started, now)
+
+    def save(self, step: Step) -> Awaitable[None]:
+        """Store a checkpoint, together with the facts before it."""
+        steps = [step]
+        if self.unsaved:
+            steps = [*self.unsaved, step]
+            self.unsaved = []
+        return self._store.save_steps(SaveSteps(self._claim, steps, locks_held(self._claim)))
+
+    async def save_facts(self) -> None:
+        """Before a checkpoint that cannot take them along."""
+        if self.unsaved:
+            facts, self.unsaved = self.unsaved, []
+            await self._store.save_steps(SaveSteps(self._claim, facts, locks_held(self._claim)))
+
+    def passed(self, step: Step) -> None:
+        """A sleep is over. Stored with the next checkpoint: until then its due time says so as well."""
+        step.state, step.result, step.finished_at = "done", "null", self._clock.now()
+        self.unsaved.append(step)
+
+    async def save_passed(self) -> None:
+        """At the end of the handler: finished sleeps that no checkpoint took along."""
+        if any(step.state == "done" for step in self.unsaved):
+            await self.save_facts()
+
+    # putting away
+
+    def pending(self) -> list[Step]:
+        """Facts and waiting steps that must be stored when the run is put away."""
+        return [*self.unsaved, *self.retrying.values(), *self.waiting.values()]

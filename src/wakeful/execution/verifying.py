@@ -1,0 +1,88 @@
+"""What a handler returned, checked: the request that ends its run, or commits what goes out with it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic_core import from_json
+
+from wakeful.errors import Persistent
+from wakeful.execution.acting import object_to_changes
+from wakeful.execution.attempt import Attempt
+from wakeful.execution.checkpoint import ERRORS_SHOWN
+from wakeful.execution.endings import alarm_of_held
+from wakeful.execution.handler import Handler
+from wakeful.execution.intents import failed_check
+from wakeful.execution.sending import put_out
+from wakeful.model import VERIFIED, WENT_WELL, Outcome
+from wakeful.output.checks import Verdict, check_output
+from wakeful.stores.base import CommitRun, FinishRun
+from wakeful.values import to_text
+
+
+async def verify(attempt: Attempt, agent: Handler, output: Any) -> FinishRun | CommitRun:
+    """Nothing unchecked goes out: what does not pass is held as it is, with all that would have left with it."""
+    claim, around = attempt.claim, attempt.surroundings
+    if attempt.record.unsaved:
+        await attempt.record.save_passed()
+    verdict = await check_output(output, agent.returns, agent.options.checks)
+    text = _output_text(verdict, agent)
+    outgoing = attempt.outgoing
+    if agent.options.deliver is not None and output is not None:
+        put_out(attempt, agent.options.deliver, from_json(text))
+    for effect in outgoing.effects:
+        action = outgoing.actions[effect.id]
+        arguments, keywords = action.read(effect.arguments)
+        if (objection := await failed_check(action, arguments, keywords)) is not None:
+            outgoing.objections.append(f"{action.name}: {objection}")
+    change = None if attempt.state is None else attempt.state.change(around.app)
+    dropped = attempt.ledger.dropped() if claim.effects else []
+    silent = agent.options.deliver is not None and output is None and not outgoing.deliveries
+    if verdict.objection is None and not outgoing and change is None and not dropped:
+        if silent:
+            told = Outcome("ok", verdict.verification, "committed", silent_by_choice=True)
+            return FinishRun(claim, "done", output=text, outcome=told)
+        outcome = WENT_WELL if verdict.verification == "none" else VERIFIED
+        return FinishRun(claim, "done", output=text, outcome=outcome)
+    object_to_changes(attempt)
+    objections = [*([] if verdict.objection is None else [verdict.objection]), *outgoing.objections]
+    if objections:
+        reason = "; ".join(objections)
+        outcome = Outcome("ok", "failed", "held")
+        return CommitRun(
+            claim,
+            around.app,
+            text,
+            outcome,
+            "held",
+            outgoing.deliveries,
+            outgoing.effects,
+            change,
+            reason,
+            alarm_of_held(around, claim, "output", reason),
+            dropped,
+        )
+    then: Literal["done", "running"] = "running" if outgoing.effects else "done"
+    return CommitRun(
+        claim,
+        around.app,
+        text,
+        Outcome("ok", verdict.verification, "committed", silent_by_choice=silent),
+        then,
+        outgoing.deliveries,
+        outgoing.effects,
+        change,
+        alarm=outgoing.alarm,
+        dropped=dropped,
+        resolves=outgoing.resolves,
+    )
+
+
+def _output_text(verdict: Verdict, agent: Handler) -> str:
+    """As it is stored. One that is held is shown to a person even if it is of a kind that cannot be."""
+    try:
+        return to_text(verdict.output, what=f"the output of agent {agent.name}")
+    except Persistent:
+        if verdict.objection is None:
+            raise
+        return to_text(repr(verdict.output)[:ERRORS_SHOWN], what=f"the output of agent {agent.name}")

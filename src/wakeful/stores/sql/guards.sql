@@ -1,0 +1,11 @@
+-- Guards: the tokens of apps, as hashes. Commands that decide in a person's stead ask for one.
+
+-- list_guards() --
+select app, salt, hash from wakeful_guard order by app, since
+
+-- remove_guards(app) --
+delete from wakeful_guard where app = :app returning app
+
+-- insert_guard(now, app, salt, hash) --
+insert into wakeful_guard (app, salt, hash, since) values (:app, :salt, :hash, {now})
+on conflict (app, hash) do nothing

@@ -1,1 +1,0 @@
-"""Changes of rows in databases, as events."""

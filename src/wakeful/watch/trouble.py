@@ -1,0 +1,122 @@
+"""Trouble that this process notices itself: raised as alarms, and stored once the store can be reached."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection
+from typing import Any, Protocol
+
+from wakeful.errors import StoreFull, StoreUnavailable
+from wakeful.model import Decision, Event, Receipt
+from wakeful.service import Background
+from wakeful.stores.base import Alarm, RaiseAlarm, condition_alarm
+from wakeful.telemetry.logger import logger_of
+
+FULL_AGAIN_AFTER = 60.0
+LAST_ALARMS_TAKE_AT_MOST = 2.0
+
+
+class RaisingStore(Protocol):
+    """Where alarms are stored."""
+
+    async def raise_alarm(self, request: RaiseAlarm) -> None: ...
+
+
+class Waiting(Protocol):
+    """Reads which agents and channels something waits for."""
+
+    async def waiting_agents(self, app: str) -> list[tuple[str, int]]: ...
+
+    async def waiting_channels(self) -> list[dict[str, Any]]: ...
+
+
+class Trouble:
+    """Raises the alarms of one app in this process."""
+
+    def __init__(self, app: str, store: RaisingStore, background: Background) -> None:
+        self._app = app
+        self._store = store
+        self._background = background
+        self._pending: dict[str, Alarm] = {}
+        self._storing: asyncio.Task[None] | None = None
+        self._full_at: float | None = None
+        self._log = logger_of(app=app)
+
+    def alarm(
+        self, key: str, text: str, *, agent: str | None = None, owner: str | None = None, loud: bool = False
+    ) -> None:
+        """Open or refresh an alarm and write it to the log. While the store is unavailable it waits here."""
+        self._log.error("alarm", key=key, text=text)
+        self._pending[key] = Alarm(self._app, key, text, agent, owner, loud)
+        if self._storing is None or self._storing.done():
+            self._storing = self._background.start(self._store_all())
+
+    async def _store_all(self) -> None:
+        while self._pending:
+            key, alarm = next(iter(self._pending.items()))
+            try:
+                await self._store.raise_alarm(RaiseAlarm(alarm))
+            except StoreUnavailable:
+                await asyncio.sleep(1)
+                continue
+            if self._pending.get(key) is alarm:
+                del self._pending[key]
+
+    async def stop(self) -> None:
+        """Give the last alarms a moment to be stored."""
+        if self._storing is not None:
+            await asyncio.wait([self._storing], timeout=LAST_ALARMS_TAKE_AT_MOST)
+
+    def note_conflict(self, event: Event | Receipt) -> None:
+        """An event came again with other content."""
+        self.alarm(
+            f"conflict/{self._app}/{event.source}",
+            f"{event.source} sent event {event.id} again with other content: the first one stands, see `wakeful why {event.id}`",
+        )
+
+    def note_broken_rule(self, decision: Decision) -> None:
+        """A rule raised an error, and so denies everything."""
+        self.alarm(f"rule/{self._app}/{decision.rule}", f"rule {decision.rule} denies everything: {decision.reason}")
+
+    def note_exhausted(self, agent: str, event: Event, reason: str) -> None:
+        """A condition ran out of its budget."""
+        self.alarm(
+            condition_alarm(self._app, agent),
+            f"event {event.id} of {event.source} started no run of agent {agent}, because {reason}: see `wakeful why {event.id}`",
+            agent=agent,
+        )
+
+    async def note_agents_not_loaded(self, reader: Waiting, agents: Collection[str]) -> None:
+        """Runs of an agent that was renamed or removed would wait for ever."""
+        for agent, count in await reader.waiting_agents(self._app):
+            if agent not in agents:
+                self.alarm(
+                    f"agent/{self._app}/{agent}",
+                    f"{count} run(s) wait for agent {agent}, which app {self._app} does not have here: "
+                    "was it renamed or removed? Give it its name back, or run a worker that has it",
+                    agent=agent,
+                )
+
+    async def note_channels_not_declared(self, reader: Waiting, channels: Collection[str]) -> None:
+        """Messages to a channel that was renamed or removed would wait for ever."""
+        for waiting in await reader.waiting_channels():
+            channel, count = waiting["channel"], waiting["count"]
+            if waiting["app"] == self._app and channel not in channels:
+                self.alarm(
+                    f"channel/{self._app}/{channel}",
+                    f"{count} message(s) wait for channel {channel}, which app {self._app} does not have here: was it "
+                    "renamed or removed? Declare it again, or discard them: `wakeful deliveries "
+                    f"--channel {channel} --state pending` lists them",
+                )
+
+    def note_store(self, error: StoreUnavailable) -> None:
+        """A full disk needs a person. Every transaction is refused then; the alarm is raised at first and now and then."""
+        now = time.monotonic()
+        if isinstance(error, StoreFull) and (self._full_at is None or now - self._full_at > FULL_AGAIN_AFTER):
+            self._full_at = now
+            self.alarm(f"full/{self._app}", str(error))
+
+    def has_room(self) -> bool:
+        """Has the disk not been full for a while?"""
+        return self._full_at is None or time.monotonic() - self._full_at > FULL_AGAIN_AFTER

@@ -1,0 +1,71 @@
+"""why, about an alarm: what it says, since when, who was told, what people did about it, and which runs it is about."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from wakeful.errors import NotFound
+from wakeful.why.words import at, number
+
+Shown = dict[str, Any]
+SHORTEST_PREFIX = 6
+SHOWN_RUNS = 5
+
+
+class Alarms(Protocol):
+    """What the story is told from."""
+
+    async def alarm(self, key: str, /) -> Shown | None: ...
+    async def alarms(self, *, state: str | None = None) -> Shown: ...
+    async def runs_of_alarm(self, key: str, /) -> list[str]: ...
+    async def run(self, identifier: str, /) -> Shown | None: ...
+
+
+async def why_alarm(reader: Alarms, identifier: str) -> Shown | None:
+    """The story of an alarm, by its key or the beginning of it; None if there is none."""
+    alarm = await find_alarm(reader, identifier)
+    if alarm is None:
+        return None
+    ids = await reader.runs_of_alarm(alarm["key"])
+    runs = [found for one in ids[:SHOWN_RUNS] if (found := await reader.run(one)) is not None]
+    subject = {"kind": "alarm", "id": alarm["key"]}
+    return {"subject": subject, "event": None, "admissions": [], "runs": runs, "story": tell_alarm(alarm, ids)}
+
+
+async def find_alarm(reader: Alarms, identifier: str) -> Shown | None:
+    """NotFound lists the keys that begin like this, where there are several."""
+    found = await reader.alarm(identifier)
+    if found is not None or len(identifier) < SHORTEST_PREFIX:
+        return found
+    alike = [one["key"] for one in (await reader.alarms())["alarms"] if one["key"].startswith(identifier)]
+    if len(alike) > 1:
+        message = f'"{identifier}" is the beginning of several alarms. Which one? {", ".join(alike[:SHOWN_RUNS])}'
+        raise NotFound(message)
+    return await reader.alarm(alike[0]) if alike else None
+
+
+def tell_alarm(alarm: Shown, runs: list[str]) -> list[str]:
+    story = [f"Alarm {alarm['key']} of app {alarm['app']} is {alarm['state']}: {alarm['text'].rstrip('.')}."]
+    again = (
+        f" It happened {number(alarm['count'], 'time')}, the last at {at(alarm['last_at'])}."
+        if alarm["count"] > 1
+        else ""
+    )
+    story.append(f"It opened at {at(alarm['opened_at'])}.{again}")
+    if alarm["told_at"] is not None:
+        story.append(f"It was told {number(alarm['told'], 'time')}, the last time at {at(alarm['told_at'])}.")
+    if alarm["acknowledged_at"] is not None:
+        story.append(f"{alarm['acknowledged_by']} acknowledged it at {at(alarm['acknowledged_at'])}.")
+    if alarm["muted_until"] is not None:
+        story.append(f"It is told to nobody until {at(alarm['muted_until'])}.")
+    if alarm["resolved_at"] is not None:
+        story.append(f"It was resolved at {at(alarm['resolved_at'])}.")
+    for one in alarm["changes"]:
+        note = f": {one['note'].rstrip('.')}" if one["note"] else ""
+        story.append(f"{one['by']} did {one['verb']} at {at(one['at'])}{note}.")
+    if runs:
+        shown = ", ".join(runs[:SHOWN_RUNS]) + (" and more" if len(runs) > SHOWN_RUNS else "")
+        story.append(f"It is about run {shown}: `wakeful why {runs[0]}` tells what happened there.")
+    if alarm["state"] != "resolved" and alarm.get("do"):
+        story.append(f"What to do: {alarm['do']}")
+    return story

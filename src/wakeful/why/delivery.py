@@ -1,0 +1,125 @@
+"""The story of a message: where it goes, how it stands, and what can be done."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from wakeful.clock import Microseconds, readable
+from wakeful.why.words import SHOWN_MESSAGES, Shown, Source, at, failure, moment, number, ordinal
+
+DELIVERY_WORDS = ("delivered", "pending", "held", "dead", "discarded")
+
+
+async def why_delivery(reader: Source, identifier: str) -> Shown | None:
+    delivery = await reader.delivery(identifier)
+    run = None if delivery is None else await reader.run(delivery["run"])
+    event = None if run is None else await reader.event(run["event"]["key"])
+    if delivery is None or run is None or event is None:
+        return None
+    admissions = [one for one in event["admissions"] if one["agent"] == run["agent"]]
+    story = tell_delivery(delivery, run, event, await reader.time())
+    story += await tell_alarms(reader, run["app"], [delivery])
+    subject = {"kind": "delivery", "id": delivery["id"]}
+    return {"subject": subject, "event": event, "admissions": admissions, "runs": [run], "story": story}
+
+
+async def tell_alarms(reader: Source, app: str, deliveries: list[Shown]) -> list[str]:
+    """What is known to be wrong with the channels that messages wait for."""
+    channels = sorted({one["channel"] for one in deliveries if one["state"] == "pending"})
+    if not channels:
+        return []
+    keys = {key for one in channels for key in (f"channel/{app}/{one}", f"delivery/{app}/{one}/late")}
+    found = (await reader.alarms(state="open"))["alarms"]
+    return [f"An alarm is open: {one['text']}." for one in found if one["key"] in keys]
+
+
+def tell_messages(deliveries: list[Shown]) -> list[str]:
+    """How many stand where, and of those in trouble what it is."""
+    counts = Counter(delivery["state"] for delivery in deliveries)
+    if not counts:
+        return []
+    if set(counts) == {"held"}:
+        return [f"It would send {number(len(deliveries), 'message')}, held together with its output."]
+    if set(counts) == {"discarded"}:
+        were = "was" if len(deliveries) == 1 else "were"
+        return [f"It had {number(len(deliveries), 'message')} to send, which {were} discarded."]
+    parts = [f"{counts[state]} {state}" for state in DELIVERY_WORDS if counts[state]]
+    verb = "had" if counts["discarded"] else "sent"
+    told = [f"It {verb} {number(len(deliveries), 'message')}: {', '.join(parts)}."]
+    dead = [delivery for delivery in deliveries if delivery["state"] == "dead"]
+    late = [delivery for delivery in deliveries if delivery["state"] == "pending" and delivery["error"]]
+    told += [
+        f"The message to {one['channel']} ({one['id']}) is dead{as_reason(one)}: {failure(one['error'])}. {what_to_do_with_it(one)}"
+        for one in dead[:SHOWN_MESSAGES]
+    ]
+    told += [
+        f"The message to {one['channel']} ({one['id']}) failed {number(one['tries'], 'time')}, with "
+        f"{failure(one['error'])}; it is tried again at {at(one['due_at'])}."
+        for one in late[:SHOWN_MESSAGES]
+    ]
+    more = len(dead[SHOWN_MESSAGES:])
+    if more:
+        told.append(f"So {'is' if more == 1 else 'are'} {more} more; `wakeful dead list` groups them by what is wrong.")
+    return told
+
+
+def tell_delivery(delivery: Shown, run: Shown, event: Shown, present: Microseconds) -> list[str]:
+    subject = f" about {delivery['subject']}" if delivery["subject"] else ""
+    story = [
+        (
+            f"Delivery {delivery['id']} is a message{subject} to channel {delivery['channel']}, from run {run['id']} of agent "
+            f"{run['agent']}, which handled event {event['id']} of type {event['type']}."
+        )
+    ]
+    if delivery["state"] != "held":
+        story.append(f"It was committed with its run at {at(delivery['committed_at'])}.")
+    return [*story, *tell_delivery_state(delivery, present)]
+
+
+def tell_delivery_state(delivery: Shown, present: Microseconds) -> list[str]:
+    tries, problem, run = number(delivery["tries"], "try"), failure(delivery["error"]), delivery["run"]
+    match delivery["state"]:
+        case "held":
+            return [
+                f"It is held, because the output of its run did not pass. `wakeful why {run}` tells why, and what can be done."
+            ]
+        case "delivered":
+            return [
+                f"It is delivered: the channel took it at {at(delivery['settled_at'])}, at the {ordinal(delivery['tries'])} try."
+            ]
+        case "dead":
+            settled = f"It is dead: given up at {at(delivery['settled_at'])} after {tries}{as_reason(delivery)}."
+            return [
+                f"{settled} The last error was {problem}.",
+                f"Nothing more happens by itself. {what_to_do_with_it(delivery)}",
+            ]
+        case "discarded":
+            return [f"It shall not be sent: {delivery['reason'] or 'discarded'}, at {at(delivery['settled_at'])}."]
+        case _ if delivery["tries"]:
+            return [f"It failed {number(delivery['tries'], 'time')}, with {problem}.", tell_when(delivery, present)]
+        case _:
+            again = [f"It was {delivery['reason']}."] if delivery["reason"] else []
+            return [*again, tell_when(delivery, present)]
+
+
+def tell_when(delivery: Shown, present: Microseconds) -> str:
+    due = moment(delivery["due_at"])
+    if due is not None and due > present:
+        return (
+            f"It is tried again at {at(delivery['due_at'])}, {readable(due - present)} from now; those behind it wait."
+        )
+    return (
+        "It is due: a worker of its app that runs delivers it, after those that were committed before it to the same channel. "
+        f"`wakeful deliveries --channel {delivery['channel']} --state pending` lists them."
+    )
+
+
+def what_to_do_with_it(delivery: Shown) -> str:
+    return (
+        f"Mend the cause, and have it tried again with `wakeful deliveries replay {delivery['id']}`; "
+        f"`wakeful deliveries discard {delivery['id']}` gives it up for good."
+    )
+
+
+def as_reason(delivery: Shown) -> str:
+    return f" ({delivery['reason']})" if delivery["reason"] else ""

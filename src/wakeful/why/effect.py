@@ -1,0 +1,93 @@
+"""why, about one use of an action: what was asked for, by which run, how often it was called, and whose word its state rests on."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from wakeful.values import arguments_of
+from wakeful.why.effects import tell_word, what_to_say_of
+from wakeful.why.words import Source, at, failure, in_short, number
+
+Shown = dict[str, Any]
+SHOWN_CALL = 300
+
+
+class Effects(Source, Protocol):
+    """What the story is told from."""
+
+    async def effect(self, identifier: str, /) -> Shown | None: ...
+
+
+async def why_effect(reader: Effects, identifier: str) -> Shown | None:
+    """The story of an effect, by its id or the beginning of it; None if there is none."""
+    effect = await reader.effect(identifier)
+    run = None if effect is None else await reader.run(effect["run"])
+    event = None if run is None else await reader.event(run["event"]["key"])
+    if effect is None or run is None or event is None:
+        return None
+    admissions = [one for one in event["admissions"] if one["agent"] == run["agent"]]
+    subject = {"kind": "effect", "id": effect["id"]}
+    story = tell_effect(effect, run, event)
+    return {"subject": subject, "event": event, "admissions": admissions, "runs": [run], "story": story}
+
+
+def tell_effect(effect: Shown, run: Shown, event: Shown) -> list[str]:
+    called = f"{effect['action']}{arguments_of(effect['arguments'])}"
+    called = called if len(called) <= SHOWN_CALL else called[:SHOWN_CALL] + "…"
+    story = [
+        (
+            f"Effect {effect['id']} is {called}, asked for at {at(effect['opened_at'])} by run {run['id']} of agent "
+            f"{run['agent']}, which handled event {event['id']} of type {event['type']}."
+        )
+    ]
+    if effect["undoes"] is not None:
+        story.append(f"It undoes effect {effect['undoes']}.")
+    if effect["once"] is not None and effect["follows"] is None:
+        handed = f", and operation {effect['operation']} is what the service is told" if effect["operation"] else ""
+        story.append(f'It has key "{effect["once"]}"{handed}.')
+    if effect["follows"] is not None:
+        story.append(tell_following(effect))
+    else:
+        if effect["settled_by"] is not None:
+            story.append(f"{tell_word(effect)}.")
+        story += tell_effect_state(effect)
+    story.append(f"`wakeful why {run['id']}` tells the story of its run.")
+    return story
+
+
+def tell_following(effect: Shown) -> str:
+    """One that calls nothing, because another effect has its key."""
+    result = f" It returned {in_short(effect['result'])}." if effect["state"] == "confirmed" else ""
+    reason = (effect["reason"] or "no reason was given").removeprefix("once: ")
+    return (
+        f'It calls nothing, because effect {effect["follows"]} has its key "{effect["once"]}": {reason}.{result} '
+        f"`wakeful why {effect['follows']}` tells the story of that effect."
+    )
+
+
+def tell_effect_state(effect: Shown) -> list[str]:
+    problem, reason = failure(effect["error"]), effect["reason"] or "no reason was given"
+    tries, when = number(effect["tries"], "call"), at(effect["settled_at"])
+    match effect["state"]:
+        case "confirmed":
+            result = f", and returned {in_short(effect['result'])}" if effect["result"] is not None else ""
+            return [f"It is confirmed since {when}, after {tries}{result}. It will not be repeated."]
+        case "held":
+            return [
+                f"It is held for a person: {reason}.",
+                what_to_say_of(effect["id"], called=effect["tries"] > 0, read=effect["undoes"] is None),
+            ]
+        case "intent" | "unknown":
+            return ["Nobody knows yet whether it was done; that is found out before the handler of its run runs again."]
+        case "retrying":
+            return [f"It failed after {tries}, with {problem}; it is called again when its run goes on."]
+        case "failed":
+            return [f"It was refused after {tries}: {problem}."]
+        case "staged":
+            return ["It waits for its run: it is done when that commits, and its checks passed."]
+        case "undone":
+            return [f"It was undone again at {when}."]
+        case "abandoned":
+            return [f"It is not done: {reason}."]
+        case other:
+            return [f"It is {other}: {reason}."]

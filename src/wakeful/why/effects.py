@@ -1,0 +1,114 @@
+"""The effects of a run, and what a person can say of those that are held."""
+
+from __future__ import annotations
+
+from wakeful.stores.tampered import held_for_tampering, how_to_go_on
+from wakeful.why.words import Shown, at, failure, listed, number, own
+
+
+def tell_effects(run: Shown) -> list[str]:
+    """What it did outside, and whose word that rests on."""
+    confirmed = [
+        effect["action"]
+        for effect in own(run, "effects")
+        if effect["state"] == "confirmed" and effect.get("undoes") is None and effect.get("follows") is None
+    ]
+    undone = [effect["action"] for effect in own(run, "effects") if effect["state"] == "undone"]
+    told = []
+    if undone:
+        were = "was" if len(undone) == 1 else "were"
+        told.append(f"{number(len(undone), 'effect')} of it {were} undone again: {listed(undone)}.")
+    if confirmed:
+        verb = "is" if len(confirmed) == 1 else "are"
+        told.append(
+            f"{number(len(confirmed), 'effect')} of it {verb} confirmed and will not be repeated: {listed(confirmed)}."
+        )
+    told += tell_effects_of_others(run)
+    for effect in run["effects"]:
+        whose = "" if effect["run"] == run["id"] else f" of run {effect['run']}"
+        name = f"Effect {effect['action']} ({effect['id']}){whose}"
+        if effect.get("follows") is not None:
+            told.append(f"{name}: {(effect['reason'] or '').removeprefix('once: ')}.")
+            continue
+        if effect["settled_by"] is not None:
+            told.append(f"{name}: {tell_word(effect)}.")
+        match effect["state"]:
+            case "held":
+                told.append(f"{name} is held: {effect['reason'] or 'no reason was given'}.")
+            case "intent" | "unknown":
+                told.append(
+                    f"Nobody knows yet whether {name[0].lower()}{name[1:]} was done; "
+                    "that is found out before the handler runs again."
+                )
+            case "failed":
+                told.append(f"{name} was refused: {failure(effect['error'])}.")
+    return told
+
+
+def tell_effects_of_others(run: Shown) -> list[str]:
+    """What other runs of its family did is found in the ledger, whichever of them comes to the same call."""
+    others: dict[str, list[str]] = {}
+    for effect in run["effects"]:
+        if effect["run"] != run["id"] and effect["state"] == "confirmed":
+            others.setdefault(effect["run"], []).append(effect["action"])
+    return [
+        f"{number(len(actions), 'effect')} {'is' if len(actions) == 1 else 'are'} confirmed by run {other} of the same event, "
+        f"and found instead of repeated: {listed(actions)}."
+        for other, actions in others.items()
+    ]
+
+
+def tell_word(effect: Shown) -> str:
+    """What a person said of an effect. One that was called again after that has no reason left, once it is confirmed."""
+    who = effect["settled_by"]
+    note = f": {effect['note'].rstrip('.')}" if effect["note"] else ""
+    when = f" at {at(effect['settled_at'])}" if effect["settled_at"] is not None else ""
+    match effect["state"]:
+        case "confirmed" if effect["reason"] is None:
+            return f"{who} had it called again{note}. It was done{when}"
+        case "confirmed":
+            return f"{who} said{when} that it was done{note}"
+        case "abandoned":
+            return f"{who} said{when} that it shall not be done{note}"
+        case _:
+            return f"{who} had it called again{note}"
+
+
+def what_to_say(run: Shown) -> list[str]:
+    held = [effect for effect in run["effects"] if effect["state"] == "held"]
+    if held_for_tampering(run["reason"]):
+        return [f"{how_to_go_on(run['id'])}."]
+    if not held and run["outcome"] is None:
+        return [
+            (
+                f"`wakeful replay {run['id']}` lets it go on with the code that there is now, "
+                f"`wakeful cancel {run['id']}` ends it and undoes what it did."
+            )
+        ]
+    if not held and run["outcome"] is not None:
+        release = f"`wakeful release {run['id']}` lets it out as it is, "
+        if run["outdated"]:
+            release = (
+                f"It cannot be let out as it is: the state of agent {run['agent']} was changed since it read that. "
+            )
+        return [
+            (
+                f"Look at what it would put out with `wakeful trace {run['id']}`. {release}"
+                f"`wakeful replay {run['id']}` runs the handler again, `wakeful dead discard {run['id']}` ends it."
+            )
+        ]
+    return [what_to_say_of(one["id"], called=one["tries"] > 0, read=one.get("undoes") is None) for one in held]
+
+
+def what_to_say_of(effect: str, *, called: bool, read: bool) -> str:
+    """`read`: the handler gets its result, so whoever confirms it must give that."""
+    result = " With confirm, `--result JSON` gives what the call would have returned." if read else ""
+    if not called:
+        return (
+            f"It was not called yet. `wakeful effects repeat {effect}` lets it be called, `wakeful effects abandon {effect}` "
+            f"if it shall not be, `wakeful effects confirm {effect}` if somebody did it in another way.{result}"
+        )
+    return (
+        f"Find out what became of it, and say so: `wakeful effects confirm {effect}` if it was done, "
+        f"`wakeful effects repeat {effect}` if it was not, `wakeful effects abandon {effect}` if it shall not be.{result}"
+    )

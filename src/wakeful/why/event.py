@@ -1,0 +1,203 @@
+"""The story of an event, and of the runs that came of it."""
+
+from __future__ import annotations
+
+from wakeful.errors import NotFound
+from wakeful.why.chain import tell_chain
+from wakeful.why.delivery import tell_alarms
+from wakeful.why.held_up import (
+    tell_circuit,
+    tell_expired,
+    tell_limits,
+    tell_locks,
+    tell_stuck,
+    tell_telling,
+    whose_turn,
+)
+from wakeful.why.run import tell_later, tell_run
+from wakeful.why.schedule import tell_occurrence
+from wakeful.why.source import tell_quarantined, tell_released_from
+from wakeful.why.state import tell_state
+from wakeful.why.words import OUT_OF_BUDGET, Shown, Source, at, number
+
+
+async def find(reader: Source, identifier: str) -> tuple[Shown | None, Shown | None]:
+    """The event, and the run if one was asked for. A whole id goes before the beginning of one."""
+    event = await reader.event(identifier)
+    try:
+        run = await reader.run(identifier)
+    except NotFound:  # the beginning of several runs' ids
+        if event is None:
+            raise
+        run = None
+    if run is not None and (event is None or run["id"] == identifier):
+        return await reader.event(run["event"]["key"]), run
+    return event, None
+
+
+async def refuse_two(reader: Source, run: Shown, identifier: str) -> None:
+    """The beginning of a run's id may be that of an effect's, too: NotFound with both."""
+    other = await reader.effect(identifier)
+    if other is not None:
+        message = (
+            f'"{identifier}" is the beginning of several ids. Which one? Run {run["id"]} of agent {run["agent"]}, or effect '
+            f"{other['id']} ({other['action']})"
+        )
+        raise NotFound(message)
+
+
+async def story_of(reader: Source, event: Shown, run: Shown | None, alive: list[Shown]) -> Shown:
+    """The story of an event and all of its runs; with a run, of that one alone."""
+    if run is not None:
+        runs = [run]
+    else:
+        ids = [admission["run"] for admission in event["admissions"] if admission["run"] is not None]
+        runs = [found for one in ids if (found := await reader.run(one)) is not None]
+    present = await reader.time()
+    story = [*tell_event(event), *await tell_occurrence(reader, event)]
+    of_agent = {one["agent"]: one for one in runs}
+    for admission in event["admissions"]:
+        told = of_agent.get(admission["agent"])
+        if told is not None and run is None and joined_by_key(admission):
+            story += [*tell_admission(admission), *tell_state(told, present, alive)]
+        elif told is not None:
+            turn = await whose_turn(reader, told)
+            story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
+            story += tell_telling(told)
+            story += await tell_limits(reader, told, present)
+            story += tell_expired(told, present)
+            story += await tell_stuck(reader, told)
+            story += await tell_locks(reader, told)
+            story += await tell_circuit(reader, told)
+            story += await tell_alarms(reader, told["app"], told["deliveries"])
+            story += tell_later(await reader.later_runs(told["id"]))
+        elif run is None:
+            story += tell_admission(admission)
+            if admission["run"] is not None:
+                story.append(tell_removed(admission["run"], admission["agent"]))
+    subject = {"kind": "event", "id": event["id"]} if run is None else {"kind": "run", "id": run["id"]}
+    return {"subject": subject, "event": event, "admissions": event["admissions"], "runs": runs, "story": story}
+
+
+async def why_known(reader: Source, identifier: str) -> Shown | None:
+    """The story of a run or an event whose whole id is known, also of a run that was removed."""
+    event, run = await find(reader, identifier)
+    if event is None:
+        return await why_removed(reader, identifier)
+    return await story_of(reader, event, run, await living(reader))
+
+
+async def living(reader: Source) -> list[Shown]:
+    """The processes that are at work."""
+    return [
+        process for process in await reader.processes() if process["state"] == "alive" and process["lease_left"] > 0
+    ]
+
+
+async def why_quarantined(reader: Source, identifier: str) -> Shown | None:
+    """Something in quarantine, by the beginning of its key."""
+    found = await reader.quarantined(identifier)
+    return None if found is None else await why_known(reader, found["key"])
+
+
+async def why_removed(reader: Source, identifier: str) -> Shown | None:
+    """A run that was removed, as long as its event is still known."""
+    known = await reader.removed_run(identifier)
+    event = None if known is None else await reader.event(known["event"])
+    if known is None or event is None:
+        return None
+    story = [*tell_event(event), tell_removed(identifier, known["agent"])]
+    admissions = [one for one in event["admissions"] if one["agent"] == known["agent"]]
+    subject = {"kind": "run", "id": identifier}
+    return {"subject": subject, "event": event, "admissions": admissions, "runs": [], "story": story}
+
+
+def tell_event(event: Shown) -> list[str]:
+    subject = f" about {event['subject']}" if event["subject"] else ""
+    story = [
+        (
+            f"Event {event['id']} of type {event['type']}{subject} came from {event['source']} "
+            f"at {at(event['accepted_at'])} and was stored."
+        )
+    ]
+    story += tell_released_from(event)
+    if event.get("payload_removed"):
+        story.append(
+            "What it said was removed when its retention time was over. That it came is kept until its deduplication window "
+            "is over, so that another delivery of it starts nothing."
+        )
+    cause = (event.get("envelope") or {}).get("causationid")
+    if cause:
+        story.append(f"It was caused by event {cause}.")
+    story += tell_chain(event["app"], event.get("envelope") or {})
+    if event["same_id"]:
+        story.append(
+            f"{number(event['same_id'], 'other event')} from elsewhere {'has' if event['same_id'] == 1 else 'have'} "
+            "the same id; this is the newest. Ask by key for another."
+        )
+    if event["duplicates"]:
+        story.append(
+            f"It was delivered {number(event['duplicates'], 'more time')}; that started nothing: one event is one run per agent."
+        )
+    story += [
+        f"At {at(conflict['seen_at'])} it came with other content under the same source and id. The first one stands; "
+        "the other is kept as a conflict. Its sender should use a new id for a new fact."
+        for conflict in event["conflicts"]
+    ]
+    story += [f"Run {one['run']} of agent {one['agent']} waited for it, and took it." for one in event["waited"]]
+    if event["state"] == "expired":
+        story.append(f"Nothing ran, because {event['reason']}.")
+    elif event["state"] == "quarantined":
+        story += tell_quarantined(event)
+    elif event["state"] == "unmatched":
+        story.append(f"Nothing ran, because {event['reason']}.")
+        if not event["admissions"]:
+            story.append('To handle such events, give an agent a trigger for them: on("' + event["type"] + '").')
+    return story
+
+
+def tell_admission(admission: Shown) -> list[str]:
+    """What became of the event for an agent that has no run of it."""
+    agent, reason = admission["agent"], admission["reason"] or "no reason was given"
+    match admission["state"]:
+        case "skipped" if reason.startswith("overlap="):
+            return [f"Agent {agent} did nothing, because it was still busy with an earlier event ({reason})."]
+        case "started":
+            return [f"Agent {agent} took it."]
+        case "skipped":
+            return [f"Agent {agent} did nothing, because its condition was not met: {reason}."]
+        case "expired":
+            return [f"Agent {agent} did nothing, because the event {reason}."]
+        case "denied" if OUT_OF_BUDGET in reason:
+            hand_over = f"`wakeful replay --events TYPE --from TIME --agent {agent} --denied`"
+            return [
+                f"Agent {agent} did nothing, because it could not be told whether the event is for it: {reason}.",
+                f"Ask for less in its where=, then hand the event over: {hand_over}.",
+            ]
+        case "denied":
+            return [f"Agent {agent} did nothing, because policy denied it: {reason}."]
+        case "superseded":
+            return [f"Agent {agent} did nothing, because a newer event took this one's place: {reason}."]
+        case "joined" if joined_by_key(admission):
+            return [
+                (
+                    f"Agent {agent} started no run for it, because an earlier event has the same key ({reason}). "
+                    f"`wakeful why {admission['run']}` tells the story of that run."
+                )
+            ]
+        case "joined":
+            return [f"Agent {agent} takes it together with others: {reason}."]
+        case other:
+            return [f"Agent {agent}: {other}, {reason}."]
+
+
+def joined_by_key(admission: Shown) -> bool:
+    """Did it join the run of an earlier event of the same key (`once=`)?"""
+    return admission["state"] == "joined" and (admission["reason"] or "").startswith("once:")
+
+
+def tell_removed(run: str, agent: str) -> str:
+    return (
+        f"Run {run} of agent {agent} was over and done, and was removed when its retention time was over, or by "
+        "`wakeful archive --remove`: look for it in the archive, if there is one."
+    )

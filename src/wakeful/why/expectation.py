@@ -1,0 +1,31 @@
+"""The story of an expectation: what should happen by when, and how it stands."""
+
+from __future__ import annotations
+
+from wakeful.why.words import Shown, Source, at
+
+
+async def why_expected(reader: Source, name: str) -> Shown | None:
+    """What is expected under this name, and how it stands."""
+    found = [one for one in await reader.expectations() if one["name"] == name]
+    if not found:
+        return None
+    story = [sentence for one in found for sentence in tell_expected(one)]
+    subject = {"kind": "expectation", "id": name}
+    return {"subject": subject, "event": None, "admissions": [], "runs": [], "story": story}
+
+
+def tell_expected(one: Shown) -> list[str]:
+    what = {"schedule": "Schedule", "source": "Source"}.get(one["kind"], "Expectation")
+    told = [f"{what} {one['name']} of app {one['app']}: {one['what']}."]
+    match one["state"]:
+        case "absent":
+            told.append(f"It is not met: {one['reason']}.")
+        case "excused":
+            told.append(f"Nothing is expected of it now: {one['reason']}.")
+        case state:
+            told.append(f"It is {state}: {one['reason']}.")
+    told.append("It was never met." if one["met_at"] is None else f"It was last met at {at(one['met_at'])}.")
+    if one["due_at"] is not None:
+        told.append(f"Somebody hears of it if that is not so by {at(one['due_at'])}.")
+    return told

@@ -1,0 +1,82 @@
+"""The story of a reminder: who made it, how often it was moved, and what became of it; then that of the run that told it."""
+
+from __future__ import annotations
+
+from wakeful.clock import Microseconds
+from wakeful.triggers.spoken import in_words
+from wakeful.triggers.zones import zone_named
+from wakeful.why.event import why_known
+from wakeful.why.words import Shown, Source, at, moment, who_takes_it
+
+
+async def why_reminder(reader: Source, identifier: str) -> Shown | None:
+    """None if there is no reminder of that name."""
+    reminder = await reader.reminder(identifier)
+    if reminder is None:
+        return None
+    present = await reader.time()
+    alive = [one for one in await reader.processes() if one["state"] == "alive" and one["lease_left"] > 0]
+    story = [*tell_making(reminder), *tell_became(reminder, present, alive)]
+    told = None if reminder["run"] is None else await why_known(reader, reminder["run"])
+    return {
+        "subject": {"kind": "reminder", "id": reminder["id"]},
+        "reminder": reminder,
+        "event": None if told is None else told["event"],
+        "admissions": [] if told is None else told["admissions"],
+        "runs": [] if told is None else told["runs"],
+        "story": [*story, *([] if told is None else told["story"])],
+    }
+
+
+def tell_making(reminder: Shown) -> list[str]:
+    first, *later = reminder["history"]
+    unless = ""
+    if reminder["unless"] is not None:
+        where = f" with {reminder['where']}" if reminder["where"] else ""
+        unless = f", unless an event of type {reminder['unless']}{where} has come by then"
+    made = f'Reminder {reminder["id"]}, "{reminder["text"]}", was made by {reminder["made_by"]} at {at(first["at"])}'
+    story = [f"{made}, to be told to channel {reminder['to']} {when(reminder, first['due_at'])}{unless}."]
+    for one in later:
+        note = f" ({one['note']})" if one["note"] else ""
+        match one["verb"]:
+            case "move" | "edit":
+                moved = when(reminder, one["due_at"]).removeprefix("on ")
+                story.append(f"At {at(one['at'])} {one['by']} moved it to {moved}{note}.")
+            case "remove":
+                story.append(f"At {at(one['at'])} {one['by']} cancelled it{note}. It was not told.")
+            case verb:
+                story.append(f"At {at(one['at'])} {one['by']} did this with it: {verb}{note}.")
+    return story
+
+
+def tell_became(reminder: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
+    name, due = reminder["id"], moment(reminder["due_at"])
+    change = f"`wakeful reminders move {name} WHEN` moves it, and `wakeful reminders cancel {name}` cancels it."
+    match reminder["state"]:
+        case "pending" if due is not None and due > present:
+            return [f"It waits for its time, {when(reminder, reminder['due_at'], present)}. {change}"]
+        case "pending":
+            return [
+                f"Its time came, {when(reminder, reminder['due_at'], present)}, and nobody has told it yet: it will be told late.",
+                *who_takes_it(alive),
+                change,
+            ]
+        case "paused":
+            return [f"It is paused: `wakeful schedules resume {name}` lets it go on. {change}"]
+        case "unneeded":
+            return [f"It was not told, because it was not needed any more: {reminder['reason']}."]
+        case "told":
+            late = f", {reminder['late']} late" if reminder["late"] else ""
+            return [f"Its time came, and it was told at {at(reminder['told_at'])}{late}."]
+        case "telling":
+            return ["Its time came, and a run is to tell it."]
+        case "failed":
+            return [f"Its time came, and it could not be told: {reminder['reason']}."]
+        case "over":
+            return ["Its time came. What its run made of it is not kept any longer."]
+        case _:
+            return []
+
+
+def when(reminder: Shown, due: str, present: Microseconds | None = None) -> str:
+    return in_words(moment(due) or 0, zone_named(reminder["zone"], where=f"reminder {reminder['id']}"), present)

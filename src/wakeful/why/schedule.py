@@ -1,0 +1,238 @@
+"""why, about time: the story of a schedule, and of the occurrence that an event or a run is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Protocol
+
+from wakeful.clock import SECOND, Microseconds, readable
+from wakeful.errors import NotFound
+from wakeful.triggers.zones import shown_time
+from wakeful.why.beats import tell_check
+
+Shown = dict[str, Any]
+
+TOLD_CHANGES = 3
+TOLD_OCCURRENCES = 3
+# A firing that is no later than this is on time.
+ON_TIME: Microseconds = SECOND
+# A real interval that is longer or shorter by more than this part is worth a sentence.
+WORTH_A_SENTENCE = 0.05
+DID = {
+    "add": "made it",
+    "edit": "edited it",
+    "pause": "paused it",
+    "resume": "resumed it",
+    "remove": "removed it",
+    "fire": "fired it by hand",
+    "move": "moved it",
+}
+
+
+class Source(Protocol):
+    """What the story is told from."""
+
+    async def run(self, identifier: str, /) -> Shown | None: ...
+    async def schedule(self, name: str, app: str | None = None, /) -> Shown | None: ...
+    async def occurrence(self, event: Shown, /) -> Shown | None: ...
+    async def living_agents(self, app: str, /) -> set[str]: ...
+    async def pauses(self) -> list[Shown]: ...
+    async def time(self) -> Microseconds: ...
+    async def checks(self) -> list[Shown]: ...
+    async def states(self, agent: str | None = None, /) -> list[Shown]: ...
+
+
+async def why_schedule(reader: Source, name: str, alive: list[Shown]) -> Shown | None:
+    """The story of a schedule, by its name, or APP/NAME where several apps have it; None if there is none."""
+    app, slash, own = name.partition("/")
+    try:
+        found = await reader.schedule(name)
+        found = await reader.schedule(own, app) if found is None and slash else found
+    except NotFound:
+        message = f"several apps have a schedule {name}: ask for one of them with `wakeful why APP/{name}`"
+        raise NotFound(message) from None
+    if found is None or found["origin"] == "reminder":  # of which another story is told
+        return None
+    present = await reader.time()
+    story = [tell_what(found), *tell_changes(found)]
+    story += tell_last(found, present)
+    story += tell_ledger(found)
+    story += tell_cadence(found)
+    story += await tell_check(reader, found)
+    story += await tell_queued(reader, found)
+    story += await tell_next(reader, found, present, alive)
+    story += [f"An alarm is open: {one['text']}." for one in found["alarms"] if one["state"] != "resolved"]
+    subject = {"kind": "schedule", "id": found["name"]}
+    return {"subject": subject, "schedule": found, "event": None, "admissions": [], "runs": [], "story": story}
+
+
+def tell_what(found: Shown) -> str:
+    origin = {
+        "code": "It is declared in code.",
+        "runtime": "It was made at run time.",
+        "reminder": "It is a reminder.",
+        "heartbeat": "It comes from a heartbeat's file.",
+    }[found["origin"]]
+    return f"Schedule {found['name']} wakes agent {found['agent']} of app {found['app']} by {found['rule']}. {origin}"
+
+
+def tell_changes(found: Shown) -> list[str]:
+    """Who did what to it, the last times; not what code does at its start."""
+    told = [one for one in found["changes"] if one["operator"] != "code"][:TOLD_CHANGES]
+    return [
+        f"{one['operator']} {DID[one['verb']]} at {at(one['changed_at'])}{': ' + one['note'].rstrip('.') if one['note'] else ''}."
+        for one in reversed(told)
+    ]
+
+
+def tell_last(found: Shown, present: Microseconds) -> list[str]:
+    last = found["last"]
+    if last is None:
+        return ["It has not fired yet."]
+    late = (moment(last["fired_at"]) or 0) - (moment(last["at"]) or 0)
+    words = "on time" if late <= ON_TIME else f"{readable(late)} late"
+    ago = readable(max(0, present - (moment(last["at"]) or present)))
+    state = f"is {last['state']}" if last["state"] else "is not kept any more"
+    words = f"It fired last for {on_the_wall(last)}, {ago} ago, {words}: run {last['run']}, which {state}."
+    return [f"{words} `wakeful why {last['run']}` tells that one's story."]
+
+
+def tell_ledger(found: Shown) -> list[str]:
+    """What was not fired since the last one that was, and how often that happened before."""
+    told = []
+    for one in found["occurrences"][:TOLD_OCCURRENCES]:
+        if one["state"] == "fired":
+            break
+        told.append(tell_occurrences(one))
+    counts, since = found["counts"], found["counts"]["since"]
+    parts = [f"{counts[what]:,} {what}" for what in ("missed", "skipped", "coalesced", "superseded") if counts[what]]
+    if parts:
+        told.append(
+            f"Since {at(since)}, {counts['fired']:,} of its instants fired, and {', '.join(parts)}: "
+            f"`wakeful schedules show {found['name']}` lists them."
+        )
+    return told
+
+
+def tell_occurrences(one: Shown) -> str:
+    """A row of the ledger that did not fire."""
+    what = instants(one)
+    because = (one["reason"] or "no reason was given").rstrip(".")
+    later = f" {one['redone']:,} of them were done later." if one["redone"] else ""
+    match one["state"]:
+        case "missed":
+            return f"{what} missed: {because}.{later}"
+        case "skipped":
+            return f"{what} skipped: {because}.{later}"
+        case "coalesced":
+            return f"{what} not fired on their own: run {one['run']} covers them.{later}"
+        case other:
+            return f"{what} {other}: {because}.{later}"
+
+
+def instants(one: Shown) -> str:
+    if one["count"] == 1:
+        return f"Its instant of {at(one['from'])} was"
+    return f"{one['count']:,} instants, from {at(one['from'])} to {at(one['to'])}, were"
+
+
+def tell_cadence(found: Shown) -> list[str]:
+    cadence = found["cadence"]
+    if cadence["drift"] is None or abs(cadence["drift"]) <= WORTH_A_SENTENCE:
+        return []
+    real, configured = (readable(round(cadence[one]) * SECOND) for one in ("real", "configured"))
+    return [f"Over its last {cadence['firings']} firings it fired every {real}; its rule says every {configured}."]
+
+
+async def tell_queued(reader: Source, found: Shown) -> list[str]:
+    """Instants that came in time, and what they wait for."""
+    queued = found["queued"]
+    if queued is None:
+        return []
+    what = f"{queued['count']:,} of its instants, the last of {at(queued['to'])}," if queued["count"] > 1 else ""
+    what = what or f"Its instant of {at(queued['to'])}"
+    wait = "wait" if queued["count"] > 1 else "waits"
+    if not queued["waits_for"]:
+        return [f"{what} {wait} to be fired by a process that has agent {found['agent']}."]
+    run = await reader.run(queued["waits_for"])
+    state = "" if run is None else f": it is {run['state']}"
+    together = " They go as one then." if queued["count"] > 1 else ""
+    words = f"{what} {wait}, because run {queued['waits_for']} is not over{state}.{together}"
+    return [f"{words} `wakeful why {queued['waits_for']}` tells what that one is doing."]
+
+
+async def tell_next(reader: Source, found: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
+    """When it fires next, and what keeps it from that."""
+    name = found["name"]
+    match found["state"]:
+        case "removed":
+            return [f"It was removed by {found['changed_by']} at {at(found['changed_at'])}, and fires no more."]
+        case "done":
+            return ["It has no instant left, and fires no more."]
+        case "paused":
+            since = f"It is paused since {at(found['changed_at'])} by {found['changed_by']}"
+            return [f"{since}: what would be due is skipped. `wakeful schedules resume {name}` lets it go on."]
+        case _:
+            pass
+    if found["next"] is None:
+        return []
+    due = moment(found["due_at"]) or present
+    if due > present:
+        told = [f"It fires next for {on_the_wall(found['next'])}, {readable(due - present)} from now."]
+    else:
+        told = [f"It has been due since {at(found['due_at'])}, for {on_the_wall(found['next'])}."]
+    if not alive:
+        told.append("No worker is alive on this store: start one with `wakeful serve APP` or `wakeful worker APP`.")
+    elif found["agent"] not in await reader.living_agents(found["app"]):
+        told.append(
+            f"No worker that is alive has agent {found['agent']} of app {found['app']}: until one has it, nothing fires. "
+            "Was the agent renamed, or is its app not running?"
+        )
+    told += [
+        f"Agent {one['agent'] or found['agent']} is paused by {one['by']}: what fires waits until `wakeful resume`."
+        for one in await reader.pauses()
+        if one["app"] == found["app"] and one["agent"] in {None, found["agent"]} and one["paused"]
+    ]
+    return told
+
+
+# events and runs
+
+
+async def tell_occurrence(reader: Source, event: Shown) -> list[str]:
+    """Which occurrence an event is; nothing for one that no schedule made."""
+    found = await reader.occurrence(event)
+    if found is None:
+        return []
+    name, became, merged = found["schedule"], found["became"], found["coalesced"]
+    if became is not None and became["state"] == "fired" and became["reason"]:
+        return [f"Schedule {name} ({found['rule']}) was fired {became['reason']}."]
+    story = [f"It is the occurrence of schedule {name} ({found['rule']}) for {on_the_wall(found)}."]
+    if became is not None:
+        late = (moment(became["settled_at"]) or 0) - (moment(found["at"]) or 0)
+        words = "on time" if late <= ON_TIME else f"{readable(late)} late"
+        if became["state"] == "fired":
+            story.append(f"It was fired {words}.")
+        else:
+            story.append(tell_occurrences(became))
+    if merged is not None:
+        these = "The instant" if merged["count"] == 1 else f"{merged['count']:,} instants, from {at(merged['from'])}"
+        to = f"of {at(merged['to'])}" if merged["count"] == 1 else f"to {at(merged['to'])}"
+        story.append(f"{these} {to}, had not been fired and went into it.")
+    return story
+
+
+# words
+
+
+def on_the_wall(instant: Shown) -> str:
+    """2026-03-30 08:00 Europe/London"""
+    wall = datetime.fromisoformat(instant["local"])
+    return f"{wall.strftime('%Y-%m-%d %H:%M:%S' if wall.second else '%Y-%m-%d %H:%M')} {instant['zone']}"
+
+
+def moment(text: str | None) -> Microseconds | None:
+    return None if text is None else round(datetime.fromisoformat(text).timestamp() * SECOND)
+
+
+at = shown_time

@@ -1,0 +1,122 @@
+"""why, about what comes in: the story of a source, and of what could not be taken in."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from wakeful.clock import SECOND, readable
+from wakeful.errors import NotFound
+from wakeful.stores.sources import TOLD_THEN
+from wakeful.why.schedule import at
+
+Shown = dict[str, Any]
+
+
+class Source(Protocol):
+    """What the story is told from."""
+
+    async def source(self, name: str, app: str | None = None, /) -> Shown | None: ...
+
+
+async def why_source(reader: Source, name: str) -> Shown | None:
+    """The story of a source, by its name, or APP/NAME where several apps have it; None if there is none."""
+    try:
+        found = await reader.source(name)
+    except NotFound:
+        message = f"several apps have a source {name}: ask for one of them with `wakeful sources {name} --of APP`"
+        raise NotFound(message) from None
+    if found is None:
+        return None
+    story = [tell_what(found), *tell_state(found), *tell_brought(found)]
+    story += [f"An alarm is open: {one['text']}." for one in found["alarms"] if one["state"] != "resolved"]
+    subject = {"kind": "source", "id": found["name"]}
+    return {"subject": subject, "event": None, "admissions": [], "runs": [], "story": story}
+
+
+def tell_what(one: Shown) -> str:
+    wakes = f" It wakes {', '.join(one['agents'])}." if one["agents"] else ""
+    return f"Source {one['name']} of app {one['app']} is a {one['kind']}.{wakes}"
+
+
+def tell_state(one: Shown) -> list[str]:
+    since = at(one["since"])
+    told = []
+    match one["state"]:
+        case "failing":
+            told.append(f"It cannot be read since {since}: {ended(one['reason'])} It is tried again by itself.")
+        case "paused":
+            told.append(f"It is paused since {since}: {ended(one['reason'])} It goes on by itself.")
+        case "unserved":
+            told.append(f"It is not served since {since}.")
+        case "idle":
+            told.append(f"It is idle since {since}: nobody reads it now.")
+        case _:
+            told.append(f"It is read since {since}.")
+    holder = one["holder"]
+    if holder is not None and holder["alive"]:
+        told.append(f"Its reader is pid {holder['pid']} on {holder['host']}.")
+    if one["unread"] is not None:
+        told.append(f"{one['unread'][:1].upper()}{ended(one['unread'][1:])}")
+    if one["lag"] is not None:
+        behind = "" if one["behind"] is None else f", and {one['behind']:,} more were known to wait"
+        told.append(f"What was read last was {readable(round(one['lag'] * SECOND))} old{behind}.")
+    return told
+
+
+def tell_brought(one: Shown) -> list[str]:
+    last = "; nothing ever came" if one["event_at"] is None else f"; the last one came at {at(one['event_at'])}"
+    told = [f"It brought {one['taken']:,} events, {one['repeated']:,} of them again{last}."]
+    if one["refused"]:
+        told.append(f"{one['refused']:,} were turned away.")
+    if one["quarantined"]:
+        told.append(
+            f"{one['quarantined']:,} could not be taken in, of which {one['kept']:,} wait for a person: "
+            f"`wakeful quarantine --source {one['name']}`."
+        )
+    return told
+
+
+# quarantine
+
+
+def tell_quarantined(event: Shown) -> list[str]:
+    """What could not be taken in: why, and what became of it."""
+    reason = ended(event["reason"] or "no reason was given")
+    held = event.get("quarantine")
+    if held is None:
+        return [f"It is quarantined: {reason}"]
+    why = "verified" if held["kind"] == "unverified" else "read"
+    told = [f"Source {held['source']} could not have it {why}: {reason} So it was put in quarantine, and nothing ran."]
+    if held["state"] == "kept" and reason.rstrip(".").endswith(TOLD_THEN):
+        told.append(
+            "Mend that, and its source tells it: this entry is settled with it, and cannot be released. "
+            f"`wakeful quarantine discard {event['key']}` ends it now."
+        )
+        return told
+    if held["state"] == "kept":
+        told.append(
+            f"It is kept until a person acts: `wakeful quarantine show {event['key']}` shows it, `wakeful quarantine release "
+            f"APP {event['key']}` lets it in after a fix, `wakeful quarantine discard {event['key']}` ends it."
+        )
+        return told
+    note = f" ({held['note'].rstrip('.')})" if held["note"] else ""
+    told.append(f"{held['settled_by']} {held['state']} it at {at(held['settled_at'])}{note}.")
+    if held["became"] is not None:
+        key, count = held["became"]["key"], held["became"]["events"]
+        what = "an event" if count == 1 else f"{count:,} events, the first of them"
+        told.append(f"It became {what} {key}: `wakeful why {key}` tells what came of that.")
+    return told
+
+
+def tell_released_from(event: Shown) -> list[str]:
+    """Where an event comes from that was in quarantine first."""
+    first = event.get("released_from")
+    if first is None:
+        return []
+    return [
+        f"It was in quarantine before, and {first['by']} released it at {at(first['at'])}: `wakeful why {first['key']}` tells why."
+    ]
+
+
+def ended(words: str) -> str:
+    return words if words.endswith((".", "!", "?")) else f"{words}."

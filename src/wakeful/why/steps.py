@@ -1,0 +1,85 @@
+"""The steps of a run, and what it waits for."""
+
+from __future__ import annotations
+
+from wakeful.clock import Microseconds, readable
+from wakeful.model import FINAL_RUN_STATES
+from wakeful.why.words import Shown, at, failure, listed, moment, number, under
+
+
+def tell_steps(run: Shown) -> list[str]:
+    done = [step["name"] for step in run["steps"] if step["state"] == "done"]
+    told = []
+    if done and run["state"] != "done":
+        told.append(
+            f"{number(len(done), 'step')} of it {'is' if len(done) == 1 else 'are'} finished and will not run again: {listed(done)}."
+        )
+    for step in run["steps"]:
+        if step["state"] == "retrying" and run["state"] in FINAL_RUN_STATES:
+            told.append(
+                f"Step {step['name']} had failed {number(step['tries'], 'time')}, with {failure(step['error'])}."
+            )
+        elif step["state"] == "retrying" and step["tries"] == 0:
+            told.append(f"Step {step['name']} failed with {failure(step['error'])}; that used up no try.")
+        elif step["state"] == "retrying":
+            told.append(
+                f"Step {step['name']} failed {number(step['tries'], 'time')}, with {failure(step['error'])}; "
+                f"it is tried again at {at(step['due_at'])}."
+            )
+        elif step["state"] == "failed" and step["tries"] == 0:
+            told.append(f"Its wait {step['name']} ended without what it waited for: {failure(step['error'])}.")
+        elif step["state"] == "failed":
+            told.append(
+                f"Step {step['name']} failed for good after {number(step['tries'], 'try')}: {failure(step['error'])}."
+            )
+        elif step["tries"] > 1:
+            told.append(f"Step {step['name']} needed {step['tries']} tries.")
+    return told
+
+
+def tell_waits(run: Shown, present: Microseconds) -> list[str]:
+    """What it waits for: since when, until when, and who can bring it."""
+    waits = [step for step in run["steps"] if step["state"] == "waiting"]
+    return [sentence for step in waits for sentence in (tell_wait(step, run["children"], present), *tell_misfit(step))]
+
+
+def tell_wait(step: Shown, children: list[Shown], present: Microseconds) -> str:
+    awaited, since = step["waits_for"], f"Since {at(step['started_at'])} it"
+    until = moment(step["due_at"]) or present
+    left = f"{readable(until - present)} from now" if until > present else "and that time has come"
+    if "event" in awaited:
+        event = awaited["event"]
+        about = f" about {event['subject']}" if event["subject"] else ""
+        where = under(event)
+        option = f" --subject {event['subject']}" if event["subject"] else ""
+        bring = f"`wakeful emit APP {event['type']}{option}` brings one."
+        if source := event.get("source"):
+            about, bring = f"{about} from {source}", f"Events of type {event['type']} from other sources do not count."
+        return (
+            f"{since} waits for an event {event['type']}{about}{where}, until {at(step['due_at'])} at the latest, {left}; "
+            f"then the wait ends with TimedOut. {bring}"
+        )
+    if "child" in awaited:
+        state = next((f" and which is {one['state']}" for one in children if one["id"] == awaited["child"]), "")
+        return (
+            f"{since} waits for run {awaited['child']} of agent {awaited['agent']}, which it called{state}, until "
+            f"{at(step['due_at'])} at the latest, {left}. `wakeful why {awaited['child']}` tells what that one is doing."
+        )
+    if "question" in awaited:
+        return (
+            f"{since} asks {awaited['to'] or 'people'}: {awaited['question'].rstrip('.')} It waits for an answer until "
+            f"{at(step['due_at'])} at the latest, {left}; then the wait ends with TimedOut. Answer it with "
+            f"`wakeful approvals answer {awaited['approval']} ANSWER`; `wakeful approvals show {awaited['approval']}` "
+            "shows what is expected."
+        )
+    return f"{since} sleeps, until {at(step['due_at'])}, {left}. It goes on by itself then."
+
+
+def tell_misfit(step: Shown) -> list[str]:
+    """An event that may have been the one."""
+    misfit = step["waits_for"].get("misfit")
+    if misfit is None:
+        return []
+    came = f"Event {misfit['event']} came, but it could not be told whether that is the one, which counts as no: "
+    ask = "let the condition ask first whether a field is there: has(data.field) && …"
+    return [f"{came}{misfit['reason']}. If it was meant, emit it as it should be, under a new id; if not, {ask}"]
