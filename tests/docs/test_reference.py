@@ -15,7 +15,7 @@ import pytest
 
 import wakeful
 from docs.pages import ROOT, Page, all_pages, page
-from wakeful import App, Run, errors, on, settings
+from wakeful import App, Run, errors, failures, on, settings, stored_errors
 from wakeful.api import body, openapi, parameters, problem
 from wakeful.api import events as api_events
 from wakeful.cli import COMMANDS, http_limits
@@ -181,7 +181,7 @@ def test_limits_are_what_the_page_says():
         f"{api_events.IDEMPOTENCY_KEY_LIMIT} characters",
         f"{RESULT_LIMIT:,} bytes of JSON each",
         f"{checkpoint.ARGUMENTS_SHOWN:,} characters",
-        f"{errors.MESSAGE_LIMIT:,} and {errors.TRACEBACK_LIMIT:,} characters",
+        f"{stored_errors.MESSAGE_LIMIT:,} and {stored_errors.TRACEBACK_LIMIT:,} characters",
         f"{parameters.LIMIT_LARGEST}",
         f"{sqlite.USER_FUNCTION_LIMIT:g} s",
         f"{timedelta(microseconds=retry.WAITS_IN_PLACE).seconds} s",
@@ -268,7 +268,7 @@ def test_the_tree_of_errors_is_as_drawn():
 
 def test_the_table_of_classes_is_as_documented():
     documented = page("docs/explanation/retries.md").section("How other errors are sorted")
-    for kinds, failure in errors.CLASSES:
+    for kinds, failure in failures.CLASSES:
         for kind in kinds:
             row = next(
                 (

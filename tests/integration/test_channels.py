@@ -12,7 +12,8 @@ from support.messages import COMMITTED_AT, message
 from wakeful import App, Run, on
 from wakeful.channels import event
 from wakeful.clock import to_datetime
-from wakeful.errors import ConfigError, InvalidEvent, classify
+from wakeful.errors import ConfigError, InvalidEvent
+from wakeful.failures import classify
 from wakeful.model import Event
 from wakeful.output.channels.base import Surroundings
 from wakeful.output.channels.event import EventChannel

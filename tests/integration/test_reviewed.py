@@ -9,7 +9,8 @@ import pytest
 from support.apps import pass_time, working
 from wakeful import App, Persistent, RateLimited, Run, Transient, on
 from wakeful.clock import SystemClock
-from wakeful.errors import classify, describe, restore
+from wakeful.failures import classify
+from wakeful.stored_errors import describe, restore
 from wakeful.stores.opening import open_database
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from support.messages import message
 from wakeful.channels import file
-from wakeful.errors import ConfigError, Transient, classify
+from wakeful.errors import ConfigError, Transient
+from wakeful.failures import classify
 
 
 def lines(path: Path) -> list[dict]:

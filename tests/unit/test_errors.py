@@ -39,11 +39,10 @@ from wakeful.errors import (
     Stuck,
     Transient,
     WakefulError,
-    classify,
-    describe,
     did_you_mean,
-    restore,
 )
+from wakeful.failures import classify
+from wakeful.stored_errors import describe, restore
 
 
 def http_error(status: int, **headers: str) -> Exception:

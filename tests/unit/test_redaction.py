@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakeful import env
-from wakeful.errors import Persistent, describe, words_of
+from wakeful.errors import Persistent
 from wakeful.redaction import KNOWN, LEAST, LOOK_EVERY, Known, is_telling
+from wakeful.stored_errors import describe, words_of
 from wakeful.stores.redacting import shown_places, without_secrets
 
 

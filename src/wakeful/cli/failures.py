@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wakeful.cli.terminal import plain
-from wakeful.errors import in_one_line
+from wakeful.stored_errors import in_one_line
 
 MOST_LINES = 12  # a command's error has 11: its exit code, and the last 10 lines of its output
 

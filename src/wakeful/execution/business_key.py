@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_jsonable_python
 
-from wakeful.errors import Persistent, words_of
+from wakeful.errors import Persistent
 from wakeful.intake.flow import as_key, shown_source
+from wakeful.stored_errors import words_of
 
 if TYPE_CHECKING:
     from wakeful.execution.actions import Action

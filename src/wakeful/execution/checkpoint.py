@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable
-from wakeful.errors import CancelledInside, ClaimLost, LockLost, Persistent, describe, restore, words_of
+from wakeful.errors import CancelledInside, ClaimLost, LockLost, Persistent
 from wakeful.execution.attempt import Attempt, inside_transaction
 from wakeful.execution.call import call, is_async
 from wakeful.execution.circuits import Shut
@@ -26,6 +26,7 @@ from wakeful.execution.options import UNKNOWN_ATTEMPTS_OF_A_STEP, StepOptions
 from wakeful.execution.retry import SINCE, GiveUp, Trouble, decide, trouble_of
 from wakeful.model import Step
 from wakeful.redaction import redact
+from wakeful.stored_errors import describe, restore, words_of
 from wakeful.stores.notes import note
 from wakeful.values import digest_of_arguments, from_text, read_back, returns_of, to_text
 

@@ -20,8 +20,10 @@ from typing import Any, Literal, Protocol
 
 from wakeful.clock import SECOND, Duration, Microseconds, duration, readable, seconds, written
 from wakeful.clock import to_second as time_text
-from wakeful.errors import ConfigError, RateLimited, classify, did_you_mean, http_status, words_of
+from wakeful.errors import ConfigError, RateLimited, did_you_mean
+from wakeful.failures import classify, http_status
 from wakeful.service import Service
+from wakeful.stored_errors import words_of
 from wakeful.stores.base import CHANNEL, ChangeCircuit, CircuitChange, CircuitChanged, StoredCircuit
 from wakeful.stores.verbs.circuits import closed, recovers
 

@@ -26,16 +26,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable, seconds
-from wakeful.errors import (
-    ClaimLost,
-    CommandFailed,
-    CommandInterrupted,
-    ConfigError,
-    StoreUnavailable,
-    describe,
-    restore,
-    storable,
-)
+from wakeful.errors import ClaimLost, CommandFailed, CommandInterrupted, ConfigError, StoreUnavailable
 from wakeful.execution import minder
 from wakeful.execution.attempt import Attempt, current_attempt
 from wakeful.execution.checkpoint import marked
@@ -44,6 +35,7 @@ from wakeful.execution.options import read_duration
 from wakeful.intake.cloudevents import to_envelope
 from wakeful.model import Step, digest
 from wakeful.redaction import redact, redact_bytes
+from wakeful.stored_errors import describe, restore, storable
 
 if TYPE_CHECKING:
     from wakeful.execution.run import Run

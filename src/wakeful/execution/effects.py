@@ -24,17 +24,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable
-from wakeful.errors import (
-    ClaimLost,
-    EffectAbandoned,
-    KeyTaken,
-    Persistent,
-    Transient,
-    Verdict,
-    describe,
-    restore,
-    words_of,
-)
+from wakeful.errors import ClaimLost, EffectAbandoned, KeyTaken, Persistent, Transient
 from wakeful.execution.actions import Action, Operation, find_action
 from wakeful.execution.aftermath import (
     NONE_YET,
@@ -55,7 +45,9 @@ from wakeful.execution.checkpoint import marked
 from wakeful.execution.circuits import Shut
 from wakeful.execution.options import UNKNOWN_ATTEMPTS_OF_A_STEP
 from wakeful.execution.retry import GiveUp, decide, trouble_of
+from wakeful.failures import Verdict
 from wakeful.model import Effect
+from wakeful.stored_errors import describe, restore, words_of
 from wakeful.stores.base import SaveEffect
 from wakeful.stores.once import SaveOnce
 from wakeful.values import from_text, given_result, read_back, returns_of, to_text

@@ -11,16 +11,7 @@ from typing import Any, Protocol
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable
-from wakeful.errors import (
-    CancelAsked,
-    ClaimLost,
-    DeadlineExceeded,
-    PayloadTampered,
-    Stuck,
-    describe,
-    in_one_line,
-    words_of,
-)
+from wakeful.errors import CancelAsked, ClaimLost, DeadlineExceeded, PayloadTampered, Stuck
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import failed_steps
 from wakeful.execution.failing import note_of, noted, trouble_before
@@ -30,6 +21,7 @@ from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.why_waiting import earliest_wait, why_waiting
 from wakeful.model import ON_FAILURE, Claim, Decision, Outcome, Step, digest
+from wakeful.stored_errors import describe, in_one_line, words_of
 from wakeful.stores.base import Alarm, Cancelled, CancelRun, FinishRun, LeaveRun, Streak, held_alarm
 from wakeful.stores.request import Actor
 from wakeful.stores.tampered import WHAT_TO_DO

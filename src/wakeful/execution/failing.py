@@ -9,9 +9,10 @@ from __future__ import annotations
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
-from wakeful.errors import classify, in_one_line, words_of
 from wakeful.execution.retry import Trouble, signature
+from wakeful.failures import classify
 from wakeful.model import Claim, Step
+from wakeful.stored_errors import in_one_line, words_of
 
 FACT = "failing"
 

@@ -20,7 +20,7 @@ from pydantic_core import from_json
 
 from wakeful.clock import SECOND, Duration, Microseconds, from_datetime, readable
 from wakeful.clock import to_text as time_text
-from wakeful.errors import ConfigError, Denied, Persistent, StoreError, words_of
+from wakeful.errors import ConfigError, Denied, Persistent, StoreError
 from wakeful.execution.attempt import current_attempt
 from wakeful.execution.call import call
 from wakeful.execution.child_environment import facts_of, read_environment
@@ -28,6 +28,7 @@ from wakeful.execution.options import MARK, StepOptions, read_duration, step
 from wakeful.execution.probe import ask_command
 from wakeful.execution.run import Run
 from wakeful.model import digest
+from wakeful.stored_errors import words_of
 from wakeful.stores.base import Alarm
 from wakeful.stores.heartbeat import heartbeat_alarm
 from wakeful.triggers.every import every as every_so_often

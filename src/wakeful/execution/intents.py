@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from wakeful.errors import Denied, words_of
+from wakeful.errors import Denied
 from wakeful.execution.actions import Action
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.business_key import key_of
@@ -18,6 +18,7 @@ from wakeful.execution.locks import locks_held
 from wakeful.model import Decision, Effect
 from wakeful.policy.decide import ALLOWED, EffectFacts
 from wakeful.redaction import redact
+from wakeful.stored_errors import words_of
 from wakeful.stores.base import OpenEffect
 from wakeful.stores.once import OpenOnce
 from wakeful.values import arguments_of, plain, schema_of_result

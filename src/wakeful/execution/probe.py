@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wakeful.clock import Microseconds, readable, seconds
-from wakeful.errors import Persistent, StepTimeout, storable
+from wakeful.errors import Persistent, StepTimeout
+from wakeful.stored_errors import storable
 
 SHELL = "/bin/sh"
 LONGEST_ANSWER = 64 * 1024

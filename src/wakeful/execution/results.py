@@ -20,9 +20,10 @@ from typing import Any, NamedTuple, Protocol
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable, seconds
-from wakeful.errors import NotFound, RunFailed, StoreUnavailable, TimedOut, restore
+from wakeful.errors import NotFound, RunFailed, StoreUnavailable, TimedOut
 from wakeful.execution.surroundings import Cancellable, after_seconds
 from wakeful.model import FINAL_RUN_STATES, Receipt
+from wakeful.stored_errors import restore
 from wakeful.stores.base import CancelRun, CloseRun, CommitRun, FinishCancelled, FinishRun, RedoRun, Row
 from wakeful.stores.timing import accept_of
 

@@ -20,21 +20,13 @@ from typing import Any, Literal
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import to_datetime
-from wakeful.errors import (
-    CancelAsked,
-    ConfigError,
-    Denied,
-    Persistent,
-    StoreUnavailable,
-    describe,
-    did_you_mean,
-    restore,
-)
+from wakeful.errors import CancelAsked, ConfigError, Denied, Persistent, StoreUnavailable, did_you_mean
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import marked, shown_arguments
 from wakeful.execution.locks import locks_held
 from wakeful.model import Decision, Step
 from wakeful.policy.decide import ScheduleFacts
+from wakeful.stored_errors import describe, restore
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import ChangeSchedule, StoredSchedule
 from wakeful.triggers.schedule import Schedule, as_stored

@@ -23,7 +23,7 @@ from pydantic_core import from_json, to_json
 from wakeful.alarm_words import moment
 from wakeful.cel import named_values
 from wakeful.clock import SECOND, Duration, Microseconds, duration, from_datetime, readable
-from wakeful.errors import ConfigError, Persistent, TimedOut, describe, did_you_mean, restore
+from wakeful.errors import ConfigError, Persistent, TimedOut, did_you_mean
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import marked, shown_arguments
 from wakeful.execution.retry import WAITS_IN_PLACE
@@ -31,6 +31,7 @@ from wakeful.execution.tampering import refuse_forged_step
 from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, new_event
 from wakeful.intake.matching import condition_of
 from wakeful.model import Event, Receipt, Step, digest
+from wakeful.stored_errors import describe, restore
 from wakeful.stores.base import Alarm, Approval, AskPerson, EndWait, Wait, ask_alarm
 from wakeful.stores.notes import note
 from wakeful.values import digest_of_arguments, to_text

@@ -16,8 +16,9 @@ from pydantic_core import to_json
 
 from wakeful.cel import Expression, OutOfBudget, compile_expression
 from wakeful.clock import Microseconds, duration, readable
-from wakeful.errors import ConfigError, InvalidKey, storable
+from wakeful.errors import ConfigError, InvalidKey
 from wakeful.model import Event, Flow, Overlap, digest
+from wakeful.stored_errors import storable
 
 LONGEST_KEY = 200
 SHOWN_DATA = 500

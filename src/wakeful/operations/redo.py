@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from wakeful.clock import Microseconds
-from wakeful.errors import in_one_line
 from wakeful.execution.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
 from wakeful.operations.results import unfit_result
+from wakeful.stored_errors import in_one_line
 from wakeful.stores.base import RedoRun, Settled, SettleEffect
 from wakeful.stores.request import Actor, Bulk, Doer
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wakeful.clock import SystemClock
-from wakeful.errors import WakefulError, words_of
+from wakeful.errors import WakefulError
+from wakeful.stored_errors import words_of
 from wakeful.stores.sources import Item
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.source import Context, ReadTrigger

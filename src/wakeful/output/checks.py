@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from wakeful.errors import words_of
 from wakeful.execution.call import CHECK_LIMIT, call
 from wakeful.execution.options import name_of
+from wakeful.stored_errors import words_of
 from wakeful.values import plain
 
 SHOWN = 3

@@ -22,12 +22,14 @@ from typing import Protocol
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import SECOND, Microseconds, readable, seconds
-from wakeful.errors import CancelledInside, ClaimLost, PayloadTampered, classify, describe, in_one_line, words_of
+from wakeful.errors import CancelledInside, ClaimLost, PayloadTampered
 from wakeful.execution.call import call, within_lease
 from wakeful.execution.retry import Again, decide, signature, trouble_of
+from wakeful.failures import classify
 from wakeful.model import Delivery, digest
 from wakeful.output.channels.base import UNKNOWN_ATTEMPTS, Channel, Message, Surroundings, handling_of
 from wakeful.service import Service
+from wakeful.stored_errors import describe, in_one_line, words_of
 from wakeful.stores.base import Alarm, Delivered, Lane, StoredCircuit, WorkLane, late_alarm
 from wakeful.stores.tampered import refuse_tampered
 

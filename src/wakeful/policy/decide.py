@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from wakeful.clock import Microseconds
-from wakeful.errors import words_of
 from wakeful.model import Decision, Event
 from wakeful.policy.loops import Chain, chain_depth, chain_rate
+from wakeful.stored_errors import words_of
 
 
 @dataclass(frozen=True, slots=True)

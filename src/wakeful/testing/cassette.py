@@ -18,7 +18,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from wakeful.errors import ConfigError, describe, restore
+from wakeful.errors import ConfigError
+from wakeful.stored_errors import describe, restore
 from wakeful.values import digest_of_arguments, to_text
 
 Entry = dict[str, Any]

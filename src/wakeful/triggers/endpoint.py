@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
-from wakeful.errors import ConfigError, InvalidEvent, words_of
+from wakeful.errors import ConfigError, InvalidEvent
 from wakeful.intake.cloudevents import ATTRIBUTES, EXTENSION_NAME_LIMIT, TEXT_LIMIT
 from wakeful.intake.route import WILDCARD
 from wakeful.intake.untrusted import DEPTH_LIMIT, find_fault, refuse_faults
 from wakeful.model import Event
+from wakeful.stored_errors import words_of
 from wakeful.triggers.allowance import Allowance
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.identity import content_of, header_of, read_identity

@@ -13,7 +13,8 @@ from cronsim import CronSim, CronSimError
 from cronsim.cronsim import DAYS_IN_MONTH, Field
 
 from wakeful.clock import SECOND, Microseconds
-from wakeful.errors import ConfigError, did_you_mean, storable
+from wakeful.errors import ConfigError, did_you_mean
+from wakeful.stored_errors import storable
 
 NAMED = {
     "@yearly": "0 0 1 1 *",

@@ -15,8 +15,9 @@ from hashlib import blake2b
 from typing import Any, cast
 
 from wakeful.cel import compile_expression
-from wakeful.errors import ConfigError, InvalidEvent, words_of
+from wakeful.errors import ConfigError, InvalidEvent
 from wakeful.model import Event
+from wakeful.stored_errors import words_of
 from wakeful.triggers.mapping import is_async
 from wakeful.triggers.verifier import WebhookRequest
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from wakeful.errors import ConfigError, did_you_mean, words_of
+from wakeful.errors import ConfigError, did_you_mean
+from wakeful.stored_errors import words_of
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.source import ReadTrigger
 

@@ -12,9 +12,10 @@ from typing import Any, cast
 from pydantic_core import from_json, to_json
 
 from wakeful.cel import compile_expression
-from wakeful.errors import ConfigError, InvalidEvent, words_of
+from wakeful.errors import ConfigError, InvalidEvent
 from wakeful.intake.untrusted import DEPTH_LIMIT, refuse_faults
 from wakeful.model import Event
+from wakeful.stored_errors import words_of
 
 Mapping = str | Callable[[Any], Any]
 

@@ -18,12 +18,13 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from wakeful.errors import ClaimLost, ConfigError, SourceLost, StoreUnavailable, words_of
+from wakeful.errors import ClaimLost, ConfigError, SourceLost, StoreUnavailable
 from wakeful.intake.cloudevents import to_envelope
 from wakeful.intake.matching import fits
 from wakeful.intake.quarantine import could_not_be_taken_in, keep
 from wakeful.model import Arrival, Event, Receipt, SourceState
 from wakeful.service import Service
+from wakeful.stored_errors import words_of
 from wakeful.stores.base import AcceptEvents, Alarm
 from wakeful.stores.sources import (
     HeldSource,

@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from wakeful.clock import Microseconds
-from wakeful.errors import WakefulError, words_of
+from wakeful.errors import WakefulError
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.quarantine import could_not_be_taken_in
 from wakeful.model import Arrival, Event
+from wakeful.stored_errors import words_of
 from wakeful.stores.sources import QuarantineForm
 from wakeful.triggers.source import Reader, SourceTrouble
 

@@ -18,11 +18,12 @@ from typing import Protocol
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds, seconds, to_datetime, to_text
-from wakeful.errors import StoreUnavailable, words_of
+from wakeful.errors import StoreUnavailable
 from wakeful.intake.cloudevents import new_event
 from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Event, Flow
 from wakeful.service import Service
+from wakeful.stored_errors import words_of
 from wakeful.stores.base import AcceptEvents, Alarm
 from wakeful.stores.tampered import refuse_tampered
 from wakeful.stores.timing import Fired, Firing, SettleOccurrences, StoredSchedule, missed_alarm, unfired_alarm

@@ -22,7 +22,8 @@ from typing import ClassVar, TypeVar
 from zoneinfo import ZoneInfo
 
 from wakeful.clock import SECOND, Microseconds, from_datetime, readable
-from wakeful.errors import InvalidTime, did_you_mean, storable
+from wakeful.errors import InvalidTime, did_you_mean
+from wakeful.stored_errors import storable
 from wakeful.triggers.zones import local
 
 T = TypeVar("T")

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.errors import WakefulError, words_of
+from wakeful.errors import WakefulError
+from wakeful.stored_errors import words_of
 from wakeful.triggers.source import Batch, Context, Reader, ReadTrigger, SourceTrouble
 
 

@@ -16,21 +16,13 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from wakeful.clock import SECOND, Clock, Microseconds
-from wakeful.errors import (
-    ConfigError,
-    InvalidEvent,
-    NotFound,
-    StoreUnavailable,
-    WakefulError,
-    did_you_mean,
-    storable,
-    words_of,
-)
+from wakeful.errors import ConfigError, InvalidEvent, NotFound, StoreUnavailable, WakefulError, did_you_mean
 from wakeful.intake.quarantine import keep, without_hidden
 from wakeful.intake.reserved import By
 from wakeful.model import Event, Receipt
 from wakeful.rate import Rate
 from wakeful.service import Service
+from wakeful.stored_errors import storable, words_of
 from wakeful.stores.sources import EnterSources, QuarantineKind, ReportSource, ServeSources, TakeIn, TakenIn
 from wakeful.triggers.allowance import Allowance
 from wakeful.triggers.endpoint import ALWAYS_READ, Aliases, Endpoint

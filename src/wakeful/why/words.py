@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from pydantic_core import to_json
 
 from wakeful.clock import SECOND, Microseconds, readable
-from wakeful.errors import in_one_line
+from wakeful.stored_errors import in_one_line
 from wakeful.triggers.zones import shown_time
 
 Shown = dict[str, Any]

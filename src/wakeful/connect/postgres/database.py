@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from wakeful.errors import ConfigError, words_of
+from wakeful.errors import ConfigError
+from wakeful.stored_errors import words_of
 from wakeful.triggers.source import SourceTrouble
 
 CONNECT_TIMEOUT = 10.0

@@ -26,10 +26,11 @@ from wakeful.connect.postgres.table import CHANNEL, LOCK, Ground, Table, look, l
 from wakeful.connect.rows.change import OPERATIONS, Change
 from wakeful.connect.rows.held_up import held_up
 from wakeful.connect.rows.telling import Part, Telling, changed_columns
-from wakeful.errors import InvalidEvent, words_of
+from wakeful.errors import InvalidEvent
 from wakeful.intake.untrusted import DEPTH_LIMIT, may_hold_a_fault, refuse_faults
 from wakeful.model import Event
 from wakeful.secrets import Secret, reveal
+from wakeful.stored_errors import words_of
 from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable
 
 R = TypeVar("R")

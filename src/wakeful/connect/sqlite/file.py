@@ -17,7 +17,7 @@ from urllib.parse import quote
 import apsw
 
 from wakeful.connect.sqlite.table import steps
-from wakeful.errors import words_of
+from wakeful.stored_errors import words_of
 from wakeful.triggers.source import SourceTrouble
 
 if TYPE_CHECKING:

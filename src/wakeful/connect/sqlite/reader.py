@@ -25,8 +25,8 @@ from wakeful.connect.rows.telling import Part, Telling, changed_columns
 from wakeful.connect.sqlite.file import File, FileError, connect, identity, install, trouble, writing
 from wakeful.connect.sqlite.literals import plain_value, read_literals
 from wakeful.connect.sqlite.table import quoted, steps
-from wakeful.errors import words_of
 from wakeful.model import Event
+from wakeful.stored_errors import words_of
 from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable
 
 R = TypeVar("R")

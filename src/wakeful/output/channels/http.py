@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wakeful.clock import Duration, Microseconds, readable, seconds
-from wakeful.errors import ConfigError, Persistent, Transient, storable
+from wakeful.errors import ConfigError, Persistent, Transient
 from wakeful.execution.options import Backoff, read_options
 from wakeful.output.channels.addresses import Resolve, check_url, resolve, shown_url
 from wakeful.output.channels.base import Channel, Message, Surroundings
@@ -27,6 +27,7 @@ from wakeful.output.channels.record import to_record
 from wakeful.redaction import KNOWN
 from wakeful.secrets import Env, Secret, reveal
 from wakeful.signing import read_key, sign
+from wakeful.stored_errors import storable
 
 if TYPE_CHECKING:
     import httpx2

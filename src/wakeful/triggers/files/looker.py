@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from wakeful.errors import words_of
 from wakeful.size import in_bytes
+from wakeful.stored_errors import words_of
 from wakeful.stores.sources import TOLD_THEN, Item
 from wakeful.triggers.files.contents import Contents, Stopped, open_file
 from wakeful.triggers.files.large import Large, LargeFiles
