@@ -59,7 +59,7 @@ async def chosen(runtime: Runtime, since: int, until_: int, name: str = "note") 
 
 async def go(runtime: Runtime, one: Backfill, **options: Any) -> tuple[BackfillPlan, Outcome]:
     plan = await plan_backfill(runtime.store, one)
-    options.setdefault("operator", "ada")
+    options.setdefault("by", Actor("ada", "code"))
     return plan, await fill(runtime.store, one, plan, runtime.scheduler.arrival, **options)
 
 

@@ -15,6 +15,7 @@ from wakeful.errors import NotFound
 from wakeful.intake.cloudevents import new_event
 from wakeful.operations.retiring import StillServed, plan_retirement, retire
 from wakeful.runtime import Runtime
+from wakeful.stores.base import CancelRun
 from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
@@ -181,11 +182,11 @@ class StartedMeanwhile(DatabaseStore):
 
     start: Any = None
 
-    async def cancel(self, request: Any) -> Any:
-        if self.start is not None:
+    async def do(self, request: Any) -> Any:
+        if self.start is not None and isinstance(request, CancelRun):
             start, self.start = self.start, None
             await start()
-        return await super().cancel(request)
+        return await super().do(request)
 
 
 async def test_one_that_is_started_meanwhile_keeps_what_it_has(store_url: str):

@@ -24,7 +24,7 @@ from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Flow, event_key
 from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
 from wakeful.stores.backfill import FillInstants, LedgerRow
-from wakeful.stores.base import AcceptEvents
+from wakeful.stores.base import AcceptEvents, RecordOperation
 from wakeful.stores.request import Actor, Bulk, Doer
 from wakeful.stores.timing import Firing, StoredSchedule
 from wakeful.triggers.schedule import Schedule, instants, read_definition
@@ -212,6 +212,9 @@ async def fill(
                 break
         if pace.cut_short:
             break
+    if not seen:  # that a person asked is written down all the same
+        words = bulk.words(0, note)
+        await store.do(RecordOperation(by.name, bulk.verb, bulk.app, bulk.subject, words, by.way))
     return outcome
 
 
