@@ -173,21 +173,6 @@ EXPECTATION = {
     "met_at": None,
     "due_at": None,
 }
-CIRCUIT = {
-    "app": "shop",
-    "name": "stripe",
-    "state": "open",
-    "failures": 5,
-    "error": "ConnectionError: refused",
-    "rest": 30.0,
-    "next_at": "1970-01-01T00:00:31Z",
-    "came_back": 0,
-    "changed_at": "1970-01-01T00:00:01Z",
-    "probe": None,
-    "parked": 7,
-    "opened_at": "2026-08-02T12:00:00Z",
-    "waiting": 0,
-}
 SOURCE = {
     "app": "shop",
     "name": "inbox/*.md",
@@ -376,6 +361,12 @@ class FakeReader:
         self.dead_letters: list[dict[str, Any]] = [DEAD_DELIVERY]
         self.kept: dict[str, Any] = {**INPUT, "headers": {"x": "y"}, "raw": "eHg=", "received": 1_000_000}
 
+    async def fetch(self, name: str, *_: Any) -> list[Any]:
+        """Resources read rows: there are none here. They are tested over a store, in tests/surface."""
+        if self.error is not None:
+            raise self.error
+        return []
+
     def _ask(self, **asked: Any) -> None:
         self.asked = asked
         if self.error is not None:
@@ -469,9 +460,6 @@ class FakeReader:
 
     async def checkins_expected(self) -> list[tuple[str, str]]:
         return [("shop", "nightly backup"), ("desk", "other")]
-
-    async def circuits(self) -> list[dict[str, Any]]:
-        return [CIRCUIT, {**CIRCUIT, "app": "desk"}]
 
     async def sources(self, *, app=None) -> list[dict[str, Any]]:
         self._ask(app=app)
@@ -593,6 +581,10 @@ DOES = {
 
 class FakeStore(FakeRetiring):
     """Keeps what it is asked to change."""
+
+    async def do(self, request: Any, /) -> Any:
+        """Verbs of resources are tested over a store: there is nothing here that they could find."""
+        raise NotImplementedError
 
     def __init__(self) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ All are protocols, so that the API can be tested and run without a store.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
@@ -27,6 +27,7 @@ from wakeful.operations import (
     scheduling,
 )
 from wakeful.stores.base import StoredEvent
+from wakeful.stores.request import Request
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.reminders import Reminder
@@ -34,6 +35,7 @@ from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.verifier import Answer
 
 Shown = dict[str, Any]
+R = TypeVar("R")
 
 
 class Door(Protocol):
@@ -84,6 +86,10 @@ class Reader(
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
     """
+
+    async def fetch(self, name: str, /, *parameters: Any) -> list[Any]:
+        """The rows of a query, for resources."""
+        ...
 
     async def runs(
         self,
@@ -169,10 +175,6 @@ class Reader(
         """What agents keep from run to run."""
         ...
 
-    async def circuits(self) -> list[Shown]:
-        """Dependencies that are, or were, down."""
-        ...
-
     async def expectations(self) -> list[Shown]:
         """What should happen by when, and how it stands."""
         ...
@@ -230,6 +232,10 @@ class Reader(
 
 class Store(quarantine.Settling, retiring.Retiring, Protocol):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
+
+    async def do(self, request: Request[R], /) -> R:
+        """Carry out what a verb of a resource asks for."""
+        ...
 
 
 class Webhooks(Protocol):
