@@ -582,10 +582,6 @@ DOES = {
 class FakeStore(FakeRetiring):
     """Keeps what it is asked to change."""
 
-    async def do(self, request: Any, /) -> Any:
-        """Verbs of resources are tested over a store: there is nothing here that they could find."""
-        raise NotImplementedError
-
     def __init__(self) -> None:
         super().__init__()
         self.quarantine: list[SettleQuarantine] = []
@@ -669,7 +665,7 @@ class FakeStore(FakeRetiring):
         self.alarmed.append(request)
         return AlarmChanged("desk", "open", "acknowledged") if request.key == ALARM["key"] else None
 
-    async def do(self, request: Any) -> Any:
+    async def do(self, request: Any, /) -> Any:
         """Carry it out, and write down who asked for it, as the journal does."""
         if type(request) is RedoRun and request.bulk is not None:
             (result,) = await self.redo_all([request])
