@@ -18,7 +18,6 @@ from wakeful.api.approvals import approval_routes
 from wakeful.api.apps import app_routes
 from wakeful.api.checkins import checkin_routes
 from wakeful.api.deliveries import delivery_routes
-from wakeful.api.effects import effect_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
@@ -74,7 +73,6 @@ def create_api(
         *event_routes(door, reader, settings.body_limit, results),
         *run_routes(reader),
         *agent_routes(door, agents, results, settings.body_limit),
-        *effect_routes(reader, store, settings),
         *approval_routes(reader, store, settings),
         *delivery_routes(reader, store, settings),
         *state_routes(reader, store, agents, settings),

@@ -16,7 +16,7 @@ from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
 from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
-from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
+from wakeful.api.openapi_redo import redo_paths, redo_schemas
 from wakeful.api.openapi_reminders import reminder_paths, reminder_schemas
 from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
 from wakeful.api.openapi_sources import source_paths, source_schemas
@@ -181,7 +181,6 @@ def _paths() -> Json:
             "identifier",
             "Story",
         ),
-        **effect_paths(),
         **approval_paths(),
         **delivery_paths(),
         **state_paths(),

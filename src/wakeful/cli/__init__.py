@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "circuits": (TABLE, "list dependencies that are or were down; close a circuit by hand"),
     "locks": (TABLE, "list the locks that runs have now"),
     "approvals": ("approvals", "list what runs ask people, and answer"),
-    "effects": ("effects", "list what runs did outside; settle what is held for a person"),
+    "effects": (TABLE, "list what runs did outside; settle what is held for a person"),
     "release": ("release", "let a held output out, although it did not pass its checks"),
     "deliveries": ("deliveries", "list messages on their way to channels; replay or discard them"),
     "state": ("state", "show, set or clear what an agent keeps from run to run"),

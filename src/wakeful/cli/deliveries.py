@@ -14,7 +14,6 @@ from rich.text import Text
 
 from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, one_of
 from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
-from wakeful.cli.failures import failure_line
 from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.person import needs_token
@@ -35,6 +34,7 @@ from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import DeliveryState
 from wakeful.operations.redelivery import REDOABLE, DeliveryPlan, plan_redelivery, redo_deliveries, why_not
 from wakeful.operations.redo import MANY, Choice
+from wakeful.resources.failures import failure_line
 from wakeful.stores.base import RedoDelivery
 from wakeful.stores.reading import Reader
 

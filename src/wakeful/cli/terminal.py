@@ -18,17 +18,31 @@ from wakeful.resources.words import (
     SHOWN_OF_AN_ID,
     ago,
     clock_time,
+    cut,
     moment,
     now,
     plain,
     plain_lines,
     roughly,
     took,
+    value,
 )
 from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
 
 # Commands that are not made from the table take these from here.
-__all__ = ["SHOWN_OF_AN_ID", "ago", "clock_time", "moment", "now", "plain", "plain_lines", "roughly", "took"]
+__all__ = [
+    "SHOWN_OF_AN_ID",
+    "ago",
+    "clock_time",
+    "cut",
+    "moment",
+    "now",
+    "plain",
+    "plain_lines",
+    "roughly",
+    "took",
+    "value",
+]
 
 UNLIMITED = 10_000
 CUT_WHEN_PIPED = 2_000
@@ -183,17 +197,6 @@ def hanging(text: str, out: Console, indent: int) -> str:
 
 def state(name: str) -> Text:
     return Text(name, style=STYLES.get(name, ""))
-
-
-def value(thing: Any, room: int | None = None) -> str:
-    """A stored value as JSON on one line, cut to what there is room for."""
-    text = plain(to_json(thing, inf_nan_mode="strings").decode())
-    return text if room is None else cut(text, room)
-
-
-def cut(text: str, room: int) -> str:
-    room = max(room, 10)
-    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 def short(identifier: str, out: Console) -> str:

@@ -285,7 +285,8 @@ class Verb:
     name: str
     run: Callable[..., Awaitable[Any]]
     summary: str
-    says: Callable[[Any], str | Printed]
+    says: Callable[[Any], str | Printed] | None = None  # what a shell says of the answer
+    tells: Callable[[Any, Any], str | Printed] | None = None  # instead: of the thing as it was found, and the answer
     word: str | None = None  # in a shell, where it has another name
     of_one: bool = True
     scope: Scope = "operate"

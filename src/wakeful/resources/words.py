@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic_core import to_json
+
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.redaction import redact
 
@@ -72,6 +74,17 @@ def plain(text: Any) -> str:
 def plain_lines(text: str) -> str:
     """As `plain`, but line ends stay."""
     return "\n".join(plain(one) for one in redact(text).splitlines())
+
+
+def value(thing: Any, room: int | None = None) -> str:
+    """A stored value as JSON on one line, cut to what there is room for."""
+    text = plain(to_json(thing, inf_nan_mode="strings").decode())
+    return text if room is None else cut(text, room)
+
+
+def cut(text: str, room: int) -> str:
+    room = max(room, 10)
+    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 def number(count: int, noun: str) -> str:

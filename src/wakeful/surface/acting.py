@@ -43,15 +43,15 @@ async def act(
     given: Mapping[str, Any],
     *,
     plan: bool = False,
-) -> Any:
-    """Carry a verb out, or only plan it. `Missing` if what it is about is not there."""
+) -> tuple[Any, Any]:
+    """Carry a verb out, or only plan it: the thing as it was found, and the answer. `Missing` if it is not there."""
     refuse_unallowed(desk, verb)
     subject = (await find(resource, desk, key, which),) if verb.of_one and key is not None else ()
     run = verb.run if not plan or verb.plan is None else verb.plan
     result = await run(desk, *subject, **given)
     if result is None:
         raise Missing
-    return result
+    return subject[0] if subject else None, result
 
 
 async def missing_words(resource: Resource, desk: Desk, key: str, which: Mapping[str, Any]) -> str:

@@ -92,7 +92,8 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
         desk = desk_of(Actor(asked.operator, "http"), asked.fields.text("note"))
         key = key_of(resource, request) if offer.of_one else None
         try:
-            return JsonResponse(await act(resource, verb, desk, key, which, given, plan=plan))
+            _, answer = await act(resource, verb, desk, key, which, given, plan=plan)
+            return JsonResponse(answer)
         except Missing:
             return found(None, resource.name)
         except Ambiguous as error:

@@ -50,7 +50,7 @@ def resource_schemas(resources: Iterable[Resource]) -> Json:
     serialization: Literal["serialization"] = "serialization"
     asked = [(name, serialization, TypeAdapter(view)) for name, view in views.items()]
     _, made = TypeAdapter.json_schemas(asked, ref_template=REFERENCE)
-    return {name: tidy(schema) for name, schema in made.get("$defs", {}).items()}
+    return {name: {"required": [], **tidy(schema)} for name, schema in made.get("$defs", {}).items()}
 
 
 def views_of(resource: Resource) -> list[Any]:

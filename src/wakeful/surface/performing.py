@@ -12,7 +12,7 @@ from wakeful.cli.arguments import UsageError, operator_of
 from wakeful.cli.opening import changing, chosen_store, reading, sending
 from wakeful.cli.terminal import print_json, terminal
 from wakeful.errors import NotFound
-from wakeful.resources.declare import Ambiguous, Listing, Page, Resource, Verb
+from wakeful.resources.declare import Ambiguous, Listing, Page, Printed, Resource, Verb
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
@@ -76,8 +76,8 @@ async def _answer(
         lines = resource.show.lines or fields_in_lines
         return one, lambda: print_all(out, lines(one, look))
     if offer.reading is not None:
-        subject = (await find(resource, desk, asked.key or "", which),) if offer.of_one else ()
-        found = await offer.reading.read(desk, *subject, **given)
+        about = (await find(resource, desk, asked.key or "", which),) if offer.of_one else ()
+        found = await offer.reading.read(desk, *about, **given)
         if found is None:
             raise Missing
         told = offer.reading.lines
@@ -85,9 +85,16 @@ async def _answer(
     verb = offer.verb
     if verb is None:
         raise AssertionError(offer)
-    result = await act(resource, verb, desk, asked.key, which, given, plan=asked.plan)
-    says = verb.plans if asked.plan and verb.plans is not None else verb.says
-    return result, lambda: print_all(out, says(result))
+    subject, result = await act(resource, verb, desk, asked.key, which, given, plan=asked.plan)
+    return result, lambda: print_all(out, said(verb, subject, result, plan=asked.plan))
+
+
+def said(verb: Verb, subject: Any, result: Any, *, plan: bool) -> str | Printed:
+    if plan and verb.plans is not None:
+        return verb.plans(result)
+    if verb.tells is not None:
+        return verb.tells(subject, result)
+    return verb.spoken if verb.says is None else verb.says(result)
 
 
 async def listed(listing: Listing, desk: Desk, given: Mapping[str, Any]) -> Any:

@@ -1,11 +1,11 @@
-"""A stored error, as the terminal shows it: on one line in lists, with the lines of its message where there is room."""
+"""A stored error, as people read it: on one line in lists, with the lines of its message where there is room."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from wakeful.cli.terminal import plain
+from wakeful.resources.words import plain
 from wakeful.stored_errors import in_one_line
 
 MOST_LINES = 12  # a command's error has 11: its exit code, and the last 10 lines of its output
