@@ -113,7 +113,7 @@ def _print_page(out: Any, resource: Resource, listing: Listing, page: Any, given
     if listing.after is not None:
         print_all(out, listing.after(items_of(page), given, look_of(out)))
     if isinstance(page, Page) and page.next is not None:
-        print(f"more {listing.called or resource.plural}: --after {page.next}")
+        print(f"more {listing.called or resource.names}: --after {page.next}")
     print_all(out, last_of(page))
 
 
