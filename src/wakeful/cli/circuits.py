@@ -9,7 +9,7 @@ from rich.text import Text
 
 from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, add_json, add_store
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.person import needs_token
+from wakeful.cli.person import Token, needs_token
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, state, terminal
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.stores.base import CHANNEL, CircuitChanged
@@ -38,8 +38,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise UsageError(message)
     if verb == "list":
         return _list(arguments)
-    needs_token("close a circuit", chosen_store(arguments))
-    return _close(arguments, rest[0])
+    return _close(arguments, rest[0], needs_token("close a circuit", chosen_store(arguments)))
 
 
 circuits_command = Command(
@@ -78,7 +77,7 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _close(arguments: argparse.Namespace, name: str) -> int:
+def _close(arguments: argparse.Namespace, name: str, token: Token) -> int:
     circuits = read(chosen_store(arguments), lambda reader: reader.circuits())
     apps = sorted({one["app"] for one in circuits if one["name"] == name and arguments.of in {None, one["app"]}})
     if not apps:
@@ -88,6 +87,7 @@ def _close(arguments: argparse.Namespace, name: str) -> int:
     if len(apps) > 1:
         message = f"circuit {plain(name)} is in several apps ({', '.join(map(plain, apps))}): say which with --of NAME"
         raise UsageError(message)
+    token.opens(apps)
 
     async def close() -> CircuitChanged | None:
         async with changing(chosen_store(arguments)) as store:
