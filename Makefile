@@ -36,7 +36,7 @@ NO_CACHE = $(shell [ -z "$$HOME" ] || [ -w "$$HOME" ] || [ -n "$$UV_CACHE_DIR$$X
 SYNC = $(UV) sync --locked --all-extras --quiet --compile-bytecode $(NO_CACHE)
 
 .DEFAULT_GOAL := help
-.PHONY: setup demo test test-all lint audit bench docs pin help clean
+.PHONY: setup demo test test-all lint audit bench docs reference pin help clean
 
 setup: $(STAMP)  ## lay .venv: the package, its extras, the tools to test and lint
 
@@ -65,6 +65,9 @@ bench: $(BENCH_STAMP)  ## measure speed and cost, beside what else could be used
 
 docs: $(STAMP)  ## run what the documentation says
 	.venv/bin/pytest tests/docs
+
+reference: $(STAMP)  ## write the pages of reference that are made from the code
+	.venv/bin/python -m wakeful.surface.reference > build.reference && mv build.reference docs/reference/resources.md
 
 pin:  ## pin uv by hash: make pin UV_VERSION=0.0.0
 	@sed -n '/^#/p' $(UV_PINNED) > $(UV_PINNED).new

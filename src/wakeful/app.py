@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pydantic import TypeAdapter
-
+from wakeful import undeclared
+from wakeful.agent import Agent, read_returns, read_signature
 from wakeful.clock import SECOND, Clock, Duration
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.circuits import Circuit, read_circuits
-from wakeful.execution.command import Command, agent_options, read_command
+from wakeful.execution.command import agent_options, read_command
 from wakeful.execution.options import AgentOptions, location, name_of, read_duration, read_options
 from wakeful.execution.telling import declare_telling
-from wakeful.execution.versions import version_of
-from wakeful.intake.flow import FlowPlan, plan_flow
+from wakeful.intake.flow import plan_flow
 from wakeful.model import OWN_AGENTS, Receipt
 from wakeful.output.channels.base import Channel, handling_of
-from wakeful.output.channels.event import EventChannel
 from wakeful.output.channels.log import Log
 from wakeful.policy.decide import DEFAULT_RULES, Rule
 from wakeful.policy.loops import read_limits
@@ -34,7 +30,6 @@ from wakeful.stores.connections import budget_of
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.lags import read_lags
 from wakeful.triggers.reminders import Reminder
-from wakeful.triggers.schedules import code_schedules
 from wakeful.watch.expectations import Expectation, read_expectation
 from wakeful.watch.ping import read_ping
 from wakeful.watch.telling import declare_alarms
@@ -82,40 +77,6 @@ QUARANTINE_FOR = "7d"
 ALARM_REPEAT = "4h"
 DRAIN = "10m"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
-
-
-@dataclass(frozen=True, slots=True)
-class Agent:
-    """A named function that handles one kind of event."""
-
-    name: str
-    function: Callable[..., Any]
-    triggers: tuple[Trigger, ...]
-    options: AgentOptions
-    takes_data: bool
-    data_model: TypeAdapter[Any] | None
-    written_at: str
-    flow: FlowPlan
-    returns: TypeAdapter[Any] | None = None
-
-    def describe(self) -> dict[str, Any]:
-        """The agent for people and JSON."""
-        return {
-            "name": self.name,
-            "owner": self.options.owner,
-            "triggers": [trigger.describe() for trigger in self.triggers],
-            "attempts": self.options.attempts,
-            "concurrency": self.options.concurrency,
-            "rate": None if self.options.rate is None else str(self.options.rate),
-            **self.flow.describe(),
-            "deliver": self.options.deliver,
-            "checks": [name_of(check) for check in self.options.checks],
-            "state": None if self.options.state is None else self.options.state.__name__,
-            "emits": None if self.options.emits is None else list(self.options.emits.patterns),
-            "version": version_of(self.function, self.options),
-            "written_at": self.written_at,
-            **({"command": self.function.shown} if isinstance(self.function, Command) else {}),
-        }
 
 
 class App:
@@ -251,30 +212,8 @@ class App:
         self.channels[str.__str__(name)] = channel
 
     def unknown_channels(self) -> list[str]:
-        """What is wrong with the `deliver=` of agents and the app's `alarms=`, once everything is declared: channels that
-        nobody declared.
-        """
-        used = [(f"agent {one.name} ({one.written_at})", one.options.deliver) for one in self.agents.values()]
-        used += [(f"heartbeat {one.name}", one.deliver) for one in self.heartbeats.values()]
-        wrong = [
-            f'{who}: deliver="{wanted}": app {self.name} has no such channel.'
-            f'{did_you_mean(wanted, self.channels)} Declare it: App(…, channels={{"{wanted}": http("https://…")}})'
-            for who, wanted in used
-            if wanted is not None and wanted not in self.channels
-        ]
-        for one in self.agents.values():
-            channel, emits = self.channels.get(one.options.deliver or ""), one.options.emits
-            if isinstance(channel, EventChannel) and emits is not None and not emits.allows(channel.type):
-                wrong.append(
-                    f'agent {one.name} ({one.written_at}): deliver="{one.options.deliver}": {emits.refusal(channel.type)}'
-                )
-        if self.alarms is not None and self.alarms not in self.channels:
-            hint = did_you_mean(self.alarms, self.channels)
-            wrong.append(
-                f'App("{self.name}", alarms="{self.alarms}"): there is no such channel.{hint} '
-                f'Declare it: App(…, channels={{"{self.alarms}": http("https://…")}})'
-            )
-        return wrong
+        """What is wrong with the `deliver=` of agents and the app's `alarms=`: channels that are not declared."""
+        return undeclared.unknown_channels(self)
 
     def refuse_unknown_channels(self) -> None:
         """Every `deliver=`, and `alarms=`, names a channel."""
@@ -352,20 +291,8 @@ class App:
         self.expectations[expectation.name] = expectation
 
     def unknown_agents(self) -> list[str]:
-        """What is wrong with expectations, once everything is declared: agents that nobody declared, and names of schedules,
-        under which there is an expectation already.
-        """
-        taken = [
-            f"app {self.name}: expect({name!r}): there is a schedule of that name, and what is expected of it goes by that: "
-            "give this one another name"
-            for name in code_schedules(self.everything)
-            if name in self.expectations
-        ]
-        return taken + [
-            f'app {self.name}: expect({one.name!r}): there is no agent "{one.agent}".{did_you_mean(one.agent, self.agents)}'
-            for one in self.expectations.values()
-            if one.agent is not None and one.agent not in self.everything
-        ]
+        """What is wrong with expectations: agents that are not declared, and names of schedules."""
+        return undeclared.unknown_agents(self)
 
     def heartbeat(
         self,
@@ -563,56 +490,3 @@ class App:
         from wakeful.api.serving import serve_app
 
         return serve_app(self, **options)
-
-
-def read_returns(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
-    """What the handler says that it returns, to check it by. One that says nothing, or what cannot be read, is not checked."""
-    try:
-        annotation = get_type_hints(function, include_extras=True).get("return", Any)
-        return None if annotation is Any else TypeAdapter(annotation)
-    except Exception:
-        return None
-
-
-def read_signature(
-    function: Callable[..., Any], triggers: tuple[Trigger, ...], where: str, *, lists: bool = False
-) -> tuple[bool, TypeAdapter[Any] | None]:
-    """Does the handler take the data, and as what? Refuses signatures that could not be called. `lists`: it takes the data of
-    several events at once.
-    """
-    parameters = [
-        parameter
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
-    ]
-    required = [
-        parameter
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.default is parameter.empty
-        and parameter.kind not in {parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL}
-    ]
-    if not parameters or len(required) > 2 or any(one.kind == one.KEYWORD_ONLY for one in required):
-        message = f"{where}: a handler takes (run) or (run, data), not {inspect.signature(function)}"
-        raise ConfigError(message)
-    if len(parameters) == 1:
-        return False, None
-    data = parameters[1]
-    try:
-        annotation = get_type_hints(function, include_extras=True).get(data.name, Any)
-    except NameError as error:
-        message = f"{where}: the type of {data.name} cannot be found: {error}. Import it outside TYPE_CHECKING"
-        raise ConfigError(message) from None
-    if annotation is Any:
-        return True, None
-    if lists and get_origin(annotation) not in {list, Sequence} and annotation is not list:
-        message = f"{where}: {data.name} must be a list with batch=, one entry for each event: write list[…]"
-        raise ConfigError(message)
-    without = [trigger.describe() for trigger in triggers if not trigger.carries_data]
-    if without:
-        message = f"{where}: {data.name} is typed, but {without[0]} brings no data. Take only (run), or give it a trigger with data"
-        raise ConfigError(message)
-    try:
-        return True, TypeAdapter(annotation)
-    except Exception as error:
-        message = f"{where}: {data.name}: {annotation!r} cannot be validated: {str(error).splitlines()[0]}"
-        raise ConfigError(message) from None

@@ -16,6 +16,7 @@ from wakeful.clock import SystemClock
 from wakeful.stores.base import ChangePause
 from wakeful.stores.guards import GuardApp, hashes_of
 from wakeful.stores.opening import open_database
+from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 
 TOKEN = "planted-token-" + secrets.token_hex(32)
@@ -28,7 +29,7 @@ async def paused_and_guarded() -> None:
     store = DatabaseStore(open_database(STORE, SystemClock()))
     await store.open(migrate=True)
     try:
-        await store.change_pause(ChangePause("desk", "", paused=True, operator="ada"))
+        await store.change_pause(ChangePause("desk", "", paused=True, by=Actor("ada", "cli")))
         await store.do(GuardApp("desk", hashes_of([TOKEN])))
     finally:
         await store.close()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import re
 from dataclasses import fields
 from datetime import timedelta
-from importlib import import_module
 from typing import Any, get_args
 
 import httpx2
@@ -19,34 +17,33 @@ from wakeful import App, Run, errors, failures, on, settings, stored_errors
 from wakeful.api import body, openapi, parameters, problem
 from wakeful.api import events as api_events
 from wakeful.cli import COMMANDS, http_limits
-from wakeful.cli.arguments import Parser
 from wakeful.clock import SECOND, duration, written
 from wakeful.execution import checkpoint, lease, retry
 from wakeful.execution.options import AgentOptions, Backoff, StepOptions
 from wakeful.intake import cloudevents, untrusted
 from wakeful.model import FINAL_RUN_STATES, RUN_STATES
 from wakeful.stores import sqlite
+from wakeful.surface.completion import everything
 from wakeful.triggers import schedule
 from wakeful.values import RESULT_LIMIT
 
 SOURCES = sorted((ROOT / "src" / "wakeful").rglob("*.py"))
 ARTICLES = [one for one in all_pages() if "decisions/" not in one.name]
+COMPLETED = everything()
 SHARED = "Options that many commands share"
 
 
 # the command line
 
 
-def parser_of(name: str) -> Parser:
-    parser = Parser(prog=f"wakeful {name}")
-    getattr(import_module(f"wakeful.cli.{COMMANDS[name][0]}"), f"{name}_command").declare(parser)
-    return parser
-
-
 def options_of(name: str) -> list[str]:
-    """What a command takes, without what is hidden."""
-    actions = [one for one in parser_of(name)._actions if one.help != argparse.SUPPRESS]
-    return [option for action in actions for option in action.option_strings if option not in {"-h", "--help"}]
+    """What a command and its words take, without what is hidden."""
+    taken = [option for options in COMPLETED[name].words.values() for option in options]
+    return [
+        flag
+        for flag in dict.fromkeys(flag for option in taken for flag in option.flags)
+        if flag not in {"-h", "--help"}
+    ]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -304,7 +301,12 @@ def test_every_kind_of_problem_is_documented():
     folder = ROOT / "src" / "wakeful"
     in_code = {
         kind
-        for path in (*folder.glob("api/*.py"), folder / "cli" / "http_refusals.py")
+        for path in (
+            *folder.glob("api/*.py"),
+            *folder.glob("resources/*.py"),
+            *folder.glob("surface/*.py"),
+            folder / "cli" / "http_refusals.py",
+        )
         for kind in re.findall(r'kind="([a-z-]+)"', path.read_text(encoding="utf-8"))
     }
     assert documented == in_code

@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 from support.fuzzing import bounded, fuzzed, replayed
 from wakeful.clock import SECOND, from_datetime
 from wakeful.errors import InvalidTime
-from wakeful.triggers.spoken import FURTHEST, MONTHS, WEEKDAYS, read_time
+from wakeful.triggers.calendar_words import MONTHS, WEEKDAYS
+from wakeful.triggers.spoken import FURTHEST, read_time
 
 TARGET = "spoken"
 # A usual day, the end of a century, and the days on which clocks change.

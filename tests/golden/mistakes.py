@@ -346,4 +346,5 @@ MISTAKES: dict[str, list[tuple[str, ...]]] = {
     "init": [("init", "app.py"), ("init", "a", "b"), ("init", "--froce")],
     "demo": [("demo", "--sped"), ("demo", "extra")],
     "bench": [("bench", "--cuont"), ("bench", "nothing")],
+    "completion": [("completion",), ("completion", "tcsh"), ("completion", "bash", "extra")],
 }

@@ -43,5 +43,5 @@ def test_every_recorded_file_has_its_command() -> None:
 
 def test_every_command_is_recorded() -> None:
     """But for those that stay until they are stopped, make something by chance, or measure: of these, mistakes and help."""
-    stays = {"demo", "dev", "serve", "worker", "once", "watch", "bench", "token", "doctor"}
+    stays = {"demo", "dev", "serve", "worker", "once", "watch", "bench", "token", "doctor", "completion"}
     assert set(COMMANDS) - {words[0] for words in WORDS} == stays

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from support.fake_api import CIRCUIT, CURSOR, RUN, Api, assert_problem
+from support.fake_api import CURSOR, RUN, Api, assert_problem
 from wakeful.api.health import health_routes
 from wakeful.errors import NotFound, SchemaMismatch, StoreUnavailable
 
@@ -58,11 +58,6 @@ class TestRuns:
     def test_alarms(self, api):
         assert api.client.get("/v1/alarms?state=open").json() == {"alarms": []}
         assert api.reader.asked == {"state": "open"}
-
-    def test_circuits(self, api):
-        assert api.client.get("/v1/circuits").json() == {"circuits": [CIRCUIT, {**CIRCUIT, "app": "desk"}]}
-        assert api.client.get("/v1/circuits?app=shop").json() == {"circuits": [CIRCUIT]}
-        assert_problem(api.client.get("/v1/circuits?name=stripe"), 400, field="name")
 
 
 class TestParameters:

@@ -120,12 +120,12 @@ class TestEffects:
         answer = post(api, f"/v1/effects/eff/{verb}", {"note": "seen"}, **{"Wakeful-Operator": "ada"})
         assert answer.json() == {"id": "eff", "state": state, "run": "abc", "first": True}
         (settled,) = api.store.settled
-        assert (settled.id, settled.operator, settled.note, settled.result) == ("eff", "ada", "seen", None)
+        assert (settled.id, settled.by.name, settled.note, settled.result) == ("eff", "ada", "seen", None)
         assert api.store.operations[0].operator == "ada"
 
     def test_without_a_name_it_was_the_token(self, api):
         post(api, "/v1/effects/eff/confirm", {"result": None})
-        assert (api.store.settled[0].operator, api.store.settled[0].result) == ("token", "null")
+        assert (api.store.settled[0].by.name, api.store.settled[0].result) == ("token", "null")
 
     def test_the_second_answer_is_told_which_stands(self, api):
         post(api, "/v1/effects/eff/confirm", None, **{"Wakeful-Operator": "ada"})
@@ -285,7 +285,7 @@ class TestRelease:
         answer = post(api, "/v1/runs/abc/release", {"note": "seen"}, **{"Wakeful-Operator": "ada"})
         assert answer.json() == {"run": "abc", "was": "held", "deliveries": 0, "effects": 0}
         (request,) = api.store.released
-        assert (request.id, request.operator, request.note) == ("abc", "ada", "seen")
+        assert (request.id, request.by.name, request.note) == ("abc", "ada", "seen")
         assert [one.verb for one in api.store.operations] == ["release"]
 
     def test_what_is_not_held_or_not_there(self, api):
@@ -312,7 +312,7 @@ class TestDeliveries:
         answer = post(api, f"/v1/deliveries/abc-d1/{verb}", {"note": "n"}, **{"Wakeful-Operator": "ada"})
         assert answer.json() == {"delivery": "abc-d1", "was": "dead"}
         (request,) = api.store.redelivered
-        assert (request.id, request.operator, request.note, request.discard) == ("abc-d1", "ada", "n", discard)
+        assert (request.id, request.by.name, request.note, request.discard) == ("abc-d1", "ada", "n", discard)
         problem = assert_problem(post(api, f"/v1/deliveries/abc-d1/{verb}"), 409)
         assert "delivery abc-d1 is delivered: only one that is dead or waits can be" in problem["detail"]
         assert [one.verb for one in api.store.operations] == [f"deliveries {verb}"]
@@ -337,7 +337,7 @@ class TestStates:
         answer = self.put(api, "counter", body, **{"Wakeful-Operator": "ada"})
         assert answer.json() == {"app": "shop", "agent": "counter", "version": 4}
         (request,) = api.store.changed
-        assert (request.app, request.value, request.operator) == ("shop", '{"count":7}', "ada")
+        assert (request.app, request.value, request.by.name) == ("shop", '{"count":7}', "ada")
         (operation,) = api.store.operations
         assert (operation.verb, operation.target, operation.detail) == ("state set", "counter", "moved")
 

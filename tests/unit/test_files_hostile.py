@@ -16,8 +16,9 @@ from wakeful import ConfigError, files
 from wakeful.stores.sources import Item
 from wakeful.triggers.files.contents import open_file
 from wakeful.triggers.files.ledger import Ledger
-from wakeful.triggers.files.looker import Looker, Seen
+from wakeful.triggers.files.looker import Looker
 from wakeful.triggers.files.pattern import read_pattern
+from wakeful.triggers.files.seen import Seen
 from wakeful.triggers.files.watcher import MODIFIED
 
 TERABYTE = 1 << 40

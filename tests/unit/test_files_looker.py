@@ -16,8 +16,9 @@ from hypothesis import strategies as some
 
 from wakeful.stores.sources import Item
 from wakeful.triggers.files.ledger import Change, Ledger, known_of
-from wakeful.triggers.files.looker import Looker, Seen
+from wakeful.triggers.files.looker import Looker
 from wakeful.triggers.files.pattern import read_pattern
+from wakeful.triggers.files.seen import Seen
 from wakeful.triggers.files.watcher import ADDED, DELETED, MODIFIED, Hints
 from wakeful.triggers.source import SourceTrouble
 

@@ -29,6 +29,10 @@ TABLES = [
     ("run", model.RunState, RUN_TRANSITIONS),
     ("alarm", model.AlarmState, ALARM_TRANSITIONS),
     ("source", model.SourceState, model.SOURCE_TRANSITIONS),
+    ("effect", model.EffectState, model.EFFECT_TRANSITIONS),
+    ("delivery", model.DeliveryState, model.DELIVERY_TRANSITIONS),
+    ("occurrence", model.OccurrenceState, model.OCCURRENCE_TRANSITIONS),
+    ("schedule", model.ScheduleState, model.SCHEDULE_TRANSITIONS),
 ]
 tables = pytest.mark.parametrize(("noun", "states", "table"), TABLES, ids=[noun for noun, _, _ in TABLES])
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from wakeful.clock import SECOND, from_datetime
 from wakeful.errors import InvalidTime
-from wakeful.triggers.spoken import FURTHEST, MONTHS, WEEKDAYS, read_time
+from wakeful.triggers.calendar_words import MONTHS, WEEKDAYS
+from wakeful.triggers.spoken import FURTHEST, read_time
 from wakeful.triggers.zones import local
 
 LONDON = ZoneInfo("Europe/London")

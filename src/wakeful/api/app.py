@@ -17,7 +17,6 @@ from wakeful.api.alarms import alarm_routes
 from wakeful.api.approvals import approval_routes
 from wakeful.api.apps import app_routes
 from wakeful.api.checkins import checkin_routes
-from wakeful.api.circuits import circuit_routes
 from wakeful.api.deliveries import delivery_routes
 from wakeful.api.effects import effect_routes
 from wakeful.api.events import event_routes
@@ -36,6 +35,10 @@ from wakeful.api.sources import source_routes
 from wakeful.api.states import state_routes
 from wakeful.api.stopping import stopping_routes
 from wakeful.api.webhooks import webhook_routes
+from wakeful.resources import all_resources
+from wakeful.resources.desk import AppSide, Desk, Reads
+from wakeful.stores.request import Actor
+from wakeful.surface.http import resource_routes
 from wakeful.triggers.releasing import Releasing
 
 
@@ -61,6 +64,11 @@ def create_api(
     """
     settings = settings or ApiSettings()
     refuse_open_binding(settings)
+    reads, side = Reads(reader), AppSide(agents, schedules, reminders, door, results, releasing)
+
+    def desk_of(by: Actor, note: str | None) -> Desk:
+        return Desk(reads, by, store, note, side)
+
     routes: list[BaseRoute] = [
         *([] if webhooks is None else webhook_routes(webhooks)),
         *event_routes(door, reader, settings.body_limit, results),
@@ -77,7 +85,7 @@ def create_api(
         *checkin_routes(door, reader, agents, settings.body_limit),
         *schedule_routes(reader, schedules, agents, settings),
         *([] if reminders is None else reminder_routes(reader, reminders, settings)),
-        *circuit_routes(reader),
+        *resource_routes(all_resources(), desk_of, settings),
         *alarm_routes(reader, store, settings),
         *openapi_routes(webhooks),
         *source_routes(reader),

@@ -17,7 +17,7 @@ from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse, found
 from wakeful.api.security import ApiSettings
 from wakeful.model import DeliveryState
-from wakeful.operations.redelivery import REDOABLE, redo_delivery, why_not
+from wakeful.operations.redelivery import REDOABLE, why_not
 from wakeful.stores.base import RedoDelivery
 
 DELIVERY_STATES: tuple[str, ...] = get_args(DeliveryState)
@@ -47,8 +47,12 @@ def delivery_routes(reader: Reader, store: Store, settings: ApiSettings) -> list
             delivery = await reader.delivery(identifier) if is_plain(identifier) else None
             if delivery is not None and not discard:
                 await refuse_other_runs(settings, [delivery["run"]])
-            asked = None if delivery is None else RedoDelivery(delivery["id"], change.operator, note, discard=discard)
-            before = None if asked is None else await redo_delivery(store, asked)
+            asked = (
+                None
+                if delivery is None
+                else RedoDelivery(delivery["id"], discard=discard, waiting=True, by=change.by, note=note)
+            )
+            before = None if asked is None else await store.do(asked)
             if asked is None or before is None:
                 return found(None, "delivery")
             if before not in REDOABLE:

@@ -60,7 +60,7 @@ def effect_routes(reader: Reader, store: Store, settings: ApiSettings) -> list[R
             settled = (
                 None
                 if effect is None
-                else await settle(store, effect["id"], verb, operator=change.operator, note=note, result=result)
+                else await settle(store, effect["id"], verb, by=change.by, note=note, result=result)
             )
             if settled is None:
                 return found(None, "effect")
@@ -113,7 +113,7 @@ async def settle_many(reader: Reader, store: Store, settings: ApiSettings, chang
     effects = plan.effects[:most]
     await refuse_other_agents(settings, (one.agent for one in effects))
     note = change.fields.text("note")
-    done = await settle_held(store, effects, verb, operator=change.operator, note=note, result=result, pace=Pace(rate))
+    done = await settle_held(store, effects, verb, by=change.by, note=note, result=result, pace=Pace(rate))
     return {"settled": done, "left": len(plan.effects) - len(effects)}
 
 

@@ -13,8 +13,7 @@ from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.openapi_alarms import alarm_paths, alarm_schemas
 from wakeful.api.openapi_approvals import approval_paths, approval_schemas
 from wakeful.api.openapi_apps import app_paths, app_schemas
-from wakeful.api.openapi_checkins import checkin_paths, checkin_schemas
-from wakeful.api.openapi_circuits import circuit_paths, circuit_schemas
+from wakeful.api.openapi_checkins import checkin_paths
 from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
@@ -43,6 +42,8 @@ from wakeful.api.schema import (
 )
 from wakeful.intake.cloudevents import BATCH, BATCH_LIMIT, EXTENSION_NAME_LIMIT, PLAIN, STRUCTURED, TEXT_LIMIT
 from wakeful.model import EVENT_STATES, RUN_STATES, STORED_EVENT_STATES
+from wakeful.resources import all_resources
+from wakeful.surface.openapi import resource_paths, resource_schemas
 
 A_TIME = "RFC 3339, a date, how long ago (2h) or in words (yesterday 9am)"
 
@@ -190,7 +191,7 @@ def _paths() -> Json:
         **checkin_paths(),
         **schedule_paths(),
         **source_paths(),
-        **circuit_paths(),
+        **resource_paths(all_resources()),
         **redo_paths(),
         **reminder_paths(),
         **stopping_paths(),
@@ -330,10 +331,9 @@ def _schemas() -> Json:
         **stopping_schemas(),
         **output_schemas(),
         **approval_schemas(),
-        **checkin_schemas(),
         **schedule_schemas(),
         **source_schemas(),
-        **circuit_schemas(),
+        **resource_schemas(all_resources()),
         **alarm_schemas(),
         "StoredEvent": reference,
         "Run": object_of(run, *run),

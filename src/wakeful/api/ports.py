@@ -7,7 +7,7 @@ All are protocols, so that the API can be tested and run without a store.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
@@ -16,12 +16,9 @@ from wakeful.model import Decision, Event, Flow, Receipt
 from wakeful.operations import (
     alarms,
     answering,
-    cancelling,
     checking_in,
     feeding,
-    forking,
     held,
-    keeping,
     pausing,
     quarantine,
     redelivery,
@@ -30,6 +27,7 @@ from wakeful.operations import (
     scheduling,
 )
 from wakeful.stores.base import StoredEvent
+from wakeful.stores.request import Request
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.reminders import Reminder
@@ -37,6 +35,7 @@ from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.verifier import Answer
 
 Shown = dict[str, Any]
+R = TypeVar("R")
 
 
 class Door(Protocol):
@@ -87,6 +86,10 @@ class Reader(
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
     """
+
+    async def fetch(self, name: str, /, *parameters: Any) -> list[Any]:
+        """The rows of a query, for resources."""
+        ...
 
     async def runs(
         self,
@@ -172,10 +175,6 @@ class Reader(
         """What agents keep from run to run."""
         ...
 
-    async def circuits(self) -> list[Shown]:
-        """Dependencies that are, or were, down."""
-        ...
-
     async def expectations(self) -> list[Shown]:
         """What should happen by when, and how it stands."""
         ...
@@ -231,23 +230,12 @@ class Reader(
         ...
 
 
-class Store(
-    redo.Redoing,
-    held.Settling,
-    redo.Releasing,
-    redelivery.Redelivering,
-    keeping.Keeping,
-    feeding.Feeder,
-    cancelling.Cancelling,
-    forking.Forking,
-    pausing.Pausing,
-    answering.Answering,
-    alarms.Alarming,
-    quarantine.Settling,
-    retiring.Retiring,
-    Protocol,
-):
+class Store(quarantine.Settling, retiring.Retiring, Protocol):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
+
+    async def do(self, request: Request[R], /) -> R:
+        """Carry out what a verb of a resource asks for."""
+        ...
 
 
 class Webhooks(Protocol):

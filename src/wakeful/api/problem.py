@@ -17,6 +17,7 @@ from starlette.responses import Response
 from wakeful.errors import IdempotencyConflict, InvalidEvent, NotFound, ReservedName, SchemaMismatch, StoreUnavailable
 from wakeful.intake.cloudevents import UnsupportedContentType
 from wakeful.redaction import redact_bytes
+from wakeful.resources.declare import NotAllowed, Refused
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER = "1"  # seconds; the database is usually back within a few, and intake costs it little to say no again
@@ -76,6 +77,10 @@ def problem_of(error: Exception, *, reading: bool = False) -> Problem:
             title = "This Idempotency-Key was used for another request"
             detail = str(error) or "use a new key for a new request"
             return Problem(422, detail, kind="idempotency-conflict", title=title, field="Idempotency-Key")
+        case Refused():
+            return Problem(error.status, str(error), kind=error.kind, title=error.title, field=error.field)
+        case NotAllowed():
+            return Problem(403, str(error), kind="not-allowed", title="This is not allowed")
         case NotFound():
             return Problem(404, str(error), kind="not-found", title="There is nothing of that name")
         case SchemaMismatch():
@@ -122,6 +127,8 @@ HANDLED: tuple[type[Exception], ...] = (
     Problem,
     InvalidEvent,
     IdempotencyConflict,
+    Refused,
+    NotAllowed,
     NotFound,
     SchemaMismatch,
     StoreUnavailable,

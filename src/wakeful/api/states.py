@@ -14,7 +14,7 @@ from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse, found
 from wakeful.api.security import ApiSettings
 from wakeful.errors import NotFound, Persistent
-from wakeful.operations.keeping import change_state
+from wakeful.stores.base import ChangeState
 from wakeful.values import to_text
 
 
@@ -57,7 +57,7 @@ def state_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSett
             raise NotFound(message)
         await refuse_other_apps(settings, [app])
         key = change.fields.text("key") or ""
-        version = await change_state(store, str(app), agent, text, operator=change.operator, note=note, key=key)
+        version = await store.do(ChangeState(str(app), agent, key, text, by=change.by, note=note))
         return JsonResponse({"app": app, "agent": agent, "version": version})
 
     return [

@@ -8,7 +8,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-# name: (the module in this package that has `<name>_command`, one line of help). The order is the order of --help.
+# A command that is made from the table of resources: a noun, or an alias of one of its verbs.
+TABLE = ""
+# name: (the module in this package that has `<name>_command`, or TABLE; one line of help). The order is the order of --help.
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("init", "make a small project that runs at once"),
     "demo": ("demo", "watch agents at work: retries, a dead letter, a kill and a resume"),
@@ -31,11 +33,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "events": ("listings", "list events, the newest first"),
     "alarms": ("alarms", "list alarms, the latest first; acknowledge, mute or resolve one"),
     "watch": ("watch", "look whether what is expected happened, and say where it did not"),
-    "expectations": ("expectations", "list what should happen by when, and how it stands"),
+    "expectations": (TABLE, "list what should happen by when, and how it stands"),
     "apps": ("apps", "list the apps of a store, and what waits in each; retire one"),
     "checkin": ("checkin", "say that something was done that is expected"),
-    "circuits": ("circuits", "list dependencies that are or were down; close a circuit by hand"),
-    "locks": ("locks", "list the locks that runs have now"),
+    "circuits": (TABLE, "list dependencies that are or were down; close a circuit by hand"),
+    "locks": (TABLE, "list the locks that runs have now"),
     "approvals": ("approvals", "list what runs ask people, and answer"),
     "effects": ("effects", "list what runs did outside; settle what is held for a person"),
     "release": ("release", "let a held output out, although it did not pass its checks"),
@@ -54,6 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "keys": ("keys", "make, list and rotate the keys that payloads are encrypted with"),
     "doctor": ("doctor", "look at the store, its schema, clock, permissions and versions"),
     "migrate": ("migrate", "bring a store's schema up to date"),
+    "completion": ("completion", "print completion for bash, zsh or fish"),
     "bench": ("bench", "measure speed and cost (in a checkout of Wakeful)"),
 }
 # What stands above a command in --help: a group begins with it.
@@ -119,9 +122,10 @@ def dispatch(words: list[str]) -> int:
         hint = did_you_mean(name, COMMANDS)
         message = f'there is no {what} "{name}".' + (hint if "Did" in hint else " See wakeful --help.")
         raise UsageError(message)
-    module = import_module(f"wakeful.cli.{COMMANDS[name][0]}")
-    command = getattr(module, f"{name}_command")
-    code: int = command.call(name, COMMANDS[name][1], rest)
+    home, summary = COMMANDS[name]
+    module = import_module("wakeful.surface.command" if home == TABLE else f"wakeful.cli.{home}")
+    call = module.call if home == TABLE else getattr(module, f"{name}_command").call
+    code: int = call(name, summary, rest)
     return code
 
 

@@ -13,11 +13,14 @@ from wakeful.cli.opening import changing
 from wakeful.cli.terminal import say
 from wakeful.operations.pace import Pace, Progress
 from wakeful.operations.redo import MANY
+from wakeful.resources.words import number
 
 if TYPE_CHECKING:
     from wakeful.stores.store import DatabaseStore
 
     Work = Callable[[DatabaseStore, Pace, Progress], Awaitable[int]]
+
+__all__ = ["number"]  # commands that are not made from the table take it from here
 
 INTERRUPTED = 130
 
@@ -70,8 +73,3 @@ def refuse_many(arguments: argparse.Namespace, count: int, what: str) -> None:
     if count > MANY and not arguments.yes:
         message = f"{count:,} {what} are more than {MANY:,}: add --yes if you mean all of them"
         raise UsageError(message)
-
-
-def number(count: int, noun: str) -> str:
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{count:,} {noun if count == 1 else plural}"

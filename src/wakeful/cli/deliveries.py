@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, UsageError, one_of, operator_of
+from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, one_of
 from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.failures import failure_line
 from wakeful.cli.listings import add_listing, paged, say_more
@@ -33,14 +33,7 @@ from wakeful.cli.terminal import (
 )
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import DeliveryState
-from wakeful.operations.redelivery import (
-    REDOABLE,
-    DeliveryPlan,
-    plan_redelivery,
-    redo_deliveries,
-    redo_delivery,
-    why_not,
-)
+from wakeful.operations.redelivery import REDOABLE, DeliveryPlan, plan_redelivery, redo_deliveries, why_not
 from wakeful.operations.redo import MANY, Choice
 from wakeful.stores.base import RedoDelivery
 from wakeful.stores.reading import Reader
@@ -131,11 +124,11 @@ def redo_one_delivery(arguments: argparse.Namespace, identifier: str, token: Tok
         words = f"would {word} {what}"
         print_json({"plan": words, "count": 1}) if arguments.json else print(words)
         return 0
-    request = RedoDelivery(delivery["id"], operator_of(arguments), arguments.note, discard=discard)
+    request = RedoDelivery(delivery["id"], discard=discard, waiting=True, by=actor_of(arguments), note=arguments.note)
 
     async def redo() -> str | None:
         async with changing(arguments.url) as store:
-            return await redo_delivery(store, request)
+            return await store.do(request)
 
     before = asyncio.run(redo())
     if before not in REDOABLE:
@@ -173,7 +166,7 @@ def _redo_many(arguments: argparse.Namespace, token: Token | None, *, discard: b
         lambda store, pace, progress: redo_deliveries(
             store,
             plan.letters,
-            operator=operator_of(arguments),
+            by=actor_of(arguments),
             note=arguments.note,
             discard=discard,
             pace=pace,

@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.text import Text
 
-from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store, operator_of, read_data
+from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store, read_data
 from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.dead_views import show_dead_delivery, show_dead_run
 from wakeful.cli.deliveries import find_delivery, redo_one_delivery
@@ -26,7 +26,7 @@ from wakeful.errors import NotFound, did_you_mean
 from wakeful.operations.pace import read_rate, shown_rate
 from wakeful.operations.quarantine import dead_inputs
 from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery
-from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters, redo_run
+from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters
 from wakeful.stores.base import Redone, RedoRun
 from wakeful.values import to_text
 
@@ -262,7 +262,7 @@ def redo_one(
         else:
             print(f"{words}; {said_confirmed(confirmed)} would be found and not repeated")
         return 0
-    request = RedoRun(run["id"], operator_of(arguments), arguments.note, data, again=again, discard=discard)
+    request = RedoRun(run["id"], data=data, again=again, discard=discard, by=actor_of(arguments), note=arguments.note)
     redone = asyncio.run(_redo(arguments.url, request))
     if redone is None or redone.refused is not None:
         message = f"run {run['id']} {redone.refused if redone else 'is gone'}"
@@ -293,7 +293,7 @@ def edited_data(arguments: argparse.Namespace, run: dict[str, Any]) -> str | Non
 
 async def _redo(url: str, request: RedoRun) -> Redone | None:
     async with changing(url) as store:
-        return await redo_run(store, request)
+        return await store.do(request)
 
 
 # many
@@ -355,7 +355,7 @@ def redo_many(arguments: argparse.Namespace, token: Token | None, *, discard: bo
         lambda store, pace, progress: redo_letters(
             store,
             plan.letters,
-            operator=operator_of(arguments),
+            by=actor_of(arguments),
             note=arguments.note,
             discard=discard,
             pace=pace,

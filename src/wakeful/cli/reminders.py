@@ -17,7 +17,7 @@ from wakeful.cli.terminal import moment as moment_of
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import ReminderState
 from wakeful.stores.reading import Reader
-from wakeful.triggers.spoken import in_words
+from wakeful.triggers.calendar_words import in_words
 from wakeful.triggers.zones import zone_named
 
 if TYPE_CHECKING:

@@ -6,19 +6,30 @@ import os
 import sys
 import textwrap
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 from pydantic_core import to_json
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.redaction import redact
+from wakeful.resources.words import (
+    SHOWN_AFTER_THE_DASH,
+    SHOWN_OF_AN_ID,
+    ago,
+    clock_time,
+    moment,
+    now,
+    plain,
+    plain_lines,
+    roughly,
+    took,
+)
 from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
 
-SHOWN_OF_AN_ID = 10
-SHOWN_AFTER_THE_DASH = 6
+# Commands that are not made from the table take these from here.
+__all__ = ["SHOWN_OF_AN_ID", "ago", "clock_time", "moment", "now", "plain", "plain_lines", "roughly", "took"]
+
 UNLIMITED = 10_000
 CUT_WHEN_PIPED = 2_000
 STYLES = {
@@ -174,17 +185,6 @@ def state(name: str) -> Text:
     return Text(name, style=STYLES.get(name, ""))
 
 
-def plain(text: Any) -> str:
-    """Text on one line, with everything that is not printable escaped, and without secrets that are known."""
-    whole = redact(str(text))
-    return whole if whole.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in whole)
-
-
-def plain_lines(text: str) -> str:
-    """As `plain`, but line ends stay."""
-    return "\n".join(plain(line) for line in redact(text).splitlines())
-
-
 def value(thing: Any, room: int | None = None) -> str:
     """A stored value as JSON on one line, cut to what there is room for."""
     text = plain(to_json(thing, inf_nan_mode="strings").decode())
@@ -208,57 +208,3 @@ def short_delivery(identifier: str, out: Console) -> str:
     """As `short`: the beginning of its run's id, a dash, and the beginning of its own."""
     root, _, own = identifier.partition("-")
     return identifier if is_piped(out) else f"{root[:SHOWN_OF_AN_ID]}-{own[:SHOWN_AFTER_THE_DASH]}"
-
-
-# time
-
-
-def moment(text: str | None) -> Microseconds | None:
-    """A time of the API as microseconds."""
-    if text is None:
-        return None
-    return round(datetime.fromisoformat(text).timestamp() * SECOND)
-
-
-def now() -> Microseconds:
-    return round(datetime.now(UTC).timestamp() * SECOND)
-
-
-def ago(text: str | None, present: Microseconds) -> str:
-    """How long ago, roughly: "now", "12 s ago", "3 h ago"; or "in 5 m"."""
-    then = moment(text)
-    if then is None:
-        return "–"
-    span = present - then
-    words = roughly(abs(span))
-    if words == "0 s":
-        return "now"
-    return f"{words} ago" if span > 0 else f"in {words}"
-
-
-def roughly(span: Microseconds) -> str:
-    whole = span // SECOND
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} m"
-    if whole < 48 * 3600:
-        return f"{whole // 3600} h"
-    return f"{whole // 86400} d"
-
-
-def took(start: str | None, end: str | None) -> str:
-    first, last = moment(start), moment(end)
-    return "–" if first is None or last is None else readable(max(0, last - first))
-
-
-def clock_time(text: str | None) -> str:
-    """The time of day on the wall of WAKEFUL_TIME_ZONE, with the date if it is not today's."""
-    if text is None:
-        return "–"
-    from wakeful.triggers.zones import zone_named
-
-    zone = zone_named(None, where="the time zone")
-    at = datetime.fromisoformat(text).astimezone(zone)
-    shape = "%H:%M:%S" if at.date() == datetime.now(zone).date() else "%Y-%m-%d %H:%M:%S"
-    return f"{at.strftime(shape)} {zone.key}"

@@ -17,7 +17,7 @@ from wakeful.errors import ConfigError, Persistent, StepTimeout
 from wakeful.execution.actions import Action, Operation
 from wakeful.execution.call import call
 from wakeful.execution.options import name_of, options_of
-from wakeful.output.channels.base import Channel
+from wakeful.output.channels.base import Channel, Message
 from wakeful.testing.cassette import Cassette
 from wakeful.testing.time import VirtualTime
 
@@ -173,3 +173,15 @@ def name_known_by(declared: Any) -> str:
     if isinstance(declared, Action):
         return declared.name
     return options_of(declared).name or name_of(declared)
+
+
+def refuse_for_channel(channel: object, *, record: str | Path | None, takes: Duration | None) -> None:
+    """Nobody is asked for real, so there is nothing to record; and a lane does not wait by the virtual clock."""
+    given = "record=" if record is not None else "takes=" if takes is not None else None
+    if given is not None:
+        message = f"fake of channel {channel}: {given} is for steps and actions. Give raises=, answers=[…] or calls="
+        raise ConfigError(message)
+
+
+def ignore(_message: Message) -> None:
+    """What a fake of a channel stands in for."""

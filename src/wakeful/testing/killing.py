@@ -20,8 +20,9 @@ from wakeful.testing.children import KILLED, Nursery
 from wakeful.testing.deeds import Deeds
 from wakeful.testing.nursery import Voice
 from wakeful.testing.places import Prepare, new_stores
+from wakeful.testing.reading import read_events, read_runs
 from wakeful.testing.report import CrashReport, Seen
-from wakeful.testing.world import World, read_events, read_runs
+from wakeful.testing.world import World
 
 if TYPE_CHECKING:
     from wakeful.app import App

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -34,11 +34,13 @@ from wakeful.output.channels.event import EventChannel
 from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess, SettleEffect
 from wakeful.stores.journal import Probe
-from wakeful.stores.reading import LONGEST_PAGE, Reader
+from wakeful.stores.reading import LONGEST_PAGE
+from wakeful.stores.request import Actor
 from wakeful.testing.deeds import Deeds
-from wakeful.testing.fakes import NOTHING, Fake
+from wakeful.testing.fakes import NOTHING, Fake, ignore, refuse_for_channel
 from wakeful.testing.files import files_of
 from wakeful.testing.mail import Ask, Mail, MailChannel
+from wakeful.testing.reading import Which, every_page, identify, read_events, read_runs, refuse_unknown_state
 from wakeful.testing.silence import lived, silence_of_the_dead
 from wakeful.testing.time import VirtualTime
 from wakeful.triggers.files.trigger import Files
@@ -46,8 +48,6 @@ from wakeful.values import to_text
 
 if TYPE_CHECKING:
     from wakeful.app import App
-
-Which = Receipt | str | Mapping[str, Any]
 
 # No lease runs out because a test moves the clock.
 FOREVER = duration("36500d")
@@ -309,7 +309,14 @@ class World:
     ) -> None:
         identifier = effect if isinstance(effect, str) else str(effect["id"])
         settled = await self.runtime.store.settle_effect(
-            SettleEffect(identifier, state, "a test", "said in a test", result, unfit_result)
+            SettleEffect(
+                identifier,
+                state,
+                result=result,
+                refuse=unfit_result,
+                by=Actor("a test", "worker"),
+                note="said in a test",
+            )
         )
         if settled is not None and settled.refused is not None:
             message = f"effect {identifier} of {settled.effect.action}: {settled.refused.partition(': give it')[0]}"
@@ -357,7 +364,7 @@ class World:
         if wrong:
             message = f"the answer to {question['question']!r} does not fit: {'; '.join(wrong)}"
             raise ValueError(message)
-        await answer_question(self.runtime.store, question["id"], answer, operator="a test")
+        await answer_question(self.runtime.store, question["id"], answer, by=Actor("a test", "worker"))
 
     # fakes
 
@@ -430,24 +437,12 @@ class World:
 
     async def run(self, which: Which) -> dict[str, Any]:
         """Everything about one run, as `GET /v1/runs/{id}` shows it: by its id, or the receipt of an event with one run."""
-        identifier = self._identify(which)
+        identifier = identify(which)
         found = await self.runtime.reader.run(identifier)
         if found is None:
             message = f"there is no run {identifier} in this world"
             raise NotFound(message)
         return found
-
-    @staticmethod
-    def _identify(which: Which) -> str:
-        if isinstance(which, Mapping):
-            return str(which["id"])
-        if isinstance(which, str):
-            return which
-        if len(which.runs) != 1:
-            shown = ", ".join(which.runs) or "none"
-            message = f"event {which.id} ({which.status}) has not one run but {len(which.runs)}: {shown}"
-            raise NotFound(message)
-        return which.runs[0]
 
     async def runs(self, *, agent: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
         """All runs, each with everything about it, in the order in which they were made."""
@@ -504,47 +499,3 @@ class World:
             message = f"run {run['id']} of {run['agent']} is {run['state']} ({run['reason']}{due}), not done.{words}"
             raise AssertionError(message)
         return run["output"]
-
-
-def refuse_unknown_state(what: str, state: str | None, known: Iterable[str]) -> None:
-    if state is not None and state not in known:
-        message = f'world.{what}(state="{state}"): there is no such state.{did_you_mean(state, known)}'
-        raise ConfigError(message)
-
-
-def refuse_for_channel(channel: object, *, record: str | Path | None, takes: Duration | None) -> None:
-    """Nobody is asked for real, so there is nothing to record; and a lane does not wait by the virtual clock."""
-    given = "record=" if record is not None else "takes=" if takes is not None else None
-    if given is not None:
-        message = f"fake of channel {channel}: {given} is for steps and actions. Give raises=, answers=[…] or calls="
-        raise ConfigError(message)
-
-
-def ignore(_message: Message) -> None:
-    """What a fake of a channel stands in for."""
-
-
-async def read_runs(reader: Reader, **which: Any) -> list[dict[str, Any]]:
-    """All runs of a store, each with everything about it, in the order in which they were made."""
-    found = await every_page(lambda after: reader.runs(**which, limit=LONGEST_PAGE, after=after))
-    runs = [await reader.run(run["id"]) for run in reversed(found["runs"])]
-    return [run for run in runs if run is not None]
-
-
-async def read_events(reader: Reader) -> list[dict[str, Any]]:
-    """All events of a store, in the order in which they came."""
-    found = await every_page(lambda after: reader.events(limit=LONGEST_PAGE, after=after))
-    return list(reversed(found["events"]))
-
-
-async def every_page(page: Callable[[str | None], Awaitable[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """The lists of all pages, each put together."""
-    whole: dict[str, list[dict[str, Any]]] = {}
-    after = None
-    while True:
-        found = await page(after)
-        after = found.pop("next")
-        for name, rows in found.items():
-            whole.setdefault(name, []).extend(rows)
-        if after is None:
-            return whole

@@ -13,7 +13,8 @@ from zoneinfo import ZoneInfo
 
 from wakeful.clock import Microseconds, duration, from_datetime
 from wakeful.errors import InvalidTime
-from wakeful.triggers.spoken import LONGEST_TEXT, WEEKDAYS, TimeReader, name_among, shown_day
+from wakeful.triggers.calendar_words import WEEKDAYS, name_among, shown_day
+from wakeful.triggers.spoken import LONGEST_TEXT, TimeReader
 from wakeful.triggers.zones import moment_of, zone_named
 
 EXAMPLES = '"yesterday", "last friday 9am", "2h", "3 days ago", 2026-01-31 or 2026-01-31T12:00:00Z'

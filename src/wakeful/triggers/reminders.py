@@ -35,8 +35,9 @@ from wakeful.errors import (
 from wakeful.intake.cloudevents import TEXT_LIMIT
 from wakeful.stores.timing import ChangeSchedule, Settled, Span, StoredSchedule, reached
 from wakeful.triggers.at import At
+from wakeful.triggers.calendar_words import in_words
 from wakeful.triggers.schedule import Schedule, Timing
-from wakeful.triggers.spoken import in_words, read_time
+from wakeful.triggers.spoken import read_time
 from wakeful.triggers.zones import moment_of, zone_named
 
 AGENT = "wakeful.remind"

@@ -24,25 +24,11 @@ from zoneinfo import ZoneInfo
 from wakeful.clock import SECOND, Microseconds, from_datetime, readable
 from wakeful.errors import InvalidTime, did_you_mean
 from wakeful.stored_errors import storable
+from wakeful.triggers.calendar_words import MONTHS, WEEKDAYS, in_words, name_among, shown_clock, shown_day
 from wakeful.triggers.zones import local
 
 T = TypeVar("T")
 
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-)
 TONIGHT = time(20)
 # The parts of a day: when each is, where no time is said with it, and its first and last hour.
 PARTS = {"morning": (9, 0, 11), "afternoon": (15, 12, 18), "evening": (19, 17, 23), "night": (20, 17, 23)}
@@ -85,15 +71,6 @@ class Reading:
     def describe(self, now: Microseconds) -> str:
         """For people: on Mon 16 Nov 2026 09:00 Europe/London (in 12 h 5 m)."""
         return in_words(self.moment, self.zone, now)
-
-
-def in_words(moment: Microseconds, zone: ZoneInfo, now: Microseconds | None = None) -> str:
-    """A moment for people, on the wall of its zone; with `now`, how far away it is too."""
-    shown = f"on {shown_day(local(moment, zone))} {_shown_clock(local(moment, zone).time())} {zone.key}"
-    if now is None:
-        return shown
-    away = f"in {readable(moment - now)}" if moment > now else f"{readable(now - moment)} ago"
-    return f"{shown} ({away})"
 
 
 def read_time(text: str, *, now: Microseconds, zone: ZoneInfo) -> Reading:
@@ -238,7 +215,7 @@ class TimeReader:
             return _Clock(part, time(usual), twelve_hours=True)
         if not first <= clock.time.hour <= last:
             raise self.refusal(
-                f"says {part}, and {_shown_clock(clock.time)} is not in the {part}: leave one of them out"
+                f"says {part}, and {shown_clock(clock.time)} is not in the {part}: leave one of them out"
             )
         return clock
 
@@ -410,9 +387,9 @@ class TimeReader:
         return Reading(moment, self.zone)
 
     def _past(self, day: date, clock: _Clock) -> InvalidTime:
-        shown = f"({day.isoformat()} {_shown_clock(clock.time)} {self.zone.key}, and it is {_shown_clock(self.wall.time())} now)"
+        shown = f"({day.isoformat()} {shown_clock(clock.time)} {self.zone.key}, and it is {shown_clock(self.wall.time())} now)"
         if day != self.today:
-            shown = f"({day.isoformat()} {_shown_clock(clock.time)} {self.zone.key})"
+            shown = f"({day.isoformat()} {shown_clock(clock.time)} {self.zone.key})"
             return self.refusal(f"{shown} is past: write a time that is still to come")
         remedies = [f"tomorrow {clock.said}"]
         later = datetime.combine(day, clock.time) + timedelta(hours=12)
@@ -432,7 +409,7 @@ class TimeReader:
             raise self._too_far()
         if first == second:
             return first
-        shown = f"{wall.date().isoformat()} {_shown_clock(wall.time())}"
+        shown = f"{wall.date().isoformat()} {shown_clock(wall.time())}"
         one, other = (self._with_offset(moment) for moment in sorted((first, second)))
         if first < second:
             message = (
@@ -497,12 +474,6 @@ def _apart(word: str) -> list[str]:
     return [part for pair in parts for part in pair]
 
 
-def name_among(word: str, names: tuple[str, ...]) -> int | None:
-    """Which of the names a word is, in full or by its first letters, three or more."""
-    start = word.removesuffix(".")
-    return None if len(start) < 3 else next((place for place, name in enumerate(names) if name.startswith(start)), None)
-
-
 def _day_and_month(words: list[str]) -> tuple[int | None, int | None]:
     """24 dec, 24th december, dec 24: a day of a month that is named."""
     month = name_among(words[0], MONTHS)
@@ -516,11 +487,3 @@ def _day_and_month(words: list[str]) -> tuple[int | None, int | None]:
 
 def _is_number(word: str) -> bool:
     return re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", word) is not None
-
-
-def shown_day(day: date) -> str:
-    return f"{WEEKDAYS[day.weekday()][:3].title()} {day.day} {MONTHS[day.month - 1][:3].title()} {day.year}"
-
-
-def _shown_clock(clock: time) -> str:
-    return clock.strftime("%H:%M:%S" if clock.second else "%H:%M")

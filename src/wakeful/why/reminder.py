@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wakeful.clock import Microseconds
-from wakeful.triggers.spoken import in_words
+from wakeful.triggers.calendar_words import in_words
 from wakeful.triggers.zones import zone_named
 from wakeful.why.event import why_known
 from wakeful.why.words import Shown, Source, at, moment, who_takes_it

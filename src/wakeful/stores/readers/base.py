@@ -21,6 +21,13 @@ SHORTEST_PREFIX = 6
 MANY_ALIKE = 6
 
 
+class _Now:
+    """Stands for the time among the parameters of a query."""
+
+
+NOW = _Now()
+
+
 class ReadableDatabase(Protocol):
     """What reading needs of a database."""
 
@@ -39,6 +46,11 @@ class ReadsDatabase:
 
     def __init__(self, database: ReadableDatabase) -> None:
         self._database = database
+
+    async def fetch(self, name: str, *parameters: Any) -> list[Row]:
+        """The rows of a query, by its name. `NOW` among the parameters is the time that the database is to work with."""
+        clock = self._database.read_clock
+        return await self._database.fetch(name, *(clock() if one is NOW else one for one in parameters))
 
     async def time(self) -> Microseconds:
         """The store's own time."""

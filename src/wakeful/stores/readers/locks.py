@@ -11,20 +11,11 @@ from wakeful.stores.readers.runs import ReadsRuns
 class ReadsLocks(ReadsRuns):
     """Locks: which run has one, and which runs wait for it."""
 
-    async def locks(self) -> list[dict[str, Any]]:
-        """Locks that runs have now, and how many wait for each."""
-        return [
-            {
-                "app": app,
-                "name": name,
-                "token": token,
-                "run": run,
-                "agent": agent,
-                "taken_at": to_text(at),
-                "waiting": waiting,
-            }
-            for app, name, token, run, agent, at, waiting in await self._database.fetch("list_locks")
-        ]
+    async def locks(self) -> list[Any]:
+        """Locks that runs have now, as `GET /v1/locks` lists them."""
+        from wakeful.resources import desk, locks
+
+        return await locks.locks(desk.looking(self))
 
     async def locks_of(self, run: str) -> dict[str, Any]:
         """The locks that a run has, and those that it waits for, with who has them."""

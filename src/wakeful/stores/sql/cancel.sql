@@ -26,7 +26,7 @@ limit 1
 -- is open is settled now, and so is the latest of all.
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
   settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes,
-  stored_before is not null, once, operation, follows
+  stored_before is not null, once, operation, follows, settlement
 from wakeful_effect effect
 where effect.root = :root and effect.follows is null
   and (effect.run_seq = :run_seq

@@ -72,13 +72,13 @@ where state <> 'closed' or failures > 0 or parked is not null
 
 -- list_circuits() --
 select circuit.app, circuit.name, circuit.state, circuit.failures, circuit.error, circuit.rest, circuit.next_at,
-  circuit.released, circuit.changed_at,
-  (select probe.id from wakeful_run probe where probe.seq = circuit.probe_seq),
+  circuit.released as came_back, circuit.changed_at,
+  (select probe.id from wakeful_run probe where probe.seq = circuit.probe_seq) as probe,
   (select count(*) from wakeful_run run
-   where run.app = circuit.app and run.parked_for = circuit.name and run.state = 'parked'),
+   where run.app = circuit.app and run.parked_for = circuit.name and run.state = 'parked') as parked,
   circuit.opened_at,
   case when substr(circuit.name, 1, 8) = 'channel:' then
     (select count(*) from wakeful_delivery delivery
      where delivery.app = circuit.app and delivery.channel = substr(circuit.name, 9) and delivery.state = 'pending')
-  else 0 end
+  else 0 end as waiting
 from wakeful_circuit circuit order by circuit.app, circuit.name

@@ -41,10 +41,10 @@ where wakeful_lock_wait.run_token <> excluded.run_token
 delete from wakeful_lock_wait where run_seq = :run_seq and name = :name
 
 -- list_locks() --
-select lock.app, lock.name, lock.token, holder.id, holder.agent, lock.taken_at,
+select lock.app, lock.name, lock.token, holder.id as run, holder.agent, lock.taken_at,
   (select count(*) from wakeful_lock_wait waiting join wakeful_run waiter on waiter.seq = waiting.run_seq
    where waiting.app = lock.app and waiting.name = lock.name and waiter.token = waiting.run_token
-     and waiter.state = 'running')
+     and waiter.state = 'running') as waiting
 from wakeful_lock lock join wakeful_run holder on holder.seq = lock.run_seq
 where holder.token = lock.run_token and holder.state = 'running'
 order by lock.app, lock.name

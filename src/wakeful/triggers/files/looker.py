@@ -16,16 +16,16 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from wakeful.size import in_bytes
 from wakeful.stored_errors import words_of
-from wakeful.stores.sources import TOLD_THEN, Item
+from wakeful.stores.sources import TOLD_THEN
 from wakeful.triggers.files.contents import Contents, Stopped, open_file
 from wakeful.triggers.files.large import Large, LargeFiles
 from wakeful.triggers.files.ledger import UNREAD, Change, Known, Ledger
 from wakeful.triggers.files.mounts import mount_of
 from wakeful.triggers.files.pattern import Pattern
+from wakeful.triggers.files.seen import LINK, SIZE, Candidate, Seen, unfit
 from wakeful.triggers.files.sight import Sight, look
 from wakeful.triggers.files.walk import Found, walk
 from wakeful.triggers.files.watcher import ADDED, DELETED, Hints
@@ -36,8 +36,6 @@ MOST_BYTES = 64 << 20
 LARGE = 8 << 20  # what is larger is read in slices
 SLICE, SLICE_TAKES = 32 << 20, 0.1  # bytes and seconds, whichever is over first
 LINKS = frozenset({errno.ELOOP, errno.ENOTDIR})  # what the operating system says of a link on the way
-LONGEST_PATH = 1_024  # bytes: the store keeps an index of them
-LINK, SIZE = "link", "max_size"  # kinds of reasons
 WALK_EVERY = 60.0
 WALK_SHARE = 50  # of the time, at most one part in so many is spent on walks
 MANY_HINTS = 1_000  # of so many at once the operating system may have dropped some
@@ -49,32 +47,6 @@ TICK = 0.1
 OTHER_CLOCKS = 3600.0
 # What takes longer than this, because it must or because somebody writes on and on, is not on its way.
 PATIENCE = 30.0
-
-
-@dataclass(slots=True)
-class Candidate:
-    """A path that may have something to tell, once it stays as it is."""
-
-    sight: Sight | None
-    due: float
-    began: float
-    away: bool = False  # it was removed, as one heard
-    changed: bool = False  # while it was read
-
-
-@dataclass(slots=True)
-class Seen:
-    """What came of looking."""
-
-    changes: list[Change] = field(default_factory=list)
-    items: dict[str, Item] = field(default_factory=dict)
-    unreadable: list[Unreadable] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)  # paths that were refused, and are not there any more
-    mount: str | None = None  # of the folder; None: as before
-
-    @property
-    def empty(self) -> bool:
-        return not (self.changes or self.items or self.unreadable or self.gone or self.mount is not None)
 
 
 class Looker:
@@ -502,25 +474,8 @@ class Looker:
         seen.unreadable.append(Unreadable(raw, words, {} if kind is None else {"reason": kind}, size=0))
 
 
-def refusals(raw: bytes) -> list[Unreadable]:
-    """As what a path may have been listed, by its bytes: for each kind of reason."""
-    return [Unreadable(raw, "", headers) for headers in ({}, {"reason": LINK}, {"reason": SIZE})]
-
-
 def renamed_into_place(hints: Hints) -> set[str]:
     """Those that appeared while another name went away: a renaming is heard of so, and perhaps something else."""
     gone = {path for happened, path in hints if happened == DELETED}
     added = {path for happened, path in hints if happened == ADDED}
     return added - gone if gone - added else set()
-
-
-def unfit(path: str) -> str | None:
-    """Why a path cannot be written into an event; None if it can."""
-    raw = os.fsencode(path)
-    if len(raw) > LONGEST_PATH:
-        return f"has a path of over {LONGEST_PATH:,} bytes: move it or shorten it"
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return "has a name that is not UTF-8: rename it"
-    return None

@@ -17,8 +17,9 @@ from wakeful.errors import ConfigError, InvalidEvent
 from wakeful.intake.cloudevents import from_envelope, to_envelope
 from wakeful.model import Event
 from wakeful.triggers.files.ledger import Change, FileOperation, Ledger
-from wakeful.triggers.files.looker import Looker, Seen, refusals
+from wakeful.triggers.files.looker import Looker
 from wakeful.triggers.files.pattern import Pattern
+from wakeful.triggers.files.seen import Seen, refusals
 from wakeful.triggers.files.watcher import Hints, Watcher
 from wakeful.triggers.mapping import apply_mapping
 from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable

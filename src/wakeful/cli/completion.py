@@ -1,0 +1,30 @@
+"""`wakeful completion SHELL`: a script that completes commands, words and options, for the shell to read."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from wakeful.cli.arguments import Command, Parser, one_of
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("shell", metavar="SHELL", type=one_of(SHELLS, what="shell"), help="bash, zsh or fish")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from wakeful.surface.completion import script_for
+
+    sys.stdout.write(script_for(arguments.shell))
+    return 0
+
+
+completion_command = Command(
+    declare,
+    execute,
+    "bash: source <(wakeful completion bash), in ~/.bashrc.\n"
+    "zsh: source <(wakeful completion zsh), in ~/.zshrc, after compinit.\n"
+    "fish: wakeful completion fish > ~/.config/fish/completions/wakeful.fish",
+)

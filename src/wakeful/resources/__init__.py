@@ -1,0 +1,47 @@
+"""Resources: all that the outside sees of a noun, one file each.
+
+From the table below come the HTTP paths, the OpenAPI document, the commands with their help, completion, and the reference
+in docs. A new noun:
+
+1. `resources/NOUN.py`: a view (a TypedDict of typing_extensions; its fields are the columns of its query, in their order),
+   `async def NOUNS(desk, *, …)` that reads it with `desk.reads.rows(View, "query", …)`, and `RESOURCE = Resource(…)`.
+   Keyword-only parameters, `Annotated[…, Param(…)]`, are the filters of a listing and the fields of a verb.
+2. A verb is an async function `verb(desk, one, *, …)` that asks `desk.store.do(Request(…, by=desk.by, note=desk.note))`.
+   It raises `Refused` or `Ambiguous`, or returns None if the thing is not there.
+3. Its name here, in `NOUNS`, and its line of help in `cli/__init__.py` (`COMMANDS`), with `TABLE` as its module.
+4. `make reference` writes `docs/reference/resources.md` anew; `tests/surface` walks the table.
+
+Not in these files: SQL, Starlette, argparse, rich, transactions, loops over many things (`operations/`).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wakeful.resources.declare import Alias, Resource
+
+# The plural of each noun, which is its command and its path, and the module in this package that declares it.
+NOUNS: dict[str, str] = {"expectations": "expectations", "circuits": "circuits", "locks": "locks"}
+# Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
+ALIAS_HOMES: dict[str, str] = {}
+
+
+def resource_of(plural: str) -> Resource:
+    """The resource of this name, loaded when it is first asked for."""
+    found: Resource = import_module(f"wakeful.resources.{NOUNS[plural]}").RESOURCE
+    return found
+
+
+def all_resources() -> list[Resource]:
+    return [resource_of(plural) for plural in NOUNS]
+
+
+def alias_of(command: str) -> Alias | None:
+    """What a command is an alias of, if it is one."""
+    home = ALIAS_HOMES.get(command)
+    if home is None:
+        return None
+    found: Alias = import_module(f"wakeful.resources.{home}").ALIASES[command]
+    return found

@@ -1,0 +1,355 @@
+"""The words in which a noun is declared. Every surface is made from what is written with them.
+
+Types of a view's fields say how a column becomes JSON; `Resource` names what can be read and done, and how a shell prints it.
+Nothing here knows HTTP, argparse or a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from wakeful.errors import WakefulError
+from wakeful.resources.words import Line, Look, Table
+
+V = TypeVar("V")
+Json = dict[str, Any]
+Scope = Literal["read", "operate", "answer"]
+Danger = Literal["none", "some", "much"]
+Printed = Iterable[str | Line | Table]
+
+# what functions of a noun raise
+
+
+class Refused(WakefulError):
+    """This cannot be done to it now: HTTP answers 409 (or `status`), a shell prints the reason. 422: what was given does not fit,
+    which a shell counts as a wrong call. `said` are lines that a shell prints before the reason.
+    """
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        kind: str,
+        title: str,
+        status: int = 409,
+        field: str | None = None,
+        said: Sequence[str] = (),
+    ) -> None:
+        super().__init__(detail)
+        self.said = said
+        self.kind = kind
+        self.title = title
+        self.status = status
+        self.field = field
+
+
+class Ambiguous(WakefulError):
+    """Several things have this name; `parameter` says which of them is meant."""
+
+    def __init__(self, detail: str, parameter: str) -> None:
+        super().__init__(detail)
+        self.parameter = parameter
+
+
+class NotAllowed(WakefulError):
+    """The actor has no permission for this verb."""
+
+
+# types of fields
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a field means, for people who read the OpenAPI document or the reference."""
+
+    text: str
+    example: Any = None
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Json]) -> Json:
+        made = {**handler(schema), "description": self.text}
+        return made if self.example is None else {**made, "examples": [self.example]}
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """Microseconds in the row, RFC 3339 outside."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Json]) -> Json:
+        return {**handler(schema), "format": "date-time"}
+
+
+@dataclass(frozen=True, slots=True)
+class InSeconds:
+    """Microseconds in the row, seconds outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsFlag:
+    """0 or 1 in the row, false or true outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsJson:
+    """JSON text in the row, its value outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsCutJson:
+    """JSON text in the row, of which a long one was cut: then it stays a text, with … at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsError:
+    """A stored error in the row, outside without what is stored beside it for the next try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """In no row: the function that reads fills it in."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """The smallest number that it can be."""
+
+    least: int
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Json]) -> Json:
+        return {**handler(schema), "minimum": self.least}
+
+
+Moment = Annotated[str, Instant()]
+MomentOrNone = Annotated[str | None, Instant()]
+Seconds = Annotated[float, InSeconds()]
+SecondsOrNone = Annotated[float | None, InSeconds()]
+Flag = Annotated[bool, AsFlag()]
+Count = Annotated[int, AtLeast(0)]
+
+
+# parameters
+
+UNSET: Any = object()
+
+
+class Typed(str):
+    """A word that a person typed where HTTP takes JSON: the noun's function says what it means."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """What a keyword-only parameter of a noun's function is called outside, and how its text is read.
+
+    `read` turns text into a value, or raises ValueError that says what is wrong. `least` and `most` bound a number.
+    """
+
+    help: str
+    about: str | None = None  # in the OpenAPI document, where it says more
+    flag: str | None = None  # in a shell; else -- and its name
+    short: str | None = None  # -n
+    metavar: str | None = None
+    http: str | None = None  # over HTTP; else its name
+    example: str | None = None
+    read: Callable[[str], Any] | None = None
+    least: int = 0
+    most: int | None = None
+    in_shell: Any = UNSET  # the default in a shell, where it is another one
+    positional: bool = False  # in a shell: a word after the key, without a flag
+    nullable: bool = False  # null over HTTP is handed on as None: it takes something away
+    outside: bool = False  # of a bulk verb: beside the filter, not inside it
+
+
+LONGEST_PAGE = 500
+Limit = Annotated[int, Param("how many at most", metavar="N", least=1, most=LONGEST_PAGE)]
+After = Annotated[str | None, Param('the "next" of the page before', metavar="CURSOR")]
+OfApp = Annotated[str | None, Param("only those of this app", flag="--of", metavar="NAME")]
+WhichApp = Annotated[str | None, Param("the app's name, where several apps have it", flag="--of", metavar="NAME")]
+
+
+@dataclass(slots=True)
+class Page(Generic[V]):
+    """A part of a listing. `next` is handed back as `after`; `more` are further members of the answer."""
+
+    items: list[V]
+    next: str | None
+    more: Json = field(default_factory=dict)
+
+
+# what can be read
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a listing in a terminal. `show` makes its cell by hand; else the field's type says how it looks."""
+
+    title: str
+    name: str | None = None  # the view's field, where it is not the title
+    flexible: bool = False  # this one is cut where the terminal is too narrow
+    style: str = ""
+    none: str = "–"
+    show: Callable[[Any, Look], str | tuple[str, str]] | None = None
+    least: int = 0  # only in a terminal with as many columns
+    when: Callable[[Sequence[Any]], bool] | None = None  # only for rows like these
+
+    @property
+    def field(self) -> str:
+        return self.name or self.title
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """GET on the collection, and `wakeful NOUN`. `read(desk, *, …)` returns a list of views, or a `Page`."""
+
+    read: Callable[..., Awaitable[Any]]
+    summary: str
+    none: str | Callable[..., Awaitable[str]] = "nothing is there"  # `none(desk, **filters)`: what is printed instead
+    columns: tuple[Column, ...] = ()
+    lines: Callable[[Any, Look], Printed] | None = None  # instead of columns: what is printed for each item
+    less: tuple[str, ...] = ()  # columns that a narrow terminal leaves out, the first one first
+    below: str | None = None  # the column that stands below its row where the terminal is narrow
+    after: Callable[[Sequence[Any], Mapping[str, Any], Look], Printed] | None = None  # printed below: items, filters
+    more: type | None = None  # a view of the further members of the answer
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """GET on one thing, and `wakeful NOUN show KEY`. `find(desk, key, *, …)` returns a view or None."""
+
+    find: Callable[..., Awaitable[Any]]
+    summary: str
+    lines: Callable[[Any, Look], Printed] | None = None
+    hidden: bool = False  # it is only found for the verbs, and has no path and no word of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A second reading: of one thing (`read(desk, one, *, …)`), or of the collection (`read(desk, *, …)`)."""
+
+    name: str
+    read: Callable[..., Awaitable[Any]]
+    summary: str
+    lines: Callable[[Any, Look], Printed]
+    of_one: bool = True
+    http: str | None = None
+
+
+# what can be done
+
+
+@dataclass(slots=True)
+class Planned:
+    """What a bulk verb would do. `answer` is what its plan answers; `more` is added to each answer."""
+
+    count: int
+    answer: Json
+    work: Any
+    more: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """A verb for many things at once.
+
+    `plan(desk, *, …)` counts them and changes nothing. `slice(desk, planned, most, pace, progress)` does at most so many, and
+    returns how many it did. HTTP does one slice a request and says how many are left; a shell goes on until nothing is.
+    """
+
+    plan: Callable[..., Awaitable[Planned]]
+    slice: Callable[..., Awaitable[int]]
+    some: tuple[str, ...]  # parameters of which at least one says which things are meant
+    many: str  # "held effects"
+    done: str  # the member of the answer that counts: "settled"
+    none: Callable[[str], str]  # what is said where no thing is like that; it is handed "cli" or "http"
+    planned: Callable[[Planned, Mapping[str, Any], Look], Printed]  # the plan in a shell
+    says: Callable[[int, Planned, Look], Printed]  # what a shell says afterwards
+    before: Callable[[Planned, Look], Iterable[str]] | None = None  # what a shell says before it plans or does it
+    words: Callable[[Planned, Mapping[str, Any]], str] | None = None  # the plan in a sentence: "plan" of a shell's JSON
+    view: type | None = None  # of what a plan answers
+    both: type | None = None  # instead of `view`: one of what a plan and a slice answer
+    summary: str | None = None  # in the OpenAPI document
+    inside: str = "filter"  # the member of an HTTP body that holds the choice
+    rate: float | None = 50.0  # in a shell, where no --rate is given
+    http: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What can be done: `run(desk, one, *, …)` to one thing, or `run(desk, *, …)` on the collection.
+
+    It returns a view, or None where the thing is not there any more. `plan` takes the same and changes nothing.
+    """
+
+    name: str
+    run: Callable[..., Awaitable[Any]]
+    summary: str
+    says: Callable[[Any], str | Printed]
+    word: str | None = None  # in a shell, where it has another name
+    of_one: bool = True
+    scope: Scope = "operate"
+    danger: Danger = "none"
+    plan: Callable[..., Awaitable[Any]] | None = None
+    plans: Callable[[Any], str | Printed] | None = None  # the plan in a shell
+    bulk: Bulk | None = None
+    http: str | None = None  # "PATCH /{key}", below the collection; "POST /v1/replay" from the root
+    statuses: tuple[str, ...] = ()  # further answers that are problems: "422"
+    needs_app: Literal["no", "yes", "if named"] = "no"
+    note: bool = True  # it takes a note for the record
+    guarded: str | None = (
+        None  # "close a circuit": in a shell it needs the token that the app's server was started with
+    )
+    person: str | None = None  # "settle an effect": as `guarded`, and a program that a run starts is refused
+
+    @property
+    def spoken(self) -> str:
+        return self.word or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A noun as the outside sees it."""
+
+    noun: str
+    plural: str
+    view: type
+    example: str
+    key: str = "id"  # the field that names one thing, and the name of the path's parameter
+    deep: bool = False  # a key may have slashes in it
+    called: str | None = None  # what people call it, where that is not the noun: "question"
+    state: str | None = "state"
+    listing: Listing | None = None
+    show: Show | None = None
+    readings: tuple[Reading, ...] = ()
+    verbs: tuple[Verb, ...] = ()
+    missing: str | Callable[..., Awaitable[str]] | None = (
+        None  # of a shell: "… {key} …", or `missing(desk, key, **which)`
+    )
+    known: Callable[..., Awaitable[Sequence[str]]] | None = None  # `known(desk, **which)`: names for "did you mean"
+    more: str = ""  # what stands below the options in --help
+    takes: str | None = None  # what is said to a wrong number of words
+    bare: bool = False  # in a shell a word that is no verb is the key of show
+    path: str | None = None  # of the collection, where it is not /v1/PLURAL
+    commands: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.called or self.noun
+
+    @property
+    def names(self) -> str:
+        return self.plural if self.called is None else f"{self.called}s"
+
+    @property
+    def root(self) -> str:
+        return self.path or f"/v1/{self.plural}"
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A command that is a verb of a noun: `wakeful cancel RUN`. Without a key it may be another word: `wakeful pause` lists."""
+
+    noun: str
+    verb: str
+    without_key: str | None = None

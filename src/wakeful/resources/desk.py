@@ -1,0 +1,166 @@
+"""Where the functions of a noun work: what they read from, the store that they ask, who asks, and the app's code.
+
+await desk.reads.rows(Circuit, "list_circuits")              views, made from rows
+await desk.store.do(CloseCircuit(…, by=desk.by, note=desk.note))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Protocol, TypeVar, cast, get_args, get_origin
+
+from pydantic_core import from_json
+from typing_extensions import get_type_hints
+
+from wakeful.clock import Microseconds, seconds, to_text
+from wakeful.errors import WakefulError
+from wakeful.resources.declare import AsCutJson, AsError, AsFlag, AsJson, InSeconds, Instant, Made, Page, Scope
+from wakeful.stores.readers.base import NOW as NOW  # noqa: PLC0414 resources name it as theirs
+from wakeful.stores.readers.base import cursor_of, next_of, shown
+from wakeful.stores.request import Actor, Request
+from wakeful.stores.shown_errors import shown_error
+
+V = TypeVar("V")
+R = TypeVar("R")
+Row = Sequence[Any]
+
+
+class Doing(Protocol):
+    """What carries requests out: a store."""
+
+    async def do(self, request: Request[R], /) -> R: ...
+
+
+class Reads:
+    """Reads what is stored, by the names of queries. `reader` has what no resource reads yet."""
+
+    def __init__(self, reader: Any) -> None:
+        self.reader = reader
+
+    async def rows(self, view: type[V], query: str, *parameters: Any) -> list[V]:
+        """The rows of a query as views. Its columns have the names of the view's fields, in their order."""
+        return views(view, await self.fetch(query, *parameters))
+
+    async def page(self, view: type[V], query: str, *parameters: Any, limit: int, after: str | None) -> Page[V]:
+        """A page of a query whose first column is the place of a row, and whose first parameters are `after` and `most`."""
+        rows = await self.fetch(query, cursor_of(after), limit + 1, *parameters)
+        return Page(views(view, [row[1:] for row in rows[:limit]]), next_of(rows, limit))
+
+    async def fetch(self, query: str, *parameters: Any) -> list[Row]:
+        """The rows as they are, for views that are put together by hand."""
+        rows: list[Row] = await self.reader.fetch(query, *parameters)
+        return rows
+
+    async def time(self) -> Microseconds:
+        """The store's own time."""
+        present: Microseconds = await self.reader.time()
+        return present
+
+
+@dataclass(slots=True)
+class AppSide:
+    """What needs the code of an app: its agents, its schedules and reminders, its door, and what waits for runs."""
+
+    agents: Any  # operations.declared.Declared
+    schedules: Any
+    reminders: Any
+    door: Any
+    results: Any
+    releasing: Callable[[], Any]
+    sources: Any = None
+
+
+@dataclass(slots=True)
+class Desk:
+    """One piece of work of one actor."""
+
+    reads: Reads
+    by: Actor
+    doing: Doing | None = None
+    note: str | None = None
+    code: AppSide | None = None
+    scopes: frozenset[Scope] | None = None  # what the actor may do; None: everything
+
+    @property
+    def store(self) -> Doing:
+        if self.doing is None:
+            message = "this desk only reads"
+            raise WakefulError(message)
+        return self.doing
+
+    @property
+    def app(self) -> AppSide:
+        """The app's code. A verb that uses it says so: `needs_app`."""
+        if self.code is None:
+            message = "this needs the code of an app: name it as APP, or set WAKEFUL_APP"
+            raise WakefulError(message)
+        return self.code
+
+    @property
+    def reader(self) -> Any:
+        """The reader of the nouns that are no resources yet."""
+        return self.reads.reader
+
+
+def looking(reader: Any) -> Desk:
+    """A desk for code that only reads."""
+    return Desk(Reads(reader), Actor("", "code"))
+
+
+# how a row becomes a view
+
+
+def views(view: type[V], rows: Sequence[Row]) -> list[V]:
+    """Rows, whose columns are the fields of a view in their order, as views."""
+    names, made, converting = _shape(cast("Any", view))
+    found = []
+    for row in rows:
+        one: Any = {**made, **dict(zip(names, row, strict=True))} if made else dict(zip(names, row, strict=True))
+        for name, convert in converting:
+            if one[name] is not None:
+                one[name] = convert(one[name])
+        found.append(one)
+    return found
+
+
+CONVERSIONS: dict[type, Callable[[Any], Any]] = {
+    Instant: to_text,
+    InSeconds: seconds,
+    AsFlag: bool,
+    AsJson: from_json,
+    AsCutJson: shown,
+    AsError: shown_error,
+}
+
+
+@cache
+def _shape(view: type) -> tuple[tuple[str, ...], dict[str, None], tuple[tuple[str, Callable[[Any], Any]], ...]]:
+    """The columns, all fields if some are in no row, and what is converted how."""
+    kinds = {name: tuple(type(mark) for mark in marks_of(hint)) for name, hint in hints_of(view).items()}
+    stored = columns_of(view)
+    converting = tuple((name, CONVERSIONS[kind]) for name in stored for kind in kinds[name] if kind in CONVERSIONS)
+    made: dict[str, None] = dict.fromkeys(kinds) if len(stored) < len(kinds) else {}
+    return stored, made, converting
+
+
+def columns_of(view: type) -> tuple[str, ...]:
+    """The fields of a view that are columns of its query, in their order."""
+    return tuple(name for name, hint in hints_of(view).items() if not any(isinstance(m, Made) for m in marks_of(hint)))
+
+
+@cache
+def hints_of(view: type) -> dict[str, Any]:
+    """The fields of a view with their whole types."""
+    return get_type_hints(view, include_extras=True)
+
+
+def marks_of(hint: Any) -> tuple[Any, ...]:
+    """What an annotation carries beside its type, through NotRequired and its like."""
+    if get_origin(hint) is Annotated:
+        kind, *marks = get_args(hint)
+        return (*marks, *marks_of(kind))
+    if get_origin(hint) is not None and len(get_args(hint)) == 1 and not isinstance(get_origin(hint), type):
+        return marks_of(get_args(hint)[0])
+    return ()

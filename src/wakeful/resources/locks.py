@@ -1,0 +1,51 @@
+"""Locks: what runs have locked now, and how many wait for it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from typing_extensions import TypedDict
+
+from wakeful.resources.declare import About, Column, Count, Listing, Moment, OfApp, Resource
+from wakeful.resources.desk import Desk
+
+
+class Lock(TypedDict):
+    """A lock that a run has now."""
+
+    app: str
+    name: str
+    token: Annotated[int, About("Rises each time that the lock is taken")]
+    run: str
+    agent: str
+    taken_at: Moment
+    waiting: Annotated[Count, About("Runs that wait for it")]
+
+
+async def locks(desk: Desk, *, app: OfApp = None) -> list[Lock]:
+    return [one for one in await desk.reads.rows(Lock, "list_locks") if app in {None, one["app"]}]
+
+
+RESOURCE = Resource(
+    noun="lock",
+    plural="locks",
+    view=Lock,
+    key="name",
+    example="till",
+    state=None,
+    listing=Listing(
+        read=locks,
+        summary="the locks that runs have now",
+        none="no run has a lock now. An agent takes one with `async with run.lock(…)`.",
+        columns=(
+            Column("lock", "name", flexible=True),
+            Column("app"),
+            Column("agent"),
+            Column("run", show=lambda one, look: look.short(one["run"])),
+            Column("taken", "taken_at"),
+            Column("token"),
+            Column("waiting"),
+        ),
+    ),
+    more="A lock is free as soon as its run does not run any more.",
+)

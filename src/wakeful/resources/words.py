@@ -1,0 +1,134 @@
+"""What people read, without a terminal: texts on one line, times in words, and lines that a surface colours and wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from wakeful.clock import SECOND, Microseconds, readable
+from wakeful.redaction import redact
+
+SHOWN_OF_AN_ID = 10
+SHOWN_AFTER_THE_DASH = 6
+
+Span = str | tuple[str, str]  # a text, or a text and its style; the style "state" is that of the state it names
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line. Where it is too long, its further lines are indented as well; `whole`: it is not wrapped at all."""
+
+    spans: tuple[Span, ...]
+    indent: int = 0
+    style: str = ""
+    whole: bool = False
+
+
+def line(*spans: Span, indent: int = 0, style: str = "", whole: bool = False) -> Line:
+    return Line(spans, indent, style, whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under a header, inside what is shown of one thing."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Span]]
+    flexible: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Where it is printed, and when."""
+
+    now: Microseconds
+    width: int = 10_000
+    piped: bool = True
+
+    def ago(self, text: str | None) -> str:
+        return ago(text, self.now)
+
+    def short(self, identifier: str) -> str:
+        """The beginning of a run's id, which every command takes; all of it where no person looks. A run that was had again
+        keeps its number: 3f2a91c04d.1.
+        """
+        root, dot, generation = identifier.partition(".")
+        return identifier if self.piped else f"{root[:SHOWN_OF_AN_ID]}{dot}{generation}"
+
+    def short_delivery(self, identifier: str) -> str:
+        """As `short`: the beginning of its run's id, a dash, and the beginning of its own."""
+        root, _, own = identifier.partition("-")
+        return identifier if self.piped else f"{root[:SHOWN_OF_AN_ID]}-{own[:SHOWN_AFTER_THE_DASH]}"
+
+
+def plain(text: Any) -> str:
+    """Text on one line, with everything that is not printable escaped, and without secrets that are known."""
+    whole = redact(str(text))
+    return whole if whole.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in whole)
+
+
+def plain_lines(text: str) -> str:
+    """As `plain`, but line ends stay."""
+    return "\n".join(plain(one) for one in redact(text).splitlines())
+
+
+def number(count: int, noun: str) -> str:
+    """1 run, 2 runs, 3 deliveries."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
+# time
+
+
+def moment(text: str | None) -> Microseconds | None:
+    """A time of the API as microseconds."""
+    if text is None:
+        return None
+    return round(datetime.fromisoformat(text).timestamp() * SECOND)
+
+
+def now() -> Microseconds:
+    return round(datetime.now(UTC).timestamp() * SECOND)
+
+
+def ago(text: str | None, present: Microseconds) -> str:
+    """How long ago, roughly: "now", "12 s ago", "3 h ago"; or "in 5 m"."""
+    then = moment(text)
+    if then is None:
+        return "–"
+    span = present - then
+    words = roughly(abs(span))
+    if words == "0 s":
+        return "now"
+    return f"{words} ago" if span > 0 else f"in {words}"
+
+
+def roughly(span: Microseconds) -> str:
+    whole = span // SECOND
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} m"
+    if whole < 48 * 3600:
+        return f"{whole // 3600} h"
+    return f"{whole // 86400} d"
+
+
+def took(start: str | None, end: str | None) -> str:
+    first, last = moment(start), moment(end)
+    return "–" if first is None or last is None else readable(max(0, last - first))
+
+
+def clock_time(text: str | None) -> str:
+    """The time of day on the wall of WAKEFUL_TIME_ZONE, with the date if it is not today's."""
+    if text is None:
+        return "–"
+    from wakeful.triggers.zones import zone_named
+
+    zone = zone_named(None, where="the time zone")
+    at = datetime.fromisoformat(text).astimezone(zone)
+    shape = "%H:%M:%S" if at.date() == datetime.now(zone).date() else "%Y-%m-%d %H:%M:%S"
+    return f"{at.strftime(shape)} {zone.key}"

@@ -1,0 +1,77 @@
+"""The one way by which a verb is carried out, for every surface: may the actor do it, which thing is meant, then the noun's function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wakeful.errors import NotFound, did_you_mean
+from wakeful.resources.declare import NotAllowed, Page, Resource, Verb
+from wakeful.resources.desk import Desk
+from wakeful.resources.words import plain
+from wakeful.surface.offers import Offer
+
+
+class Missing(NotFound):
+    """The thing is not there, or not any more. The surface finds the words."""
+
+
+def refuse_unallowed(desk: Desk, verb: Verb) -> None:
+    """The only place that looks at permissions. Without a list of scopes an actor may do everything."""
+    if desk.scopes is not None and verb.scope not in desk.scopes:
+        message = f"{desk.by.name} may not {verb.name}: that needs the permission {verb.scope}"
+        raise NotAllowed(message)
+
+
+async def find(resource: Resource, desk: Desk, key: str, which: Mapping[str, Any]) -> Any:
+    """The thing of this name; `Missing` if there is none."""
+    if resource.show is None:
+        message = f"{resource.plural} have no function that finds one"
+        raise TypeError(message)
+    one = await resource.show.find(desk, key, **which)
+    if one is None:
+        raise Missing
+    return one
+
+
+async def act(
+    resource: Resource,
+    verb: Verb,
+    desk: Desk,
+    key: str | None,
+    which: Mapping[str, Any],
+    given: Mapping[str, Any],
+    *,
+    plan: bool = False,
+) -> Any:
+    """Carry a verb out, or only plan it. `Missing` if what it is about is not there."""
+    refuse_unallowed(desk, verb)
+    subject = (await find(resource, desk, key, which),) if verb.of_one and key is not None else ()
+    run = verb.run if not plan or verb.plan is None else verb.plan
+    result = await run(desk, *subject, **given)
+    if result is None:
+        raise Missing
+    return result
+
+
+async def missing_words(resource: Resource, desk: Desk, key: str, which: Mapping[str, Any]) -> str:
+    """What a shell says of a thing that is not there."""
+    if callable(resource.missing):
+        return await resource.missing(desk, key, **which)
+    template = resource.missing or f'there is no {resource.name} "{{key}}"'
+    hint = "" if resource.known is None else did_you_mean(key, await resource.known(desk))
+    return f"{template.format(key=plain(key))}.{hint} See `wakeful {resource.plural}`"
+
+
+def items_of(answer: Any) -> list[Any]:
+    items: list[Any] = answer.items if isinstance(answer, Page) else answer
+    return items
+
+
+def as_json(resource: Resource, offer: Offer, answer: Any) -> Any:
+    """The object that HTTP answers."""
+    if offer.kind != "list":
+        return answer
+    if isinstance(answer, Page):
+        return {resource.plural: answer.items, "next": answer.next, **answer.more}
+    return {resource.plural: answer}

@@ -1,0 +1,74 @@
+"""A bulk verb in a shell: counted first, then slice after slice with a line that says how far it is, until nothing is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wakeful.cli.arguments import UsageError
+from wakeful.cli.carrying import ProgressLine, refuse_many, said_stop
+from wakeful.cli.life import Stopping, live
+from wakeful.cli.terminal import print_json, say, terminal
+from wakeful.errors import NotFound
+from wakeful.operations.pace import Pace
+from wakeful.resources.declare import Bulk, Resource
+from wakeful.surface.acting import refuse_unallowed
+from wakeful.surface.offers import Offer
+from wakeful.surface.performing import Asked, desk_for
+from wakeful.surface.table import look_of, print_all
+
+
+def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
+    """Plan it, or do all of it. Ctrl-C stops between two batches, and the same command goes on."""
+    bulk, verb, arguments = offer.bulk, offer.verb, asked.arguments
+    if bulk is None or verb is None:
+        raise AssertionError(offer)
+    choice = asked.of(offer.choice)
+    refuse_unchosen(resource, offer, bulk, choice)
+    stopped = False
+    told: dict[str, Any] = {}
+
+    async def go(stopping: Stopping) -> int:
+        nonlocal stopped
+        async with desk_for(verb, asked) as desk:
+            refuse_unallowed(desk, verb)
+            planned = told["planned"] = await bulk.plan(desk, **choice)
+            if not planned.count:
+                raise NotFound(bulk.none("cli"))
+            if bulk.before is not None and not arguments.json:
+                for one in bulk.before(planned, look_of(terminal())):
+                    say(one)
+            if asked.plan:
+                return 0
+            refuse_many(arguments, planned.count, bulk.many)
+            line, pace = ProgressLine(), Pace(arguments.rate, stopping.asked)
+            try:
+                told["done"] = await bulk.slice(desk, planned, planned.count, pace, line.show)
+            finally:
+                line.end()
+            stopped = pace.cut_short
+        return 0
+
+    live(go)
+    out, planned, given = terminal(), told["planned"], {**choice, "rate": arguments.rate}
+    if asked.plan:
+        if arguments.json:
+            words = {} if bulk.words is None else {"plan": bulk.words(planned, given)}
+            print_json(words | planned.answer | planned.more)
+        else:
+            print_all(out, bulk.planned(planned, given, look_of(out)))
+        return 0
+    if arguments.json:
+        print_json({bulk.done: told["done"], "of": planned.count, "stopped": stopped} | planned.more)
+    else:
+        print_all(out, bulk.says(told["done"], planned, look_of(out)))
+    return said_stop(stopped=stopped)
+
+
+def refuse_unchosen(resource: Resource, offer: Offer, bulk: Bulk, choice: dict[str, Any]) -> None:
+    if not any(choice.get(name) for name in bulk.some):
+        flags = [one.flag for one in offer.choice if one.name in bulk.some]
+        message = (
+            resource.takes
+            or f"{resource.plural} {offer.word} takes a {resource.key.upper()}, or for many at once {', '.join(flags)}"
+        )
+        raise UsageError(message)

@@ -1,0 +1,343 @@
+"""Commands made from resources: `wakeful NOUN WORD KEY …`.
+
+The word is found first, wherever it stands among the options; then it gets a parser of its own, so that
+`wakeful circuits close --help` shows what close takes. An option of another word is refused with the name of that word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from wakeful.cli.arguments import Parser, UsageError, Wrapped, add_json, add_store, read_data
+from wakeful.cli.opening import chosen_store
+from wakeful.cli.terminal import say
+from wakeful.errors import did_you_mean
+from wakeful.operations.pace import read_rate
+from wakeful.operations.redo import MANY
+from wakeful.resources import alias_of, resource_of
+from wakeful.resources.declare import UNSET, Refused, Resource, Typed, Verb
+from wakeful.resources.given import Given
+from wakeful.resources.words import plain
+from wakeful.surface.carrying import carry_out
+from wakeful.surface.offers import Offer, offers_of
+from wakeful.surface.performing import Asked, perform
+
+HELP = ("-h", "--help")
+UNFIT = 422  # what was given does not fit: the command was called the wrong way
+
+
+def call(name: str, summary: str, words: Sequence[str]) -> int:
+    """Run a command that is a noun, or an alias of one of its verbs."""
+    alias = alias_of(name)
+    if alias is None:
+        return call_noun(resource_of(name), summary, list(words))
+    resource = resource_of(alias.noun)
+    offers = {one.name: one for one in offers_of(resource)}
+    parser = parser_of(resource, offers[alias.verb], command=name, summary=summary)
+    if alias.without_key is not None and not key_is_there(parser, words) and not any(one in HELP for one in words):
+        other = offers[alias.without_key]
+        parser = parser_of(resource, other, command=name, summary=summary)
+        return execute(resource, other, parser.read(list(words)))
+    return execute(resource, offers[alias.verb], parser.read(list(words)))
+
+
+def call_noun(resource: Resource, summary: str, words: list[str]) -> int:
+    offers = {one.word: one for one in offers_of(resource)}
+    place = place_of_word(resource, words)
+    if place is None and any(one in HELP for one in words):
+        help_of(resource, summary).print_help()
+        return 0
+    if place is None or (len(offers) == 1 and words[place] not in offers):
+        offer = offers["list"]
+    elif words[place] in offers:
+        offer = offers[words.pop(place)]
+    elif resource.bare:
+        offer = offers["show"]
+    else:
+        message = f'there is no "{resource.plural} {plain(words[place])}".{did_you_mean(words[place], offers)}'
+        raise UsageError(message)
+    parser = parser_of(resource, offer)
+    refuse_foreign(resource, offer, parser, words)
+    return execute(resource, offer, parser.read(words))
+
+
+# which word
+
+
+def place_of_word(resource: Resource, words: Sequence[str]) -> int | None:
+    """Where the first word stands that is neither an option nor the value of one."""
+    if words and not words[0].startswith("-"):
+        return 0
+    parsers = [parser_of(resource, offer) for offer in offers_of(resource)]
+    with_value = {flag for parser in parsers for flag in value_flags(parser)}
+    known = {flag for parser in parsers for flag in parser._option_string_actions}  # noqa: SLF001 argparse has no other way to list them
+    skip = False
+    for place, word in enumerate(words):
+        if skip:
+            skip = False
+        elif word == "--":
+            return place + 1 if place + 1 < len(words) else None
+        elif not word.startswith("-"):
+            return place
+        elif word.partition("=")[0] not in known:
+            return None  # the parser of the listing says so
+        else:
+            skip = word in with_value
+    return None
+
+
+def key_is_there(parser: Parser, words: Sequence[str]) -> bool:
+    with_value = value_flags(parser)
+    return any(
+        not word.startswith("-") and (place == 0 or words[place - 1] not in with_value)
+        for place, word in enumerate(words)
+    )
+
+
+def value_flags(parser: Parser) -> set[str]:
+    return {flag for action in parser._actions if action.nargs is None for flag in action.option_strings}  # noqa: SLF001 argparse has no other way to list them
+
+
+def refuse_foreign(resource: Resource, offer: Offer, parser: Parser, words: Sequence[str]) -> None:
+    """An option that another word of this noun takes is refused with that word's name; an unknown one with a guess among all."""
+    own, with_value = set(parser._option_string_actions), value_flags(parser)  # noqa: SLF001 as above
+    for place, word in enumerate(words):
+        flag = word.partition("=")[0]
+        if word == "--":
+            return
+        if not flag.startswith("-") or flag in {"-", *own} or " " in flag or (place and words[place - 1] in with_value):
+            continue
+        flags = {one.word: set(parser_of(resource, one)._option_string_actions) for one in offers_of(resource)}  # noqa: SLF001
+        takers = [name for name, known in flags.items() if flag in known]
+        if takers:
+            message = f"{flag} is for {either(takers, 'and')}: {offer.word} has none"
+            raise UsageError(message)
+        hint = did_you_mean(flag, set().union(*flags.values()))
+        raise UsageError(f'{resource.plural}: there is no option "{word}".{hint}')
+
+
+# what a word takes
+
+
+def parser_of(resource: Resource, offer: Offer, *, command: str | None = None, summary: str | None = None) -> Parser:
+    """The parser of one word; of an alias, `command` and its summary."""
+    short = len(offers_of(resource)) == 1
+    name = command or (resource.plural if short else f"{resource.plural} {offer.word}")
+    told = summary or offer.summary
+    listed = positionals_of(resource, offer)
+    parser = Parser(
+        prog=f"wakeful {command or resource.plural}",
+        usage=" ".join([f"wakeful {name}", *listed, "[options]"]).replace("%", "%%"),
+        description=f"{told[:1].upper()}{told[1:]}.",
+        epilog=resource.more or None,
+        allow_abbrev=False,
+        formatter_class=Wrapped,
+    )
+    if not short or command is not None:
+        told = positional_help(resource, offer) if listed else argparse.SUPPRESS
+        parser.add_argument("words", metavar=" ".join(listed) or None, nargs="*", help=told)
+    for one in offer.options:
+        add_option(parser, one)
+    add_common(parser, offer)
+    add_json(parser)
+    add_store(parser)
+    return parser
+
+
+def positionals_of(resource: Resource, offer: Offer) -> list[str]:
+    names = [resource.key.upper()] if offer.of_one else []
+    named = [f"[{one}]" if offer.bulk is not None else one for one in names]
+    named += [one.metavar if one.required else f"[{one.metavar}]" for one in offer.positionals]
+    return [*named, "[APP]"] if offer.verb is not None and offer.verb.needs_app == "yes" else named
+
+
+def positional_help(resource: Resource, offer: Offer) -> str:
+    helps = [f"of the {resource.name}, like {resource.example}"] if offer.of_one else []
+    helps += [one.help for one in offer.positionals]
+    if offer.verb is not None and offer.verb.needs_app == "yes":
+        helps.append("APP: file.py, file.py:name or module:name (default: WAKEFUL_APP, else app.py here)")
+    return "; ".join(helps).replace("%", "%%")
+
+
+def add_option(parser: Parser, one: Given) -> None:
+    flags = [one.flag] if one.param.short is None else [one.param.short, one.flag]
+    told = one.help
+    if one.kind == "choice" and not all(choice in told for choice in one.choices):
+        told = f"{told}: {', '.join(one.choices)}"
+    default = one.default if one.in_shell is UNSET else one.in_shell
+    if one.kind == "number" and one.param.most is not None:
+        told += f", up to {one.param.most}"
+    if one.kind == "number" and isinstance(default, int):
+        told += f" (default {default})"
+    told = told.replace("%", "%%")
+    if one.kind == "flag":
+        parser.add_argument(*flags, dest=one.name, action="store_true", default=argparse.SUPPRESS, help=told)
+        return
+    parser.add_argument(
+        *flags, dest=one.name, metavar=one.metavar, type=reader_of(one), default=argparse.SUPPRESS, help=told
+    )
+
+
+def reader_of(one: Given) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        if one.kind == "json":
+            return read_data(text, what=one.flag)
+        try:
+            return one.text(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
+
+
+def add_common(parser: Parser, offer: Offer) -> None:
+    """What verbs take beside their own parameters."""
+    verb = offer.verb
+    if verb is None:
+        return
+    if verb.bulk is not None:
+        parser.add_argument("--yes", action="store_true", help=f"also when there are more than {MANY:,}")
+        parser.add_argument(
+            "--rate",
+            metavar="N/s",
+            type=read_pace,
+            default=verb.bulk.rate,
+            help="so many a second, or max" + ("" if verb.bulk.rate is None else f" (default {verb.bulk.rate:g}/s)"),
+        )
+    if verb.bulk is not None or verb.plan is not None:
+        parser.add_argument("--plan", action="store_true", help="only say what would be done")
+    if verb.needs_app == "if named":
+        parser.add_argument(
+            "--app",
+            dest="code",
+            metavar="APP",
+            help="check against the agents of this app: file.py, file.py:name or module:name",
+        )
+    if verb.note:
+        parser.add_argument("--note", metavar="TEXT", help="why, for the record")
+    parser.set_defaults(in_flight=None, log_level=None, log_format=None)  # as the loading of an app expects them
+
+
+def read_pace(text: str) -> float | None:
+    try:
+        return read_rate(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def help_of(resource: Resource, summary: str) -> Parser:
+    """The help of a noun: its words, and the options of its listing."""
+    offers = offers_of(resource)
+    listing = next((one for one in offers if one.kind == "list"), offers[0])
+    parser = parser_of(resource, listing, summary=summary)
+    if len(offers) == 1:
+        return parser
+    heads = [" ".join([one.word, *positionals_of(resource, one)]) for one in offers]
+    wide = max(map(len, heads))
+    lines = [f"  {head:<{wide}}  {one.summary}" for head, one in zip(heads, offers, strict=True)]
+    usage = f"wakeful {resource.plural} [WORD] [options]"
+    parser.usage = usage
+    told = f"wakeful {resource.plural} WORD --help shows what a word takes. Below: what list takes, the default."
+    parser.description = "\n".join([f"{summary[:1].upper()}{summary[1:]}.", "", *lines, "", told])
+    return parser
+
+
+# doing it
+
+
+def execute(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> int:
+    asked = asked_of(resource, offer, arguments)
+    if offer.verb is not None:
+        refuse_strangers(offer.verb, asked)
+    try:
+        if offer.bulk is not None and asked.key is None:
+            return carry_out(resource, offer, asked)
+        return asyncio.run(perform(resource, offer, asked))
+    except Refused as error:
+        for one in error.said:
+            say(plain(one))
+        if error.status == UNFIT:
+            raise UsageError(str(error)) from None
+        raise
+
+
+def refuse_strangers(verb: Verb, asked: Asked) -> None:
+    """Decisions of people are not for the programs that an app starts. A plan decides nothing, and needs no token."""
+    from wakeful.cli.person import needs_token, refuse_children
+
+    if verb.person is not None:
+        refuse_children(verb.person)
+    what = verb.person or verb.guarded
+    if what is not None and not asked.plan:
+        asked.token = needs_token(what, chosen_store(asked.arguments))
+
+
+def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> Asked:
+    """What was asked, checked: the key and the other words, and every parameter that was given."""
+    given = {one.name: getattr(arguments, one.name) for one in offer.options if hasattr(arguments, one.name)}
+    for one in offer.options:
+        if one.name not in given and one.in_shell is not UNSET:
+            given[one.name] = one.in_shell
+    words = list(getattr(arguments, "words", ()))
+    verb = offer.verb
+    code = getattr(arguments, "code", None)
+    least = offer.of_one + sum(one.required for one in offer.positionals)
+    most = offer.of_one + len(offer.positionals)
+    if verb is not None and verb.needs_app == "yes" and len(words) == most + 1:
+        code = words.pop()
+    many = offer.bulk is not None and not words
+    if not many and not least <= len(words) <= most:
+        raise UsageError(resource.takes or takes(resource))
+    key = words.pop(0) if offer.of_one and words else None
+    for one, word in zip(offer.positionals, words, strict=False):
+        try:
+            given[one.name] = spoken(one, word)
+        except ValueError as error:
+            raise UsageError(f"{resource.plural}: {one.metavar}: {error}") from None
+    if offer.bulk is not None and key is not None:
+        refuse_choice(resource, offer, given, arguments)
+    for one in offer.which if many else (*offer.which, *offer.takes):
+        if one.required and one.name not in given:
+            like = "" if one.param.example is None else f", like: {one.flag} {one.param.example}"
+            message = f"{offer.word} takes {one.flag} and {one.param.help}{like}"
+            raise UsageError(message)
+    return Asked(arguments, key, given, code)
+
+
+def spoken(one: Given, word: str) -> Any:
+    """A word without a flag. JSON is read from a file or standard input; a text may mean it: the noun's function knows."""
+    if one.kind != "json":
+        return one.text(word)
+    return read_data(word, what=one.metavar) if word == "-" or word.startswith("@") else Typed(word)
+
+
+def refuse_choice(resource: Resource, offer: Offer, given: dict[str, Any], arguments: argparse.Namespace) -> None:
+    own = {one.name for one in (*offer.which, *offer.takes)}
+    many = [one.flag for one in offer.choice if one.name in given and one.name not in own]
+    if many or (arguments.plan and offer.verb is not None and offer.verb.plan is None):
+        flags = [one.flag for one in offer.choice if one.name not in own]
+        message = f"{either([*flags, '--plan'], 'and')} are for many {resource.plural}: leave out the {resource.key.upper()}, or them"
+        raise UsageError(message)
+
+
+def takes(resource: Resource) -> str:
+    """What is said to a wrong number of words."""
+    offers = offers_of(resource)
+    bare = [one.word for one in offers if not positionals_of(resource, one)]
+    plain_key = [one for one in offers if positionals_of(resource, one) == [resource.key.upper()]]
+    rest = [one for one in offers if one.word not in bare and one not in plain_key]
+    parts = [", ".join(bare)] if bare else []
+    if plain_key:
+        parts.append(f"{either([one.word for one in plain_key], 'or')} and a {resource.key.upper()}")
+    parts += [" ".join([one.word, *positionals_of(resource, one)]) for one in rest]
+    verbs = [one for one in plain_key if one.kind == "verb"] or plain_key
+    like = f", like: wakeful {resource.plural} {verbs[0].word} {resource.example}" if verbs else ""
+    return f"{resource.plural} takes {', or '.join(parts)}{like}"
+
+
+def either(words: Sequence[str], joined: str) -> str:
+    *others, last = words
+    return f"{', '.join(others)} {joined} {last}" if others else last

@@ -1,0 +1,267 @@
+"""HTTP paths made from resources.
+
+    GET  /v1/PLURAL?filter=…            the listing
+    GET  /v1/PLURAL/KEY?which=…         one thing
+    POST /v1/PLURAL/KEY/VERB {field: …}  a verb; with "plan": true only what it would do
+    POST /v1/PLURAL/VERB {filter: …}     one slice of a bulk verb
+
+A parameter or a field that is not known is refused: a filter that does nothing looks like an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from wakeful.api.change import Change, Fields, bad_body, read_change
+from wakeful.api.parameters import bad_cursor, bad_parameter, is_plain, read_parameters
+from wakeful.api.problem import Problem
+from wakeful.api.reply import JsonResponse, found
+from wakeful.api.security import ApiSettings
+from wakeful.errors import NotFound, did_you_mean
+from wakeful.operations.pace import Pace, nobody_looks, read_rate
+from wakeful.operations.redo import MANY
+from wakeful.resources.declare import Ambiguous, Resource, Verb
+from wakeful.resources.desk import Desk
+from wakeful.resources.given import Given
+from wakeful.stores.request import Actor
+from wakeful.surface.acting import Missing, act, as_json, find, refuse_unallowed
+from wakeful.surface.offers import Offer, offers_of, path_of
+
+SLICE = 1_000
+LONGEST_SLICE = 10.0  # seconds: a request that goes slowly does less
+
+DeskOf = Callable[[Actor, str | None], Desk]
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def resource_routes(resources: Iterable[Resource], desk_of: DeskOf, settings: ApiSettings) -> list[Route]:
+    """The routes of all resources. Longer paths come first: a key may have slashes in it."""
+    made: list[tuple[str, Route]] = []
+    for resource in resources:
+        for offer in offers_of(resource):
+            handler = answering(resource, offer, desk_of, settings)
+            made.append(_route(resource, offer, handler))
+            if offer.bulk is not None:
+                many = answering_many(offer, desk_of, settings)
+                made.append(_route(resource, offer, many, many=True))
+    return [route for _, route in sorted(made, key=lambda one: -one[0].count("/"))]
+
+
+def _route(resource: Resource, offer: Offer, handler: Handler, *, many: bool = False) -> tuple[str, Route]:
+    method, path = path_of(resource, offer, many=many)
+    pattern = path.replace(f"{{{resource.key}}}", f"{{{resource.key}:path}}") if resource.deep else path
+    return path, Route(pattern, handler, methods=[method])
+
+
+def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSettings) -> Handler:
+    async def read(request: Request) -> Response:
+        given = query_of(request, (*offer.which, *offer.takes))
+        which, takes = part(given, offer.which), part(given, offer.takes)
+        desk = desk_of(Actor("", "http"), None)
+        if offer.kind == "list" and resource.listing is not None:
+            try:
+                return JsonResponse(as_json(resource, offer, await resource.listing.read(desk, **takes)))
+            except ValueError:
+                if takes.get("after") is None:
+                    raise
+                raise bad_cursor() from None
+        subject: tuple[Any, ...] = ()
+        if offer.of_one:
+            try:
+                subject = (await find(resource, desk, key_of(resource, request), which),)
+            except Missing:
+                return found(None, resource.name)
+            except Ambiguous as error:
+                raise ambiguous(error, offer) from None
+        if offer.reading is None:
+            return JsonResponse(subject[0])
+        return found(await offer.reading.read(desk, *subject, **takes), resource.name)
+
+    async def change(request: Request) -> Response:
+        verb = required(offer)
+        which = query_of(request, offer.which)
+        known = fields_of(verb, offer.takes)
+        asked = await read_change(request, settings, known)
+        given = body_of(asked.fields, offer.takes)
+        plan = verb.plan is not None and asked.fields.flag("plan")
+        desk = desk_of(Actor(asked.operator, "http"), asked.fields.text("note"))
+        key = key_of(resource, request) if offer.of_one else None
+        try:
+            return JsonResponse(await act(resource, verb, desk, key, which, given, plan=plan))
+        except Missing:
+            return found(None, resource.name)
+        except Ambiguous as error:
+            raise ambiguous(error, offer) from None
+
+    return read if offer.verb is None else change
+
+
+def ambiguous(error: Ambiguous, offer: Offer) -> Problem:
+    name = next((one.http for one in offer.which if one.name == error.parameter), error.parameter)
+    title = "Several things have this name"
+    return Problem(409, f"{error}: say which with ?{name}=", kind="ambiguous", title=title, field=name)
+
+
+def key_of(resource: Resource, request: Request) -> str:
+    key: str = request.path_params[resource.key]
+    if not is_plain(key):
+        found(None, resource.name)
+    return key
+
+
+def required(offer: Offer) -> Verb:
+    if offer.verb is None:
+        raise AssertionError(offer)
+    return offer.verb
+
+
+def fields_of(verb: Verb, takes: Iterable[Given]) -> list[str]:
+    """The members that the body of a verb may have."""
+    plan = ["plan"] if verb.plan is not None else []
+    return [*(one.http for one in takes), *plan, *(["note"] if verb.note else [])]
+
+
+def part(given: Mapping[str, Any], parameters: Iterable[Given]) -> dict[str, Any]:
+    return {one.name: given[one.name] for one in parameters if one.name in given}
+
+
+# parameters of a query
+
+
+def query_of(request: Request, parameters: tuple[Given, ...]) -> dict[str, Any]:
+    """What was given, read; a parameter that is required and missing is refused."""
+    texts = read_parameters(request.query_params, [one.http for one in parameters])
+    given: dict[str, Any] = {}
+    for one in parameters:
+        text = texts.get(one.http)
+        if text is None:
+            if one.required:
+                raise bad_parameter(missing(one), one.http)
+            continue
+        given[one.name] = _of_query(one, text)
+    return given
+
+
+def _of_query(one: Given, text: str) -> Any:
+    shown = "".join(c if c.isprintable() else "?" for c in text[:80])
+    match one.kind:
+        case "flag":
+            if text not in {"true", "false"}:
+                raise bad_parameter(f"{one.http} is true or false", one.http)
+            return text == "true"
+        case "choice" if text not in one.choices:
+            raise bad_parameter(f'there is no {one.http} "{shown}".{did_you_mean(text, one.choices)}', one.http)
+        case "number":
+            try:
+                return one.whole(text)
+            except ValueError:
+                raise bad_parameter(f'{one.http} is "{shown}": give a number {one.reach}', one.http) from None
+        case _:
+            try:
+                return one.text(text)
+            except ValueError as error:
+                raise bad_parameter(f"{one.http}: {error}", one.http) from None
+
+
+def missing(one: Given) -> str:
+    like = "" if one.param.example is None else f', like "{one.param.example}"'
+    return f"{one.http} is missing: {one.param.help}{like}"
+
+
+# fields of a body
+
+
+def body_of(fields: Fields, parameters: Iterable[Given]) -> dict[str, Any]:
+    """The members of a body that were given, read. Null counts as not given, unless the parameter can be taken away."""
+    given: dict[str, Any] = {}
+    for one in parameters:
+        value = fields.given.get(one.http)
+        if value is None and not (one.http in fields.given and (one.param.nullable or one.kind == "json")):
+            if one.required:
+                raise bad_body(missing(one), f"{fields.inside}{one.http}")
+            continue
+        given[one.name] = None if value is None else _of_body(fields, one, value)
+    return given
+
+
+def _of_body(fields: Fields, one: Given, value: Any) -> Any:
+    match one.kind:
+        case "flag":
+            return fields.flag(one.http)
+        case "json":
+            return value
+        case "number":
+            most = one.param.most
+            if type(value) is not int or value < one.param.least or (most is not None and value > most):
+                reach = f"from {one.param.least:,} up" if most is None else f"from {one.param.least:,} to {most:,}"
+                raise fields.refusal(one.http, f"is a whole number {reach}")
+            return value
+        case _:
+            text = str(fields.text(one.http))
+            try:
+                return one.text(text)
+            except ValueError as error:
+                raise bad_body(f"{fields.inside}{one.http}: {error}", f"{fields.inside}{one.http}") from None
+
+
+# many at once
+
+
+def answering_many(offer: Offer, desk_of: DeskOf, settings: ApiSettings) -> Handler:
+    verb, bulk = required(offer), offer.bulk
+    if bulk is None:
+        raise AssertionError(offer)
+    inside = [one for one in offer.choice if not one.param.outside]
+    outside = [one for one in offer.choice if one.param.outside]
+
+    async def many(request: Request) -> Response:
+        known = [bulk.inside, *(one.http for one in outside), "plan", "rate", "yes", *(["note"] if verb.note else [])]
+        asked = await read_change(request, settings, known)
+        fields = asked.fields.object(bulk.inside, [one.http for one in inside])
+        choice = {} if fields is None else body_of(fields, inside)
+        if not any(choice.get(name) for name in bulk.some):
+            raise bad_body(f"which ones? Give {which_of(offer, bulk.some)}", bulk.inside)
+        choice |= body_of(asked.fields, outside)
+        desk = desk_of(Actor(asked.operator, "http"), asked.fields.text("note"))
+        refuse_unallowed(desk, verb)
+        planned = await bulk.plan(desk, **choice)
+        if not planned.count:
+            raise NotFound(bulk.none("http"))
+        if asked.fields.flag("plan"):
+            return JsonResponse(planned.answer | planned.more)
+        refuse_many(asked, planned.count, bulk.many)
+        rate, most = slice_of(asked)
+        done = await bulk.slice(desk, planned, most, Pace(rate), nobody_looks)
+        return JsonResponse({bulk.done: done, "left": max(0, planned.count - most)} | planned.more)
+
+    return many
+
+
+def which_of(offer: Offer, some: Iterable[str]) -> str:
+    """The fields that say which ones, in words: "agent" or "all": true."""
+    by_name = {one.name: one for one in offer.choice}
+    words = [f'"{by_name[name].http}"' + (": true" if by_name[name].kind == "flag" else "") for name in some]
+    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+
+
+def slice_of(asked: Change) -> tuple[float | None, int]:
+    """How fast, and how many of them in this request."""
+    given = asked.fields.given.get("rate")
+    if given is None:
+        return None, SLICE
+    try:
+        rate = read_rate(str(given))
+    except ValueError as error:
+        raise bad_body(str(error), "rate") from None
+    return rate, SLICE if rate is None else min(SLICE, max(1, int(rate * LONGEST_SLICE)))
+
+
+def refuse_many(asked: Change, count: int, what: str) -> None:
+    if count > MANY and not asked.fields.flag("yes"):
+        detail = f'{count:,} {what} are more than {MANY:,}: add "yes": true if you mean all of them'
+        raise Problem(409, detail, kind="too-many", title="That is a great many")

@@ -1,0 +1,108 @@
+"""What a resource offers, one entry for each thing that can be read or done. Every surface walks this list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from wakeful.resources.declare import Bulk, Reading, Resource, Verb
+from wakeful.resources.given import Given, parameters_of
+
+Kind = Literal["list", "show", "reading", "verb"]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One thing that can be read or done.
+
+    `which` are parameters that say which thing is meant, beside its key; `takes` are its own; `choice` are those of many at once.
+    """
+
+    name: str
+    word: str
+    kind: Kind
+    summary: str
+    of_one: bool
+    which: tuple[Given, ...] = ()
+    takes: tuple[Given, ...] = ()
+    choice: tuple[Given, ...] = ()
+    verb: Verb | None = None
+    reading: Reading | None = None
+
+    @property
+    def bulk(self) -> Bulk | None:
+        return None if self.verb is None else self.verb.bulk
+
+    @property
+    def all(self) -> tuple[Given, ...]:
+        """All parameters, each once."""
+        found: dict[str, Given] = {}
+        for one in (*self.which, *self.takes, *self.choice):
+            found.setdefault(one.name, one)
+        return tuple(found.values())
+
+    @property
+    def positionals(self) -> tuple[Given, ...]:
+        return tuple(one for one in self.all if one.param.positional)
+
+    @property
+    def options(self) -> tuple[Given, ...]:
+        return tuple(one for one in self.all if not one.param.positional)
+
+
+@cache
+def offers_of(resource: Resource) -> tuple[Offer, ...]:
+    """All that a resource offers, in the order of its help."""
+    return tuple(_offers(resource))
+
+
+def _offers(resource: Resource) -> Iterator[Offer]:
+    listing, show = resource.listing, resource.show
+    which = () if show is None else parameters_of(show.find)
+    if listing is not None:
+        yield Offer("list", "list", "list", listing.summary, of_one=False, takes=parameters_of(listing.read))
+    if show is not None and not show.hidden:
+        yield Offer("show", "show", "show", show.summary, of_one=True, which=which)
+    for one in resource.readings:
+        yield Offer(
+            one.name,
+            one.name,
+            "reading",
+            one.summary,
+            of_one=one.of_one,
+            which=which if one.of_one else (),
+            takes=parameters_of(one.read),
+            reading=one,
+        )
+    for verb in resource.verbs:
+        yield Offer(
+            verb.name,
+            verb.spoken,
+            "verb",
+            verb.summary,
+            of_one=verb.of_one,
+            which=which if verb.of_one else (),
+            takes=parameters_of(verb.run),
+            choice=() if verb.bulk is None else parameters_of(verb.bulk.plan),
+            verb=verb,
+        )
+
+
+def path_of(resource: Resource, offer: Offer, *, many: bool = False) -> tuple[str, str]:
+    """The method and the path of an offer, with {key} as the resource calls it; `many`: of its bulk verb."""
+    verb, reading = offer.verb, offer.reading
+    declared = None
+    if verb is not None:
+        declared = verb.bulk.http if many and verb.bulk is not None else verb.http
+    elif reading is not None:
+        declared = reading.http
+    if declared is not None:
+        method, _, path = declared.partition(" ")
+    else:
+        method = "GET" if verb is None else "POST"
+        own = "" if offer.kind in {"list", "show"} else f"/{offer.name}"
+        path = f"/{{key}}{own}" if offer.of_one and not many else own
+    whole = path if path.startswith("/v1/") else f"{resource.root}{path}"
+    return method, whole.replace("{key}", f"{{{resource.key}}}")

@@ -1,0 +1,286 @@
+"""The part of the OpenAPI document that is made from resources: every path with its tag, every key with its type, examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import TypeAdapter
+
+from wakeful.api.change import NOTE_LIMIT, OPERATOR, OPERATOR_LIMIT
+from wakeful.api.schema import Json, answer, listing, object_of, problems, reference
+from wakeful.operations.redo import MANY
+from wakeful.resources.declare import Bulk, Page, Resource, Verb
+from wakeful.resources.given import Given, returned_by
+from wakeful.surface.offers import Offer, offers_of, path_of
+
+TEXT: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
+NOTE: Json = {**TEXT, "description": "Why"}
+PLAN: Json = {"type": "boolean", "default": False, "description": "Only say what would be done"}
+YES: Json = {"type": "boolean", "default": False, "description": f"Also when there are more than {MANY:,}"}
+RATE: Json = {
+    "type": ["string", "number", "null"],
+    "description": "So many a second, like 20/s, or max",
+    "examples": ["20/s"],
+}
+MOMENT = "2026-08-01T08:00:00Z"
+REFERENCE = "#/components/schemas/{model}"
+
+
+def resource_paths(resources: Iterable[Resource]) -> Json:
+    """Every path, with an example of what it answers."""
+    resources = list(resources)
+    paths: dict[str, Json] = {}
+    for resource in resources:
+        for offer in offers_of(resource):
+            method, path = path_of(resource, offer)
+            paths.setdefault(path, {})[method.lower()] = operation_of(resource, offer)
+            if offer.bulk is not None and offer.verb is not None:
+                method, path = path_of(resource, offer, many=True)
+                paths.setdefault(path, {})[method.lower()] = bulk_operation(resource, offer, offer.verb, offer.bulk)
+    return with_examples(paths, resource_schemas(resources))
+
+
+def resource_schemas(resources: Iterable[Resource]) -> Json:
+    """A schema for each view, by the name of its class."""
+    views: dict[str, Any] = {}
+    for resource in resources:
+        for view in views_of(resource):
+            views[getattr(view, "__name__", str(view))] = view
+    serialization: Literal["serialization"] = "serialization"
+    asked = [(name, serialization, TypeAdapter(view)) for name, view in views.items()]
+    _, made = TypeAdapter.json_schemas(asked, ref_template=REFERENCE)
+    return {name: tidy(schema) for name, schema in made.get("$defs", {}).items()}
+
+
+def views_of(resource: Resource) -> list[Any]:
+    """All that a resource answers."""
+    found: list[Any] = [resource.view]
+    if resource.show is not None:
+        found.append(returned_by(resource.show.find))
+    if resource.listing is not None and resource.listing.more is not None:
+        found.append(resource.listing.more)
+    found += [returned_by(one.read) for one in resource.readings]
+    for verb in resource.verbs:
+        found.append(returned_by(verb.run))
+        if verb.plan is not None:
+            found.append(returned_by(verb.plan))
+        if verb.bulk is not None:
+            found += [one for one in (verb.bulk.view, verb.bulk.both) if one is not None]
+    return [one for one in found if isinstance(one, type)]
+
+
+# operations
+
+
+def operation_of(resource: Resource, offer: Offer) -> Json:
+    key = [] if not offer.of_one else [key_parameter(resource)]
+    name = {"list": f"list_{resource.plural}", "show": f"get_{resource.noun}"}.get(offer.kind)
+    described: Json = {
+        "operationId": (name or f"{offer.name}_{resource.noun}").replace(" ", "_"),
+        "summary": sentence(offer.summary),
+        "tags": [resource.plural],
+    }
+    if offer.verb is not None:
+        return described | verb_parts(offer, offer.verb, key)
+    parameters = [*key, *(query_parameter(one) for one in (*offer.which, *offer.takes))]
+    statuses = ["401", "421", "503"] + (["400"] if offer.which or offer.takes or not offer.of_one else [])
+    statuses += ["404"] if offer.of_one else []
+    statuses += ["409"] if offer.which else []
+    return described | {
+        "parameters": parameters,
+        "responses": {"200": read_answer(resource, offer), **problems(*sorted(statuses))},
+    }
+
+
+def read_answer(resource: Resource, offer: Offer) -> Json:
+    if offer.kind == "list" and resource.listing is not None:
+        schema = listing(resource.plural, reference(resource.view.__name__))
+        paged = get_origin(returned_by(resource.listing.read)) is Page
+        if paged:
+            schema["properties"]["next"] = {"type": ["string", "null"], "description": "Give it as after"}
+            schema["required"].append("next")
+        if resource.listing.more is not None:
+            more = schema_of(resource.listing.more)
+            schema["properties"] |= more["properties"]
+            schema["required"] += more.get("required", [])
+        return answer(f"A page of {resource.names}" if paged else f"The {resource.names}", schema)
+    read = offer.reading.read if offer.reading is not None else resource.show.find if resource.show else None
+    if read is None:
+        raise AssertionError(offer)
+    return answer("Found", answered(returned_by(read)))
+
+
+def verb_parts(offer: Offer, verb: Verb, key: list[Json]) -> Json:
+    fields = {one.http: field_schema(one) for one in offer.takes}
+    if verb.plan is not None:
+        fields["plan"] = PLAN
+    if verb.note:
+        fields["note"] = NOTE
+    needed = [one.http for one in offer.takes if one.required]
+    views = [returned_by(verb.run), *([returned_by(verb.plan)] if verb.plan is not None else [])]
+    schemas = [answered(one) for one in views]
+    done = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    statuses = {"400", "401", "403", "409", "413", "421", "503", *verb.statuses, *(["404"] if offer.of_one else [])}
+    return {
+        "security": [{"token": []}],
+        "parameters": [*key, *(query_parameter(one) for one in offer.which), operator()],
+        "requestBody": body_schema(fields, needed),
+        "responses": {"200": answer("Done", done), **problems(*sorted(statuses))},
+    }
+
+
+def bulk_operation(resource: Resource, offer: Offer, verb: Verb, bulk: Bulk) -> Json:
+    inside = {one.http: field_schema(one) for one in offer.choice if not one.param.outside}
+    outside = {one.http: field_schema(one) for one in offer.choice if one.param.outside}
+    chosen = {**object_of(inside), "additionalProperties": False, "description": "Which ones"}
+    fields = {bulk.inside: chosen, **outside, "plan": PLAN, "rate": RATE, "yes": YES}
+    if verb.note:
+        fields["note"] = NOTE
+    counted = object_of({bulk.done: {"type": "integer"}, "left": {"type": "integer"}}, bulk.done, "left")
+    done = counted if bulk.view is None else {"anyOf": [counted, answered(bulk.view)]}
+    done = done if bulk.both is None else answered(bulk.both)
+    statuses = {"400", "401", "403", "404", "409", "413", "421", "503", *verb.statuses}
+    return {
+        "operationId": f"{verb.name}_{resource.plural}".replace(" ", "_"),
+        "summary": bulk.summary or f"{sentence(verb.summary)}: many at once, a slice of them a request",
+        "tags": [resource.plural],
+        "security": [{"token": []}],
+        "parameters": [operator()],
+        "requestBody": body_schema(fields, []),
+        "responses": {"200": answer("Done", done), **problems(*sorted(statuses))},
+    }
+
+
+def body_schema(fields: Json, needed: list[str]) -> Json:
+    schema = {**object_of(fields, *needed), "additionalProperties": False}
+    return {"required": bool(needed), "content": {"application/json": {"schema": schema}}}
+
+
+def key_parameter(resource: Resource) -> Json:
+    return {
+        "name": resource.key,
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string", "minLength": 1},
+        "example": resource.example,
+    }
+
+
+def query_parameter(one: Given) -> Json:
+    schema = field_schema(one)
+    description = schema.pop("description")
+    if isinstance(schema.get("type"), list):
+        schema["type"] = next(kind for kind in schema["type"] if kind != "null")
+    for bound in ("minLength", "maxLength"):
+        schema.pop(bound, None)
+    return {"name": one.http, "in": "query", "required": one.required, "description": description, "schema": schema}
+
+
+def operator() -> Json:
+    return {
+        "name": OPERATOR,
+        "in": "header",
+        "required": False,
+        "description": "Who does this, for the record",
+        "schema": {"type": "string", "maxLength": OPERATOR_LIMIT, "pattern": "^[ -~]*$"},
+    }
+
+
+def field_schema(one: Given) -> Json:
+    """A parameter as a member of a body."""
+    schema: Json = {"description": sentence(one.param.about or one.param.help)}
+    match one.kind:
+        case "flag":
+            schema |= {"type": "boolean", "default": bool(one.default)}
+        case "number":
+            bound = {} if one.param.most is None else {"maximum": one.param.most}
+            default = {"default": one.default} if isinstance(one.default, int) else {}
+            schema |= {"type": "integer", "minimum": one.param.least, **bound, **default}
+        case "choice":
+            schema |= {"type": "string", "enum": sorted(one.choices)}
+        case "text":
+            kind = "string" if one.required else ["string", "null"]
+            schema |= {"type": kind, "minLength": 1, "maxLength": NOTE_LIMIT}
+        case "json":
+            pass
+    return schema if one.param.example is None else {**schema, "examples": [one.param.example]}
+
+
+def sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+# schemas of views
+
+
+def answered(view: Any) -> Json:
+    return reference(view.__name__) if isinstance(view, type) else schema_of(view)
+
+
+def schema_of(view: Any) -> Json:
+    """The schema of a type, in place."""
+    if get_origin(view) is list:
+        return {"type": "array", "items": answered(get_args(view)[0])}
+    made: Json = tidy(TypeAdapter(view).json_schema(mode="serialization", ref_template=REFERENCE))
+    made.pop("$defs", None)
+    return made
+
+
+def tidy(schema: Any) -> Any:
+    """Without titles; "this or null" as a list of types; the choices of an enumeration in order; with an example."""
+    if isinstance(schema, list):
+        return [tidy(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {
+        name: {one: tidy(inner) for one, inner in value.items()} if name == "properties" else tidy(value)
+        for name, value in schema.items()
+        if name != "title" or not isinstance(value, str)
+    }
+    if isinstance(made.get("enum"), list):
+        made["enum"] = sorted(made["enum"])
+    choices = made.get("anyOf")
+    if isinstance(choices, list) and len(choices) == 2 and {"type": "null"} in choices:
+        (other,) = [one for one in choices if one != {"type": "null"}]
+        if isinstance(other.get("type"), str):
+            del made["anyOf"]
+            if "enum" in other:
+                other = {**other, "enum": [*other["enum"], None]}
+            made = {**other, "type": [other["type"], "null"], **made}
+    return made
+
+
+def example_of(schema: Json, schemas: Mapping[str, Json]) -> Any:
+    """An object that fits a schema, for people who read the document."""
+    if "$ref" in schema:
+        return example_of(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+    if schema.get("examples"):
+        return schema["examples"][0]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    kind = schema.get("type")
+    kind = kind[0] if isinstance(kind, list) else kind
+    match kind:
+        case "object":
+            return {name: example_of(inner, schemas) for name, inner in schema.get("properties", {}).items()}
+        case "array":
+            return [example_of(schema.get("items", {}), schemas)]
+        case "string":
+            return MOMENT if schema.get("format") == "date-time" else "…"
+        case "integer" | "number":
+            return schema.get("minimum", 1)
+        case "boolean":
+            return False
+        case _:
+            return None
+
+
+def with_examples(paths: Json, schemas: Mapping[str, Json]) -> Json:
+    """An example beside the schema of each answer."""
+    for item in paths.values():
+        for operation in item.values():
+            content = operation["responses"]["200"]["content"]["application/json"]
+            schema = content["schema"]
+            content["example"] = example_of(schema["anyOf"][0] if "anyOf" in schema else schema, schemas)
+    return paths

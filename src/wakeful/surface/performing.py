@@ -1,0 +1,172 @@
+"""Carries out what a shell asked for: opens the store, asks the noun's functions, prints the answer."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wakeful.cli.arguments import UsageError, operator_of
+from wakeful.cli.opening import changing, chosen_store, reading, sending
+from wakeful.cli.person import Token
+from wakeful.cli.terminal import print_json, terminal
+from wakeful.errors import NotFound
+from wakeful.resources.declare import Ambiguous, Listing, Page, Resource, Verb
+from wakeful.resources.desk import AppSide, Desk, Reads
+from wakeful.stores.reading import Reader
+from wakeful.stores.request import Actor
+from wakeful.surface.acting import Missing, act, as_json, find, items_of, missing_words
+from wakeful.surface.offers import Offer
+from wakeful.surface.table import look_of, print_all, print_listing
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a person asked for at a command line."""
+
+    arguments: argparse.Namespace
+    key: str | None
+    given: dict[str, Any]
+    code: str | None = None  # APP, where it was named
+    token: Token | None = None  # that of a person, where the verb is guarded
+
+    def of(self, parameters: Any) -> dict[str, Any]:
+        return {one.name: self.given[one.name] for one in parameters if one.name in self.given}
+
+    @property
+    def plan(self) -> bool:
+        return bool(getattr(self.arguments, "plan", False))
+
+
+async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
+    """Read or do one thing, and print it."""
+    which, given = asked.of(offer.which), asked.of(offer.takes)
+    async with desk_for(offer.verb, asked) as desk:
+        try:
+            answer, show = await _answer(resource, offer, desk, asked, which, given)
+        except Missing:
+            raise NotFound(await missing_words(resource, desk, asked.key or "", which)) from None
+        except Ambiguous as error:
+            flag = next((one.flag for one in offer.which if one.name == error.parameter), f"--{error.parameter}")
+            raise UsageError(f"{error}: say which with {flag} NAME") from None
+        nothing = (
+            await _nothing(resource.listing, desk, given) if offer.kind == "list" and not items_of(answer) else None
+        )
+    if asked.arguments.json:
+        print_json(as_json(resource, offer, answer))
+    elif nothing is not None:
+        print(nothing)
+    else:
+        show()
+    return 0
+
+
+async def _answer(
+    resource: Resource, offer: Offer, desk: Desk, asked: Asked, which: Mapping[str, Any], given: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    """What is answered, and how it is printed."""
+    out = terminal()
+    look = look_of(out)
+    if offer.kind == "list" and resource.listing is not None:
+        listing = resource.listing
+        page = await listed(listing, desk, given)
+        return page, lambda: _print_page(out, resource, listing, page, given)
+    if offer.kind == "show" and resource.show is not None:
+        one = await find(resource, desk, asked.key or "", which)
+        lines = resource.show.lines or fields_in_lines
+        return one, lambda: print_all(out, lines(one, look))
+    if offer.reading is not None:
+        subject = (await find(resource, desk, asked.key or "", which),) if offer.of_one else ()
+        found = await offer.reading.read(desk, *subject, **given)
+        if found is None:
+            raise Missing
+        told = offer.reading.lines
+        return found, lambda: print_all(out, told(found, look))
+    verb = offer.verb
+    if verb is None:
+        raise AssertionError(offer)
+    if asked.token is not None and offer.of_one and asked.key is not None:
+        one = await find(resource, desk, asked.key, which)
+        asked.token.opens([one.get("app")])
+    result = await act(resource, verb, desk, asked.key, which, given, plan=asked.plan)
+    says = verb.plans if asked.plan and verb.plans is not None else verb.says
+    return result, lambda: print_all(out, says(result))
+
+
+async def listed(listing: Listing, desk: Desk, given: Mapping[str, Any]) -> Any:
+    try:
+        return await listing.read(desk, **given)
+    except ValueError:
+        if given.get("after") is None:
+            raise
+        message = '--after: not a cursor of this listing; it is the "next" of an earlier page'
+        raise UsageError(message) from None
+
+
+async def _nothing(listing: Listing | None, desk: Desk, given: Mapping[str, Any]) -> str:
+    none = "" if listing is None else listing.none
+    return none if isinstance(none, str) else await none(desk, **given)
+
+
+def _print_page(out: Any, resource: Resource, listing: Listing, page: Any, given: Mapping[str, Any]) -> None:
+    print_listing(out, resource, listing, items_of(page))
+    if listing.after is not None:
+        print_all(out, listing.after(items_of(page), given, look_of(out)))
+    if isinstance(page, Page) and page.next is not None:
+        print(f"more {resource.names}: --after {page.next}")
+
+
+def fields_in_lines(one: Mapping[str, Any], look: Any) -> list[str]:
+    """One thing whose noun has no words of its own: a line for each field that has a value."""
+    from wakeful.cli.terminal import value
+    from wakeful.resources.words import plain
+
+    del look
+    wide = max(map(len, one))
+    shown = {
+        name: plain(said) if isinstance(said, str) else value(said) for name, said in one.items() if said is not None
+    }
+    return [f"{name:<{wide}}  {said}" for name, said in shown.items()]
+
+
+@contextlib.asynccontextmanager
+async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
+    """Where it is done: a store to read, a store to change, or an app whose code is needed."""
+    arguments = asked.arguments
+    by = Actor(operator_of(arguments) if verb is not None else "", "cli")
+    note = getattr(arguments, "note", None)
+    if verb is not None and (verb.needs_app == "yes" or asked.code is not None):
+        from wakeful.loading import load_app
+        from wakeful.settings import default_app
+
+        named = asked.code or default_app()
+        if named is None:
+            message = f"{verb.spoken} needs the code of an app: name APP, or set WAKEFUL_APP"
+            raise UsageError(message)
+        app = load_app(named)
+        async with sending(app, arguments.store, sources=True) as runtime:
+            yield Desk(Reads(runtime.reader), by, runtime.store, note, side_of(runtime))
+        return
+    url = chosen_store(arguments)
+    if verb is None or asked.plan:
+        async with reading(url) as reader:
+            yield Desk(Reads(reader), by, note=note)
+        return
+    async with changing(url) as store:
+        yield Desk(Reads(Reader(store.database)), by, store, note)
+
+
+def side_of(runtime: Any) -> AppSide:
+    """What a runtime has of its app's code."""
+    from wakeful.operations.declared import Declared
+
+    return AppSide(
+        agents=Declared(runtime.app),
+        schedules=runtime.schedules,
+        reminders=runtime.reminders,
+        door=runtime.door,
+        results=runtime.results,
+        releasing=lambda: runtime.releasing,
+    )

@@ -1,0 +1,57 @@
+"""Reading all that a store has of a kind, for tests: every page, in the order in which it came."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from wakeful.errors import ConfigError, NotFound, did_you_mean
+from wakeful.model import Receipt
+from wakeful.stores.reading import LONGEST_PAGE, Reader
+
+Which = Receipt | str | Mapping[str, Any]
+
+
+def identify(which: Which) -> str:
+    """The id of a run: of itself, or of the one run that an event started."""
+    if isinstance(which, Mapping):
+        return str(which["id"])
+    if isinstance(which, str):
+        return which
+    if len(which.runs) != 1:
+        shown = ", ".join(which.runs) or "none"
+        message = f"event {which.id} ({which.status}) has not one run but {len(which.runs)}: {shown}"
+        raise NotFound(message)
+    return which.runs[0]
+
+
+def refuse_unknown_state(what: str, state: str | None, known: Iterable[str]) -> None:
+    if state is not None and state not in known:
+        message = f'world.{what}(state="{state}"): there is no such state.{did_you_mean(state, known)}'
+        raise ConfigError(message)
+
+
+async def read_runs(reader: Reader, **which: Any) -> list[dict[str, Any]]:
+    """All runs of a store, each with everything about it, in the order in which they were made."""
+    found = await every_page(lambda after: reader.runs(**which, limit=LONGEST_PAGE, after=after))
+    runs = [await reader.run(run["id"]) for run in reversed(found["runs"])]
+    return [run for run in runs if run is not None]
+
+
+async def read_events(reader: Reader) -> list[dict[str, Any]]:
+    """All events of a store, in the order in which they came."""
+    found = await every_page(lambda after: reader.events(limit=LONGEST_PAGE, after=after))
+    return list(reversed(found["events"]))
+
+
+async def every_page(page: Callable[[str | None], Awaitable[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """The lists of all pages, each put together."""
+    whole: dict[str, list[dict[str, Any]]] = {}
+    after = None
+    while True:
+        found = await page(after)
+        after = found.pop("next")
+        for name, rows in found.items():
+            whole.setdefault(name, []).extend(rows)
+        if after is None:
+            return whole
