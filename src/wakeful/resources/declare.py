@@ -280,6 +280,7 @@ class Bulk:
     none: Callable[[str], str]  # what is said where no thing is like that; it is handed "cli" or "http"
     planned: Callable[[Planned, Mapping[str, Any], Look], Printed]  # the plan in a shell
     says: Callable[[int, Planned, Look], Printed]  # what a shell says afterwards
+    apps: Callable[[Any, Planned], Awaitable[list[str]]] | None = None  # of guarded ones: whose tokens they need
     before: Callable[[Planned, Look], Iterable[str]] | None = None  # what a shell says before it plans or does it
     words: Callable[[Planned, Mapping[str, Any]], str] | None = None  # the plan in a sentence: "plan" of a shell's JSON
     view: type | None = None  # of what a plan answers
@@ -315,6 +316,9 @@ class Verb:
     note: bool = True  # it takes a note for the record
     guarded: str | None = (
         None  # "close a circuit": in a shell it needs the token that the app's server was started with
+    )
+    apps: Callable[[Any, Any], Awaitable[list[str]]] | None = (
+        None  # of guarded ones: whose tokens it needs, where that is not "app"
     )
     person: str | None = None  # "settle an effect": as `guarded`, and a program that a run starts is refused
 

@@ -371,6 +371,16 @@ def became(done: int, plan: Planned, _: Look) -> list[str]:
     return [f"{done:,} of {number(plan.count, 'held effect')} {'is' if done == 1 else 'are'} {BECAME[verb]}"]
 
 
+async def app_of(desk: Desk, effect: EffectDetail) -> list[str]:
+    run = await desk.reader.run(effect["run"])
+    return [] if run is None else [run["app"]]
+
+
+async def apps_of(desk: Desk, plan: Planned) -> list[str]:
+    agents = dict.fromkeys(one.agent for one in plan.work[1].effects)
+    return [app for agent in agents for app in await desk.reader.apps_of_agent(agent)]
+
+
 def verb_of(
     name: str, summary: str, run: Callable[..., Awaitable[Any]], plan: Callable[..., Awaitable[Planned]]
 ) -> Verb:
@@ -380,11 +390,13 @@ def verb_of(
         summary,
         tells=told,
         person="settle an effect",
+        apps=app_of,
         danger="some",
         statuses=("422",) if name == "confirm" else (),
         bulk=Bulk(
             plan=plan,
             slice=settle_some,
+            apps=apps_of,
             some=("agent", "action", "everything"),
             many="held effects",
             done="settled",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from wakeful.errors import NotFound, did_you_mean
@@ -10,6 +10,9 @@ from wakeful.resources.declare import NotAllowed, Page, Resource, Verb
 from wakeful.resources.desk import Desk
 from wakeful.resources.words import plain
 from wakeful.surface.offers import Offer
+
+# Denied, or a problem, unless the token that was given is one of each of these apps that is guarded.
+Guard = Callable[[Iterable[str | None]], Awaitable[None]]
 
 
 class Missing(NotFound):
@@ -43,10 +46,14 @@ async def act(
     given: Mapping[str, Any],
     *,
     plan: bool = False,
+    guard: Guard | None = None,
 ) -> tuple[Any, Any]:
     """Carry a verb out, or only plan it: the thing as it was found, and the answer. `Missing` if it is not there."""
     refuse_unallowed(desk, verb)
     subject = (await find(resource, desk, key, which),) if verb.of_one and key is not None else ()
+    if guard is not None and subject and not plan:
+        one = subject[0]
+        await guard([one.get("app")] if verb.apps is None else await verb.apps(desk, one))
     run = verb.run if not plan or verb.plan is None else verb.plan
     result = await run(desk, *subject, **given)
     if result is None:

@@ -272,14 +272,14 @@ def execute(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> 
 
 
 def refuse_strangers(verb: Verb, asked: Asked) -> None:
-    """Decisions of people are not for the programs that an app starts. A plan decides nothing, and needs no token."""
+    """Decisions of people are not for the programs that an app starts. A plan decides nothing."""
     from wakeful.cli.person import needs_token, refuse_children
 
-    if verb.person is not None:
+    if verb.person is not None and not asked.plan:
         refuse_children(verb.person)
     what = verb.person or verb.guarded
     if what is not None and not asked.plan:
-        needs_token(what, chosen_store(asked.arguments))
+        asked.token = needs_token(what, chosen_store(asked.arguments))
 
 
 def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> Asked:

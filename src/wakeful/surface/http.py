@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.change import Change, Fields, bad_body, read_change
+from wakeful.api.guarded import refuse_other_apps
 from wakeful.api.parameters import bad_cursor, bad_parameter, is_plain, read_parameters
 from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse, found
@@ -29,7 +30,7 @@ from wakeful.resources.declare import Ambiguous, Resource, Unfit, Verb
 from wakeful.resources.desk import Desk
 from wakeful.resources.given import Given
 from wakeful.stores.request import Actor
-from wakeful.surface.acting import Missing, act, as_json, find, refuse_unallowed
+from wakeful.surface.acting import Guard, Missing, act, as_json, find, refuse_unallowed
 from wakeful.surface.offers import Offer, offers_of, path_of
 
 SLICE = 1_000
@@ -94,7 +95,8 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
         desk = desk_of(Actor(asked.operator, "http"), asked.fields.text("note"))
         key = key_of(resource, request) if offer.of_one else None
         try:
-            _, answer = await act(resource, verb, desk, key, which, given, plan=plan)
+            guard = guard_of(verb, settings)
+            _, answer = await act(resource, verb, desk, key, which, given, plan=plan, guard=guard)
             return JsonResponse(answer)
         except Missing:
             return found(None, resource.name)
@@ -102,6 +104,13 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
             raise ambiguous(error, offer) from None
 
     return read if offer.verb is None else change
+
+
+def guard_of(verb: Verb, settings: ApiSettings) -> Guard | None:
+    """A decision about an app needs a token of that app."""
+    if settings.guarded is None or (verb.person is None and verb.guarded is None):
+        return None
+    return lambda apps: refuse_other_apps(settings, [one for one in apps if one is not None])
 
 
 def ambiguous(error: Ambiguous, offer: Offer) -> Problem:
@@ -239,6 +248,9 @@ def answering_many(offer: Offer, desk_of: DeskOf, settings: ApiSettings) -> Hand
             return JsonResponse(planned.answer | planned.more)
         refuse_many(asked, planned.count, bulk.many)
         rate, most = slice_of(asked)
+        guard = guard_of(verb, settings)
+        if guard is not None and bulk.apps is not None:
+            await guard(await bulk.apps(desk, planned))
         done = await bulk.slice(desk, planned, most, Pace(rate), nobody_looks)
         return JsonResponse({bulk.done: done, "left": max(0, planned.count - most)} | planned.more)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from wakeful.cli.arguments import UsageError, operator_of
 from wakeful.cli.opening import changing, chosen_store, reading, sending
+from wakeful.cli.person import Token
 from wakeful.cli.terminal import print_json, terminal
 from wakeful.errors import NotFound
 from wakeful.resources.declare import Ambiguous, Listing, Page, Printed, Resource, Unfit, Verb
@@ -29,9 +30,15 @@ class Asked:
     key: str | None
     given: dict[str, Any]
     code: str | None = None  # APP, where it was named
+    token: Token | None = None  # that of a person, where the verb is guarded
 
     def of(self, parameters: Any) -> dict[str, Any]:
         return {one.name: self.given[one.name] for one in parameters if one.name in self.given}
+
+    async def opens(self, apps: Iterable[str | None]) -> None:
+        """Denied, unless the person's token is one of each of these apps that is guarded."""
+        if self.token is not None:
+            self.token.opens(apps)
 
     @property
     def plan(self) -> bool:
@@ -85,7 +92,16 @@ async def _answer(
     verb = offer.verb
     if verb is None:
         raise AssertionError(offer)
-    subject, result = await act(resource, verb, desk, asked.key, which, given, plan=asked.plan)
+    subject, result = await act(
+        resource,
+        verb,
+        desk,
+        asked.key,
+        which,
+        given,
+        plan=asked.plan,
+        guard=None if asked.token is None else asked.opens,
+    )
     return result, lambda: print_all(out, said(verb, subject, result, plan=asked.plan))
 
 
