@@ -84,6 +84,11 @@ class AsJson:
 
 
 @dataclass(frozen=True, slots=True)
+class AsError:
+    """A stored error in the row, outside as people and programs see it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
     """In no row: the function that reads fills it in."""
 
@@ -135,7 +140,7 @@ class Param:
 
 LONGEST_PAGE = 500
 Limit = Annotated[int, Param("how many at most", metavar="N", least=1, most=LONGEST_PAGE)]
-After = Annotated[str | None, Param('go on after an earlier page: its "next"', metavar="CURSOR")]
+After = Annotated[str | None, Param('the "next" of the page before', metavar="CURSOR")]
 OfApp = Annotated[str | None, Param("only those of this app", flag="--of", metavar="NAME")]
 WhichApp = Annotated[str | None, Param("the app's name, where several apps have it", flag="--of", metavar="NAME")]
 
@@ -239,6 +244,9 @@ class Bulk:
     view: type | None = None  # of what a plan answers
     inside: str = "filter"  # the member of an HTTP body that holds the choice
     rate: float | None = 50.0  # in a shell, where no --rate is given
+    which: str | None = None  # what a shell says where nothing says which ones are meant
+    first: Callable[[Planned], Iterable[str]] | None = None  # what a shell says beside the output before it begins
+    answers: Callable[[int, Planned, bool], Json] | None = None  # --json afterwards, where a shell answers otherwise than HTTP
     http: str | None = None
 
 
@@ -252,7 +260,7 @@ class Verb:
     name: str
     run: Callable[..., Awaitable[Any]]
     summary: str
-    says: Callable[[Any], str | Printed]
+    says: Callable[..., str | Printed]  # of what it returned; with a second parameter also of the thing as it was before
     word: str | None = None  # in a shell, where it has another name
     of_one: bool = True
     scope: Scope = "operate"
@@ -294,10 +302,14 @@ class Resource:
     )
     known: Callable[..., Awaitable[Sequence[str]]] | None = None  # `known(desk, **which)`: names for "did you mean"
     more: str = ""  # what stands below the options in --help
-    takes: str | None = None  # what is said to a wrong number of words
+    takes: str | Mapping[str, str] | None = None  # what is said to a wrong number of words; for each word its own
     bare: bool = False  # in a shell a word that is no verb is the key of show
     path: str | None = None  # of the collection, where it is not /v1/PLURAL
     commands: tuple[str, ...] = ()
+
+    def takes_for(self, word: str) -> str | None:
+        """What is said to a wrong number of words after this one."""
+        return self.takes if self.takes is None or isinstance(self.takes, str) else self.takes.get(word)
 
     @property
     def root(self) -> str:

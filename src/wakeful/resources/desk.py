@@ -16,9 +16,10 @@ from typing_extensions import get_type_hints
 
 from wakeful.clock import Microseconds, seconds, to_text
 from wakeful.errors import WakefulError
-from wakeful.resources.declare import AsFlag, AsJson, InSeconds, Instant, Made, Scope
+from wakeful.resources.declare import AsError, AsFlag, AsJson, InSeconds, Instant, Made, Scope
 from wakeful.stores.readers.base import NOW as NOW  # noqa: PLC0414 resources name it as theirs
 from wakeful.stores.request import Actor, Request
+from wakeful.stores.shown_errors import shown_error
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -39,15 +40,7 @@ class Reads:
 
     async def rows(self, view: type[V], query: str, *parameters: Any) -> list[V]:
         """The rows of a query as views. Its columns have the names of the view's fields, in their order."""
-        names, made, converting = _shape(cast("Any", view))
-        found = []
-        for row in await self.fetch(query, *parameters):
-            one: Any = {**made, **dict(zip(names, row, strict=True))} if made else dict(zip(names, row, strict=True))
-            for name, convert in converting:
-                if one[name] is not None:
-                    one[name] = convert(one[name])
-            found.append(one)
-        return found
+        return as_views(view, await self.fetch(query, *parameters))
 
     async def fetch(self, query: str, *parameters: Any) -> list[Row]:
         """The rows as they are, for views that are put together by hand."""
@@ -112,7 +105,27 @@ def looking(reader: Any) -> Desk:
 
 # how a row becomes a view
 
-CONVERSIONS: dict[type, Callable[[Any], Any]] = {Instant: to_text, InSeconds: seconds, AsFlag: bool, AsJson: from_json}
+
+def as_views(view: type[V], rows: Sequence[Row]) -> list[V]:
+    """Rows whose columns are the view's fields, in their order."""
+    names, made, converting = _shape(cast("Any", view))
+    found = []
+    for row in rows:
+        one: Any = {**made, **dict(zip(names, row, strict=True))} if made else dict(zip(names, row, strict=True))
+        for name, convert in converting:
+            if one[name] is not None:
+                one[name] = convert(one[name])
+        found.append(one)
+    return found
+
+
+CONVERSIONS: dict[type, Callable[[Any], Any]] = {
+    Instant: to_text,
+    InSeconds: seconds,
+    AsFlag: bool,
+    AsJson: from_json,
+    AsError: shown_error,
+}
 
 
 @cache

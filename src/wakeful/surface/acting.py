@@ -46,7 +46,19 @@ async def act(
 ) -> Any:
     """Carry a verb out, or only plan it. `Missing` if what it is about is not there."""
     refuse_unallowed(desk, verb)
-    subject = (await find(resource, desk, key, which),) if verb.of_one and key is not None else ()
+    return await carry_out(verb, desk, await subject_of(resource, verb, desk, key, which), given, plan=plan)
+
+
+async def subject_of(
+    resource: Resource, verb: Verb, desk: Desk, key: str | None, which: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """What a verb is about: one thing, or nothing if it is about the collection."""
+    return (await find(resource, desk, key, which),) if verb.of_one and key is not None else ()
+
+
+async def carry_out(
+    verb: Verb, desk: Desk, subject: tuple[Any, ...], given: Mapping[str, Any], *, plan: bool = False
+) -> Any:
     run = verb.run if not plan or verb.plan is None else verb.plan
     result = await run(desk, *subject, **given)
     if result is None:

@@ -7,7 +7,7 @@ from typing import Any
 from wakeful.cli.arguments import UsageError
 from wakeful.cli.carrying import ProgressLine, refuse_many, said_stop
 from wakeful.cli.life import Stopping, live
-from wakeful.cli.terminal import print_json, terminal
+from wakeful.cli.terminal import print_json, say, terminal
 from wakeful.errors import NotFound
 from wakeful.operations.pace import Pace
 from wakeful.resources.declare import Bulk, Resource
@@ -34,6 +34,9 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
             planned = told["planned"] = await bulk.plan(desk, **choice)
             if not planned.count:
                 raise NotFound(bulk.none("cli"))
+            if bulk.first is not None and not arguments.json:
+                for words in bulk.first(planned):
+                    say(words)
             if asked.plan:
                 return 0
             refuse_many(arguments, planned.count, bulk.many)
@@ -54,8 +57,10 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
             print_all(out, bulk.planned(planned, {**choice, "rate": arguments.rate}, look_of(out)))
         return 0
     if arguments.json:
+        left = max(0, planned.count - told["done"]) if stopped else 0
+        counted = {bulk.done: told["done"], "left": left}
         print_json(
-            {bulk.done: told["done"], "left": max(0, planned.count - told["done"]) if stopped else 0} | planned.more
+            (counted if bulk.answers is None else bulk.answers(told["done"], planned, stopped)) | planned.more
         )
     else:
         print_all(out, bulk.says(told["done"], planned, look_of(out)))
@@ -66,7 +71,8 @@ def refuse_unchosen(resource: Resource, offer: Offer, bulk: Bulk, choice: dict[s
     if not any(choice.get(name) for name in bulk.some):
         flags = [one.flag for one in offer.choice if one.name in bulk.some]
         message = (
-            resource.takes
+            bulk.which
+            or resource.takes_for(offer.word)
             or f"{resource.plural} {offer.word} takes a {resource.key.upper()}, or for many at once {', '.join(flags)}"
         )
         raise UsageError(message)
