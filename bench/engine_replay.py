@@ -21,6 +21,7 @@ from wakeful import App, Persistent, Run, on
 from wakeful.cli.working import spare_the_collector
 from wakeful.operations.redo import Choice, plan_redo, redo_letters
 from wakeful.runtime import Runtime
+from wakeful.stores.request import Actor
 
 IN_FLIGHT = 64
 
@@ -61,7 +62,7 @@ async def measure(store: str, letters: int) -> dict[str, float]:
         normal = time.perf_counter() - began
         began = time.perf_counter()
         plan = await plan_redo(runtime.reader, Choice())
-        redone = await redo_letters(runtime.store, plan.letters, operator="bench")
+        redone = await redo_letters(runtime.store, plan.letters, by=Actor("bench", "code"))
         await runtime.drain()
         replay = time.perf_counter() - began
         counts = await runtime.reader.counts()

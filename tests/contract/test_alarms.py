@@ -23,6 +23,7 @@ from wakeful.stores.alarms import (
 )
 from wakeful.stores.base import Alarm, ChangePause, RaiseAlarm, RedoRun, Streak
 from wakeful.stores.journal import Died, Probe
+from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 
 TELLER = "wakeful.tell"
@@ -39,7 +40,7 @@ async def the_alarm(store: DatabaseStore) -> dict[str, object]:
 
 
 async def change(store: DatabaseStore, verb: AlarmVerb, key: str = "key", **more: Any) -> AlarmChanged:
-    changed = await store.change_alarm(ChangeAlarm(key, verb, "ada", **more))
+    changed = await store.change_alarm(ChangeAlarm(key, verb, by=Actor("ada", "code"), **more))
     assert changed is not None
     return changed
 
@@ -144,7 +145,7 @@ async def test_a_person_acknowledges_an_alarm(store: DatabaseStore, clock: Virtu
 async def test_the_first_who_acknowledges_stands(store: DatabaseStore):
     await raise_alarm(store)
     await change(store, "acknowledge")
-    again = await store.change_alarm(ChangeAlarm("key", "acknowledge", "bob"))
+    again = await store.change_alarm(ChangeAlarm("key", "acknowledge", by=Actor("bob", "code")))
     assert again == AlarmChanged(APP, "acknowledged", "acknowledged", "is acknowledged already, by ada")
     assert (await the_alarm(store))["acknowledged_by"] == "ada"
 
@@ -153,13 +154,13 @@ async def test_what_is_resolved_cannot_be_changed(store: DatabaseStore):
     await raise_alarm(store)
     await change(store, "resolve")
     for verb in ("acknowledge", "mute", "resolve"):
-        changed = await store.change_alarm(ChangeAlarm("key", verb, "ada", span=1))
+        changed = await store.change_alarm(ChangeAlarm("key", verb, span=1, by=Actor("ada", "code")))
         assert changed is not None
         assert changed.refused is not None
 
 
 async def test_there_is_no_such_alarm(store: DatabaseStore):
-    assert await store.change_alarm(ChangeAlarm("nothing", "resolve", "ada")) is None
+    assert await store.change_alarm(ChangeAlarm("nothing", "resolve", by=Actor("ada", "code"))) is None
 
 
 async def test_a_loud_one_cannot_be_muted(store: DatabaseStore):
@@ -174,7 +175,7 @@ async def test_two_people_at_once(stores: OpenStore, store_url: str):
     one, other = await stores(store_url), await stores(store_url)
     await raise_alarm(one)
     answers = await asyncio.gather(
-        *(store.change_alarm(ChangeAlarm("key", "acknowledge", "ada")) for store in (one, other) * 5)
+        *(store.change_alarm(ChangeAlarm("key", "acknowledge", by=Actor("ada", "code"))) for store in (one, other) * 5)
     )
     assert [answer.refused for answer in answers if answer is not None].count(None) == 1
 
@@ -326,21 +327,21 @@ async def die(member: Member, identifier: str, streak: Streak | None = None, key
 async def test_the_alarm_of_dead_letters_is_over_with_the_last_of_them(member: Member):
     first, second = await die(member, "1"), await die(member, "2")
     await die(member, "3", key="dead/app/agent/another")
-    await member.store.redo(RedoRun(first.id, "ada", discard=True))
+    await member.store.redo(RedoRun(first.id, discard=True, by=Actor("ada", "code")))
     assert await states(member.store) == {DEAD: "open", "dead/app/agent/another": "open"}
-    await member.store.redo(RedoRun(second.id, "ada"))
+    await member.store.redo(RedoRun(second.id, by=Actor("ada", "code")))
     assert await states(member.store) == {DEAD: "resolved", "dead/app/agent/another": "open"}
 
 
 async def test_all_of_them_at_once(member: Member):
     dead = [await die(member, str(number)) for number in range(3)]
-    await member.store.redo_all([RedoRun(one.id, "ada", discard=True) for one in dead])
+    await member.store.redo_all([RedoRun(one.id, discard=True, by=Actor("ada", "code")) for one in dead])
     assert await states(member.store) == {DEAD: "resolved"}
 
 
 async def test_a_replay_that_dies_again_opens_it_again(member: Member):
     dead = await die(member, "1")
-    await member.store.redo(RedoRun(dead.id, "ada"))
+    await member.store.redo(RedoRun(dead.id, by=Actor("ada", "code")))
     claim = await member.claim_one()
     await member.finish(claim, "dead", alarm=Alarm(APP, DEAD, "again"))
     alarm = await the_alarm(member.store)
@@ -354,7 +355,7 @@ async def test_a_letter_that_dies_while_the_last_one_is_replayed_keeps_it_open(s
     await accept(one.store, an_arrival("2"))
     claim = await other.claim_one()
     await asyncio.gather(
-        one.store.redo(RedoRun(dead.id, "ada", discard=True)),
+        one.store.redo(RedoRun(dead.id, discard=True, by=Actor("ada", "code"))),
         other.finish(claim, "dead", alarm=Alarm(APP, DEAD, "a dead letter")),
     )
     assert await states(one.store) == {DEAD: "open"}
@@ -424,7 +425,7 @@ async def test_too_many_in_a_row_pause_the_agent(member: Member):
 
 async def test_resuming_it_is_heard_and_it_is_counted_anew(member: Member):
     await fail(member, 1, 2, 3, 4, 5)
-    await member.store.change_pause(ChangePause(APP, "agent", paused=False, operator="ada"))
+    await member.store.change_pause(ChangePause(APP, "agent", paused=False, by=Actor("ada", "code")))
     assert (await states(member.store))[PAUSED] == "resolved"
     await fail(member, 6, 7, 8, 9)
     assert await reader(member.store).pauses() == []
@@ -435,7 +436,7 @@ async def test_resuming_it_is_heard_and_it_is_counted_anew(member: Member):
 
 async def test_after_it_is_resumed_a_run_that_goes_well_resolves_what_is_left(member: Member):
     await fail(member, 1, 2, 3, 4, 5)
-    await member.store.change_pause(ChangePause(APP, "agent", paused=False, operator="ada"))
+    await member.store.change_pause(ChangePause(APP, "agent", paused=False, by=Actor("ada", "code")))
     await go_well(member, "6")
     assert (await states(member.store))[FAILING] == "resolved"
 
@@ -443,7 +444,7 @@ async def test_after_it_is_resumed_a_run_that_goes_well_resolves_what_is_left(me
 async def test_a_run_that_a_person_replays_counts_once(member: Member):
     dead = await fail(member, 1, 2)
     for _ in range(3):
-        await member.store.redo(RedoRun(dead[0].id, "ada"))
+        await member.store.redo(RedoRun(dead[0].id, by=Actor("ada", "code")))
         claim = await member.claim_one()
         await member.finish(claim, "dead", alarm=Alarm(APP, DEAD, "again"), streak=STREAK)
     assert FAILING not in await states(member.store)
@@ -465,7 +466,7 @@ async def test_one_that_a_person_has_paused_already_stays_so(member: Member, sto
     await fail(member, 1, 2, 3, 4)
     await accept(member.store, an_arrival("5"))
     claim = await member.claim_one()
-    await member.store.change_pause(ChangePause(APP, "agent", paused=True, operator="ada", note="mine"))
+    await member.store.change_pause(ChangePause(APP, "agent", paused=True, by=Actor("ada", "code"), note="mine"))
     await member.finish(claim, "dead", alarm=Alarm(APP, DEAD, "a dead letter"), streak=STREAK)
     (pause,) = await reader(member.store).pauses()
     assert (pause["by"], pause["note"]) == ("ada", "mine")

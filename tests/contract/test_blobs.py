@@ -20,6 +20,7 @@ from wakeful.stores.journal import Died
 from wakeful.stores.migrations import migrations
 from wakeful.stores.payloads import BLOB, LARGE, returned
 from wakeful.stores.queries import load_queries
+from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 
 RUN = run_id(APP, "agent", "/test", "1")
@@ -106,7 +107,7 @@ async def test_effects_messages_and_states_may_be_large(app: App):
         assert run["effects"][0]["arguments"] == [WIDE]
         assert run["effects"][0]["result"] == WIDE
         assert run["deliveries"][0]["message"] == WIDE
-        await runtime.store.change_state(ChangeState("app", "handle", "", f'"{WIDE}"', "somebody"))
+        await runtime.store.change_state(ChangeState("app", "handle", "", f'"{WIDE}"', by=Actor("somebody", "code")))
         assert (await runtime.reader.states())[0]["value"] == WIDE
 
 

@@ -28,6 +28,7 @@ from wakeful.stores.base import (
     SaveEffect,
     StateChange,
 )
+from wakeful.stores.request import Actor
 
 Ending = Callable[[Member, Claim], Awaitable[object]]
 
@@ -67,7 +68,7 @@ async def claimed(member: Member) -> Claim:
 
 
 async def cancel(member: Member, run: str) -> Cancelled:
-    cancelled = await member.store.cancel(CancelRun(run, "ada", "no more"))
+    cancelled = await member.store.cancel(CancelRun(run, by=Actor("ada", "code"), note="no more"))
     assert cancelled is not None
     return cancelled
 
@@ -121,13 +122,13 @@ class TestAfterACancel:
         await member.leave(first)
         second = await member.claim_one()
         with pytest.raises(ClaimLost):
-            await member.store.cancel(CancelRun(first.id, "on_stuck", claim=first))
+            await member.store.cancel(CancelRun(first.id, claim=first, by=Actor("on_stuck", "code")))
         assert (await state_of(member.store, first.id))["cancel"] is None
         assert await count(store_url, "wakeful_remedy") == 0
-        cancelled = await member.store.cancel(CancelRun(second.id, "on_stuck", claim=second))
+        cancelled = await member.store.cancel(CancelRun(second.id, claim=second, by=Actor("on_stuck", "code")))
         assert cancelled is not None
         assert cancelled.now == "running"
-        again = await member.store.cancel(CancelRun(second.id, "on_stuck", claim=second))
+        again = await member.store.cancel(CancelRun(second.id, claim=second, by=Actor("on_stuck", "code")))
         assert again is not None, "as after a COMMIT whose answer was lost"
 
     async def test_an_attempt_whose_process_is_buried_cancels_nothing(
@@ -136,7 +137,7 @@ class TestAfterACancel:
         claim = await claimed(member)
         await (await join(await stores(store_url))).bury(member)
         with pytest.raises(ClaimLost):
-            await member.store.cancel(CancelRun(claim.id, "on_stuck", claim=claim))
+            await member.store.cancel(CancelRun(claim.id, claim=claim, by=Actor("on_stuck", "code")))
         assert (await state_of(member.store, claim.id))["cancel"] is None
 
     async def test_its_process_is_told_which_runs_are_to_stop(self, member: Member):
@@ -160,7 +161,9 @@ class TestWhoeverIsFirst:
     async def test_in_one_transaction_there_is_one_winner(self, member: Member):
         claim = await claimed(member)
         finished, cancelled = await asyncio.gather(
-            member.finish(claim), member.store.cancel(CancelRun(claim.id, "ada")), return_exceptions=True
+            member.finish(claim),
+            member.store.cancel(CancelRun(claim.id, by=Actor("ada", "code"))),
+            return_exceptions=True,
         )
         run = await state_of(member.store, claim.id)
         assert isinstance(cancelled, Cancelled)
@@ -334,7 +337,7 @@ class TestAReplay:
         claim = await claimed(member)
         await member.leave(claim)
         await cancel(member, claim.id)
-        await member.store.redo(RedoRun(claim.id, "ada"))
+        await member.store.redo(RedoRun(claim.id, by=Actor("ada", "code")))
         again = await member.claim_one()
         assert again.cancelled is None
         await member.finish(again)
@@ -345,5 +348,5 @@ class TestAReplay:
         await cancel(member, claim.id)
         claim.cancelled = ("ada", "no more")
         await member.finish(claim, "dead", error="{}")
-        await member.store.redo(RedoRun(claim.id, "ada"))
+        await member.store.redo(RedoRun(claim.id, by=Actor("ada", "code")))
         assert (await member.claim_one()).cancelled == ("ada", "no more")

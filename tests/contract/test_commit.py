@@ -21,6 +21,7 @@ from wakeful.stores.base import (
     StateChange,
     WorkLane,
 )
+from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 
 WELL = Outcome("ok", "passed", "committed")
@@ -64,7 +65,7 @@ class TestCommit:
         """As after a COMMIT whose answer was lost."""
         claim = await claimed(member)
         change = StateChange(APP, AGENT, "", 0, '{"count":1}')
-        await member.store.change_state(ChangeState(APP, AGENT, "", None, "somebody"))
+        await member.store.change_state(ChangeState(APP, AGENT, "", None, by=Actor("somebody", "code")))
         change.version = 1
         request = a_commit(claim, then=then, effects=[an_effect()] if then != "done" else [], state=change)
         await member.store.commit(request)
@@ -113,14 +114,14 @@ class TestCommit:
     async def test_a_further_run_of_the_family_knows_what_was_sent(self, member: Member):
         claim = await claimed(member)
         await member.store.commit(a_commit(claim))
-        await member.store.redo(RedoRun(claim.id, "me", again=True))
+        await member.store.redo(RedoRun(claim.id, again=True, by=Actor("me", "code")))
         (again,) = await member.claim()
         assert (again.root, again.committed) == (claim.root, None)
         assert again.sent == {f"{claim.root}-{n}" for n in range(3)}
 
 
 async def released(member: Member, claim: Claim) -> str | None:
-    answer = await member.store.release(ReleaseRun(claim.id, "me"))
+    answer = await member.store.release(ReleaseRun(claim.id, by=Actor("me", "code")))
     assert answer is not None
     return answer.refused
 
@@ -233,7 +234,7 @@ class TestStates:
     async def test_whoever_read_an_old_version_saves_nothing(self, member: Member):
         await accept(member.store, an_arrival("1"))
         (claim,) = (await member.store.claim(self.serial(member), now=True)).claims
-        await member.store.change_state(ChangeState(APP, AGENT, "", '{"count":9}', "me"))
+        await member.store.change_state(ChangeState(APP, AGENT, "", '{"count":9}', by=Actor("me", "code")))
         before = await query_all(member)
         with pytest.raises(StateChanged):
             await member.store.commit(a_commit(claim, state=StateChange(APP, AGENT, "", 0, '{"count":1}')))

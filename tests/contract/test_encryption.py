@@ -11,9 +11,7 @@ from support.stores import OpenStore, accept, an_arrival, join, query, reader
 from wakeful import App, Circuit, Operation, Persistent, Run, action, env, on, step
 from wakeful.errors import ConfigError, EncryptionKeyMissing
 from wakeful.operations.answering import answer_question
-from wakeful.operations.cancelling import cancel_run
 from wakeful.operations.pace import Pace
-from wakeful.operations.pausing import change_pause
 from wakeful.operations.redo import settle
 from wakeful.operations.rotation import rotate
 from wakeful.settings import sqlite_path
@@ -21,6 +19,7 @@ from wakeful.stores.base import CancelRun, ChangePause
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import KeyRing, new_key
 from wakeful.stores.payloads import LARGE
+from wakeful.stores.request import Actor
 
 SECRET = "the-moon-is-made-of-cheese"
 OLD, NEW, OTHER = (urlsafe_b64encode(bytes([number]) * 32).decode() for number in (1, 2, 3))
@@ -173,9 +172,9 @@ async def test_nothing_of_runs_that_wait_is_readable_at_rest(new_app: NewApp, st
         await runtime.drain()
         (question,) = (await runtime.reader.approvals())["approvals"]
         assert question["question"] == f"Is it {SECRET}?"
-        await answer_question(runtime.store, question["id"], SECRET, operator="ada", note=SECRET)
-        await cancel_run(runtime.store, CancelRun(undoes.runs[0], "ada", SECRET))
-        await change_pause(runtime.store, ChangePause("app", "keyed", paused=True, operator="ada", note=SECRET))
+        await answer_question(runtime.store, question["id"], SECRET, by=Actor("ada", "code"), note=SECRET)
+        await runtime.store.do(CancelRun(undoes.runs[0], by=Actor("ada", "code"), note=SECRET))
+        await runtime.store.do(ChangePause("app", "keyed", paused=True, by=Actor("ada", "code"), note=SECRET))
         waited, undone, dead = [await ended(runtime, one) for one in (waits, undoes, keyed)]
         assert (waited["state"], waited["output"]) == ("done", SECRET * 3)
         assert (undone["state"], [one["state"] for one in undone["effects"]]) == ("cancelled", ["undone", "confirmed"])
@@ -214,7 +213,7 @@ async def test_why_a_run_failed_is_not_readable_while_what_it_did_is_undone(new_
         assert SECRET not in await everything_at_rest(store_url)
         may_undo = True
         (held,) = await runtime.reader.held_effects()
-        await settle(runtime.store, held.id, "repeat", operator="ada")
+        await settle(runtime.store, held.id, "repeat", by=Actor("ada", "code"))
         await runtime.drain()
         after = await runtime.reader.run(run["id"])
         assert after is not None

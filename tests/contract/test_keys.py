@@ -13,6 +13,7 @@ from support.stores import APP, Member, OpenStore, accept, an_arrival, count, jo
 from wakeful.clock import SECOND
 from wakeful.model import WENT_WELL, Arrival, Flow, Outcome, run_id
 from wakeful.stores.base import AcceptEvents, CancelRun, FinishCancelled, FinishRun
+from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 
 ORDERED = Flow("k")
@@ -41,7 +42,7 @@ class TestStopping:
         """Whoever accepts a newer event has the key, and wants the run: two who take them in turn would wait in a circle."""
         member = await join(await stores(postgres_url), "first")
         await accept(member.store, arrival("1"))
-        stops: Any = CancelRun(run_of("1"), "alice")
+        stops: Any = CancelRun(run_of("1"), by=Actor("alice", "code"))
         if started:
             (claim,) = await member.claim()
             await member.store.cancel(stops)

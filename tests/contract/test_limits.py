@@ -16,6 +16,7 @@ from wakeful.model import Claim
 from wakeful.rate import Rate
 from wakeful.stores.base import ChangePause, Claimed, FinishRun, Limit, RegisterProcess, Share
 from wakeful.stores.journal import left_over, unclaimed
+from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 
 
@@ -200,7 +201,7 @@ class TestNothingIsWrittenWhenNothingMayGo:
     async def test_of_what_is_paused(self, stores: OpenStore, sqlite_url: str, others: Onlooker):
         member = await join(await stores(sqlite_url))
         await arrive(member.store, 5)
-        await member.store.change_pause(ChangePause(APP, AGENT, paused=True, operator="ada"))
+        await member.store.change_pause(ChangePause(APP, AGENT, paused=True, by=Actor("ada", "code")))
         before = await others.query("pragma data_version")
         assert (await ask(member, limit=Limit(1))).claims == []
         assert await others.query("pragma data_version") == before

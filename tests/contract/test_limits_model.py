@@ -35,6 +35,7 @@ from wakeful.stores.base import (
 )
 from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
+from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 
 LIMITS = {"few": Limit(2), "slow": Limit(rate=Rate.read("3/10s")), "both": Limit(1, Rate.read("2/5s"))}
@@ -138,7 +139,7 @@ class LimitsMachine(RuleBasedStateMachine):
         """What comes with the pause came before it, or not at all: after it nothing does."""
 
         async def both() -> Any:
-            request = ChangePause(self.app, whom, paused=True, operator="ada")
+            request = ChangePause(self.app, whom, paused=True, by=Actor("ada", "code"))
             return await asyncio.gather(self.claim(0, wanted, 3, None), self.stores[1].change_pause(request))
 
         claimed, _ = self.run(both())
@@ -148,7 +149,9 @@ class LimitsMachine(RuleBasedStateMachine):
 
     @rule(whom=targets, rate=st.sampled_from([None, "2/5s"]))
     def resume(self, whom: str, rate: str | None) -> None:
-        self.run(self.stores[0].change_pause(ChangePause(self.app, whom, paused=False, operator="ada", rate=rate)))
+        self.run(
+            self.stores[0].change_pause(ChangePause(self.app, whom, paused=False, rate=rate, by=Actor("ada", "code")))
+        )
         self.paused.discard(whom)
         self.rates.pop(whom, None)
         if rate is not None:

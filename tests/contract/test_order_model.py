@@ -48,6 +48,7 @@ from wakeful.stores.base import (
     SaveSteps,
 )
 from wakeful.stores.opening import open_database
+from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 
 LEASE = 10**9 * SECOND
@@ -221,7 +222,7 @@ class OrderMachine(RuleBasedStateMachine):
     def redo(self, data: Any, discard: bool, at: int) -> None:
         dead = sorted(row[0] for row in self.look("select id from wakeful_run where state = 'dead'"))
         if dead:
-            request = RedoRun(data.draw(st.sampled_from(dead)), "ada", discard=discard)
+            request = RedoRun(data.draw(st.sampled_from(dead)), discard=discard, by=Actor("ada", "code"))
             self.run(self.stores[at].redo(request))
 
     @rule(data=st.data(), at=st.integers(0, 1))
@@ -229,7 +230,7 @@ class OrderMachine(RuleBasedStateMachine):
         """A dead letter: over at once, or ready to undo what it did, in its place or at the end."""
         dead = sorted(row[0] for row in self.look("select id from wakeful_run where state = 'dead'"))
         if dead:
-            self.run(self.stores[at].cancel(CancelRun(data.draw(st.sampled_from(dead)), "ada")))
+            self.run(self.stores[at].cancel(CancelRun(data.draw(st.sampled_from(dead)), by=Actor("ada", "code"))))
 
     @rule(data=st.data(), at=st.integers(0, 1))
     def fork(self, data: Any, at: int) -> None:
@@ -242,7 +243,7 @@ class OrderMachine(RuleBasedStateMachine):
             )
         )
         if over:
-            request = ForkRun(data.draw(st.sampled_from(over)), "fetch", "fetch", "ada")
+            request = ForkRun(data.draw(st.sampled_from(over)), "fetch", "fetch", by=Actor("ada", "code"))
             self.run(self.stores[at].fork(request))
 
     @rule(seconds=st.sampled_from([1, 4, 13]))

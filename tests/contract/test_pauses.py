@@ -11,15 +11,16 @@ from support.locks import waiting_for_a_lock
 from support.stores import AGENT, APP, Member, OpenStore, accept, an_arrival, join, query, reader
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.stores.base import ChangePause, ClaimRuns, Paused, RegisterProcess
+from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 
 
 async def pause(store: DatabaseStore, agent: str = AGENT) -> Paused:
-    return await store.change_pause(ChangePause(APP, agent, paused=True, operator="ada", note="look first"))
+    return await store.change_pause(ChangePause(APP, agent, paused=True, by=Actor("ada", "code"), note="look first"))
 
 
 async def resume(store: DatabaseStore, agent: str = AGENT, *, rate: str | None = None) -> Paused:
-    return await store.change_pause(ChangePause(APP, agent, paused=False, operator="ada", rate=rate))
+    return await store.change_pause(ChangePause(APP, agent, paused=False, rate=rate, by=Actor("ada", "code")))
 
 
 async def arrive(store: DatabaseStore, count: int, *agents: str) -> None:

@@ -18,6 +18,7 @@ from wakeful.stores.keeping import Keeper
 from wakeful.stores.migrations import migrations
 from wakeful.stores.quarantine_room import CutQuarantine, quarantine_alarm
 from wakeful.stores.queries import Dialect
+from wakeful.stores.request import Actor
 from wakeful.stores.sources import EnterSources, Kept, QuarantineKind, SettleQuarantine, TakeIn, TakenIn
 from wakeful.stores.store import DatabaseStore
 
@@ -108,9 +109,11 @@ class TestTheCeilingInBytes:
         await entered(store)
         await take(store, forged(1), forged(2))
         accept = AcceptEvents(APP, [forged(99, kind="unreadable").arrival])
-        await store.settle_quarantine(SettleQuarantine(APP, forged(1).arrival.key, "ada", accept))
+        await store.settle_quarantine(
+            SettleQuarantine(APP, forged(1).arrival.key, accept=accept, by=Actor("ada", "code"))
+        )
         assert await held(store, store_url) == forged(2).room
-        await store.settle_quarantine(SettleQuarantine(APP, forged(2).arrival.key, "ada"))
+        await store.settle_quarantine(SettleQuarantine(APP, forged(2).arrival.key, by=Actor("ada", "code")))
         assert await held(store, store_url) == forged(2).room  # discarded: it is still there
         await take(store, forged(3))
         assert await cut(store, ceiling=forged(3).room) == 1

@@ -9,6 +9,7 @@ from wakeful.clock import VirtualClock, from_datetime, to_datetime
 from wakeful.model import Decision, Effect, run_id
 from wakeful.policy.decide import ALLOWED
 from wakeful.stores.base import Alarm, FeedEvents, LeaveRun, OpenEffect, RedoRun, SaveEffect, SettleEffect, held_alarm
+from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 
 ERROR = '{"type": "Persistent", "message": "broken"}'
@@ -31,9 +32,9 @@ async def states(store: DatabaseStore) -> dict[str, int]:
 async def test_many_share_a_transaction_and_each_is_refused_by_itself(member: Member):
     dead = await dead_letters(member, 50)
     store = member.store
-    await store.redo(RedoRun(dead[7], "bob"))
+    await store.redo(RedoRun(dead[7], by=Actor("bob", "code")))
     before = store.journal.transactions
-    redone = await store.redo_all([RedoRun(one, "ada", "mended") for one in [*dead, "nothing"]])
+    redone = await store.redo_all([RedoRun(one, by=Actor("ada", "code"), note="mended") for one in [*dead, "nothing"]])
     assert store.journal.transactions == before + 1
     assert [one.run for one in redone[:-1] if one is not None] == dead
     assert redone[-1] is None
@@ -49,7 +50,11 @@ async def test_many_share_a_transaction_and_each_is_refused_by_itself(member: Me
 async def test_of_two_who_ask_for_the_same_at_once_the_first_is_heard(member: Member):
     (dead,) = await dead_letters(member, 1)
     discarded, replayed, second = await member.store.redo_all(
-        [RedoRun(dead, "ada", discard=True), RedoRun(dead, "bob"), RedoRun(dead, "eve", discard=True)]
+        [
+            RedoRun(dead, discard=True, by=Actor("ada", "code")),
+            RedoRun(dead, by=Actor("bob", "code")),
+            RedoRun(dead, discard=True, by=Actor("eve", "code")),
+        ]
     )
     assert discarded is not None
     assert replayed is not None
@@ -68,8 +73,8 @@ async def test_two_processes_replay_the_same_letters_and_each_goes_once(
     dead = await dead_letters(member, 40)
     other = await stores(store_url)
     both = await asyncio.gather(
-        member.store.redo_all([RedoRun(one, "ada") for one in dead]),
-        other.redo_all([RedoRun(one, "bob") for one in reversed(dead)]),
+        member.store.redo_all([RedoRun(one, by=Actor("ada", "code")) for one in dead]),
+        other.redo_all([RedoRun(one, by=Actor("bob", "code")) for one in reversed(dead)]),
     )
     assert sum(one is not None and one.refused is None for redone in both for one in redone) == 40
     assert await count(store_url, "wakeful_remedy") == 40
@@ -80,14 +85,14 @@ async def test_again_and_again_are_further_ones_of_the_family(member: Member):
     claim = await member.claim_one()
     await member.finish(claim)
     for number in (1, 2, 3):
-        redone = await member.store.redo(RedoRun(claim.id, "ada", data=str(number), again=True))
+        redone = await member.store.redo(RedoRun(claim.id, data=str(number), again=True, by=Actor("ada", "code")))
         assert redone is not None
         assert redone.run == f"{claim.id}.{number}"
         run = await state_of(member.store, redone.run)
         assert (run["root"], run["state"], run["remedies"][0]["verb"]) == (claim.id, "ready", "again")
         (again,) = await member.claim()
         assert again.data == str(number)
-        beside = await member.store.redo(RedoRun(claim.id, "ada", again=True))
+        beside = await member.store.redo(RedoRun(claim.id, again=True, by=Actor("ada", "code")))
         assert beside is not None
         assert beside.refused is not None, "they share their effects: one at a time"
         await member.finish(again)
@@ -104,7 +109,7 @@ async def test_no_error_is_lost_by_a_replay(member: Member):
     effect.state, effect.error = "failed", '{"type": "Persistent", "message": "no money"}'
     await member.store.save_effect(SaveEffect(claim, effect))
     await member.finish(claim, "dead", error=ERROR, failed=True)
-    await member.store.redo(RedoRun(claim.id, "ada"))
+    await member.store.redo(RedoRun(claim.id, by=Actor("ada", "code")))
     run = await state_of(member.store, claim.id)
     assert [step["name"] for step in run["steps"]] == ["fetch"]
     assert run["effects"][0]["state"] == "retrying"
@@ -116,7 +121,7 @@ async def test_no_error_is_lost_by_a_replay(member: Member):
 
 async def test_what_was_replayed_can_be_claimed_at_once(member: Member):
     dead = await dead_letters(member, 3)
-    await member.store.redo_all([RedoRun(one, "ada", data='{"edited": true}') for one in dead])
+    await member.store.redo_all([RedoRun(one, data='{"edited": true}', by=Actor("ada", "code")) for one in dead])
     claims = await member.claim()
     assert sorted(claim.id for claim in claims) == sorted(dead)
     assert {claim.data for claim in claims} == {'{"edited": true}'}
@@ -148,7 +153,7 @@ async def hold(member: Member, *, settle_first: bool = False) -> None:
     effect = Effect("x", "charge", "m:charge", "at_most_once", "held", "[]", reason="no answer")
     await member.store.open_effect(OpenEffect(claim, APP, effect, lambda: ALLOWED))
     if settle_first:
-        await member.store.settle_effect(SettleEffect("x", "confirmed", "ada"))
+        await member.store.settle_effect(SettleEffect("x", "confirmed", by=Actor("ada", "code")))
     alarm = Alarm(APP, held_alarm(APP, "agent", claim.id), "held")
     await member.store.leave(LeaveRun(claim, "held", "held", alarm=alarm))
 
@@ -158,7 +163,7 @@ async def test_the_alarm_of_a_held_run_is_resolved_by_the_word_that_lets_it_go_o
     (alarm,) = (await reader(member.store).alarms())["alarms"]
     assert alarm["state"] == "open"
     clock.move("1h")
-    await member.store.settle_effect(SettleEffect("x", "retrying", "ada"))
+    await member.store.settle_effect(SettleEffect("x", "retrying", by=Actor("ada", "code")))
     (alarm,) = (await reader(member.store).alarms())["alarms"]
     assert alarm["state"] == "resolved"
     assert await states(member.store) == {"ready": 1}
@@ -180,7 +185,9 @@ async def stored(store: DatabaseStore, agent: str = "later") -> list[tuple[int, 
 
 
 async def feed(store: DatabaseStore, agent: str = "later") -> int:
-    return await store.feed(FeedEvents(APP, agent, "replayed by ada", await stored(store, agent)))
+    return await store.feed(
+        FeedEvents(APP, agent, "replayed by ada", await stored(store, agent), by=Actor("ada", "code"))
+    )
 
 
 async def admissions(store: DatabaseStore, identifier: str) -> dict[str, tuple[str, str | None]]:
@@ -259,7 +266,10 @@ async def test_what_policy_denies_is_written_down(store: DatabaseStore):
     await accept(store, an_arrival())
     ((seq, _),) = await stored(store)
     decision = Decision("deny", "night", "it is night")
-    assert await store.feed(FeedEvents(APP, "later", "replayed by ada", [], [(seq, decision)])) == 0
+    assert (
+        await store.feed(FeedEvents(APP, "later", "replayed by ada", [], [(seq, decision)], by=Actor("ada", "code")))
+        == 0
+    )
     assert (await admissions(store, "1"))["later"] == ("denied", "night: it is night")
     event = await reader(store).event("1")
     assert event is not None

@@ -29,6 +29,7 @@ from wakeful.intake.quarantine import keep, raw_of
 from wakeful.model import Arrival, SourceState, digest, event_key
 from wakeful.stores.base import AcceptEvents, Alarm
 from wakeful.stores.journal import Died
+from wakeful.stores.request import Actor
 from wakeful.stores.sources import (
     EnterSources,
     ForgetOld,
@@ -357,8 +358,10 @@ class TestQuarantine:
         for number in range(5):
             key = await self.kept(first, f"?{number}".encode())
             got = await asyncio.gather(
-                first.settle_quarantine(SettleQuarantine(APP, key, "ada", events(number, data={"by": "ada"}))),
-                second.settle_quarantine(SettleQuarantine(APP, key, "bob")),
+                first.settle_quarantine(
+                    SettleQuarantine(APP, key, accept=events(number, data={"by": "ada"}), by=Actor("ada", "code"))
+                ),
+                second.settle_quarantine(SettleQuarantine(APP, key, by=Actor("bob", "code"))),
             )
             assert sum(one is not None for one in got) == 1
             found = await reader(first).quarantined(key)
@@ -370,7 +373,9 @@ class TestQuarantine:
 
     async def test_says_what_became_of_it(self, store: DatabaseStore):
         key = await self.kept(store)
-        await store.settle_quarantine(SettleQuarantine(APP, key, "ada", events(1, 2), "mended"))
+        await store.settle_quarantine(
+            SettleQuarantine(APP, key, accept=events(1, 2), by=Actor("ada", "code"), note="mended")
+        )
         found = await reader(store).quarantined(key)
         assert found is not None
         assert found["became"] == {"key": event_key(APP, "/test", "1"), "events": 2}
@@ -383,7 +388,7 @@ class TestQuarantine:
         await accept(store, named("1", "signature"))
         key = await self.kept(store)
         accepting = AcceptEvents(APP, [named("2", "signature")])
-        settled = await store.settle_quarantine(SettleQuarantine(APP, key, "ada", accepting))
+        settled = await store.settle_quarantine(SettleQuarantine(APP, key, accept=accepting, by=Actor("ada", "code")))
         assert settled is not None
         assert [one.status for one in settled.receipts] == ["duplicate"]
         found = await reader(store).quarantined(key)
@@ -397,7 +402,9 @@ class TestQuarantine:
 
         dying = await stores(store_url, probe=die)
         key = await self.kept(dying)
-        task = asyncio.create_task(dying.settle_quarantine(SettleQuarantine(APP, key, "ada", events(1))))
+        task = asyncio.create_task(
+            dying.settle_quarantine(SettleQuarantine(APP, key, accept=events(1), by=Actor("ada", "code")))
+        )
         async with asyncio.timeout(60):
             while not dying.journal.is_dead():
                 await asyncio.sleep(0.01)
@@ -411,7 +418,7 @@ class TestQuarantine:
 
     async def test_only_its_own_app_settles_it(self, store: DatabaseStore):
         key = await self.kept(store)
-        assert await store.settle_quarantine(SettleQuarantine("other", key, "ada")) is None
+        assert await store.settle_quarantine(SettleQuarantine("other", key, by=Actor("ada", "code"))) is None
 
     async def test_pages(self, store: DatabaseStore):
         await entered(store, TAPE, "other")
@@ -450,12 +457,12 @@ class TestForgetting:
         await entered(member.store)
         one = await held(member)
         await member.store.take_in(TakeIn(APP, TAPE, None, member.process, one.token, "1", [Item("a", 1, "m")]))
-        assert not await member.store.forget_source(ForgetSource(APP, TAPE))  # it is read
+        assert not await member.store.forget_source(ForgetSource(APP, TAPE, by=Actor("ada", "code")))  # it is read
         await member.store.let_source_go(LetSourceGo(APP, TAPE, member.process, one.token))
-        assert await member.store.forget_source(ForgetSource(APP, TAPE))
+        assert await member.store.forget_source(ForgetSource(APP, TAPE, by=Actor("ada", "code")))
         assert await member.store.find_source(APP, TAPE) is None
         assert await member.store.items_of(APP, TAPE) == []
-        assert not await member.store.forget_source(ForgetSource(APP, TAPE))
+        assert not await member.store.forget_source(ForgetSource(APP, TAPE, by=Actor("ada", "code")))
 
     async def test_items_that_are_gone_for_long(self, store: DatabaseStore, clock: VirtualClock):
         await entered(store)

@@ -29,6 +29,7 @@ from wakeful.stores.base import (
     LeaveRun,
     Wait,
 )
+from wakeful.stores.request import Actor
 
 LATE = '{"type": "TimedOut", "kind": "wakeful.errors:TimedOut", "message": "too late", "failure": "persistent"}'
 
@@ -126,13 +127,13 @@ class TestACallerIsCancelledWhileItsChildEnds:
     async def test_the_end_first(self, member: Member, store_url: str):
         parent, child = await family(member, store_url, "parent", "child")
         await member.finish(child, output='"grown"')
-        await member.store.cancel(CancelRun(parent.id, "ada"))
+        await member.store.cancel(CancelRun(parent.id, by=Actor("ada", "code")))
         assert (await state_of(member.store, child.id))["state"] == "done"
         assert (await state_of(member.store, parent.id))["state"] == "cancelled"
 
     async def test_the_cancel_first(self, member: Member, store_url: str):
         parent, child = await family(member, store_url, "parent", "child")
-        await member.store.cancel(CancelRun(parent.id, "ada"))
+        await member.store.cancel(CancelRun(parent.id, by=Actor("ada", "code")))
         with pytest.raises(CancelAsked):
             await member.finish(child, output='"grown"')
         assert (await state_of(member.store, parent.id))["state"] == "cancelled"
@@ -141,7 +142,7 @@ class TestACallerIsCancelledWhileItsChildEnds:
         parent, child = await family(member, store_url, "parent", "child")
         finished, _ = await asyncio.gather(
             member.finish(child, output='"grown"'),
-            member.store.cancel(CancelRun(parent.id, "ada")),
+            member.store.cancel(CancelRun(parent.id, by=Actor("ada", "code"))),
             return_exceptions=True,
         )
         ended = (await state_of(member.store, child.id))["state"]
@@ -154,7 +155,9 @@ class TestACallerIsCancelledWhileItsChildEnds:
         parent, child = await family(member, postgres_url, "parent", "child")
         ending = FinishRun(child, "done", output='"grown"', outcome=WENT_WELL)
         async with held_open(member.store, postgres_url, ending):
-            cancels = asyncio.ensure_future((await stores(postgres_url)).cancel(CancelRun(parent.id, "ada")))
+            cancels = asyncio.ensure_future(
+                (await stores(postgres_url)).cancel(CancelRun(parent.id, by=Actor("ada", "code")))
+            )
             await waiting_for_a_lock(postgres_url)
         assert (await cancels) is not None
         assert (await state_of(member.store, child.id))["state"] == "done"
@@ -165,7 +168,7 @@ class TestACallerIsCancelledWhileItsChildEnds:
     async def test_the_cancel_is_not_committed_yet(self, stores: OpenStore, postgres_url: str):
         member = await join(await stores(postgres_url))
         parent, child = await family(member, postgres_url, "parent", "child")
-        async with held_open(await stores(postgres_url), postgres_url, CancelRun(parent.id, "ada")):
+        async with held_open(await stores(postgres_url), postgres_url, CancelRun(parent.id, by=Actor("ada", "code"))):
             ends = asyncio.ensure_future(member.finish(child, output='"grown"'))
             await waiting_for_a_lock(postgres_url)
         with pytest.raises(CancelAsked):
@@ -208,7 +211,7 @@ class TestOneOrderForEverybody:
         await accept(member.store, an_arrival("go"))
         claim = await member.claim_one()
         await wait_for_news(member, claim, "first")
-        cancel = member.store.cancel(CancelRun(claim.id, "ada"))
+        cancel = member.store.cancel(CancelRun(claim.id, by=Actor("ada", "code")))
         await self.in_order(postgres_url, "wakeful_wait", "wakeful_run", cancel)
 
     async def test_the_question_and_its_step_when_nobody_answers(self, member: Member, postgres_url: str):
@@ -219,7 +222,7 @@ class TestOneOrderForEverybody:
     async def test_the_question_and_its_run_when_that_is_cancelled(self, member: Member, postgres_url: str):
         claim, step = await self.asking(member)
         await member.store.leave(LeaveRun(claim, "waiting", "waited", delay=60 * SECOND, steps=[step]))
-        cancel = member.store.cancel(CancelRun(claim.id, "ada"))
+        cancel = member.store.cancel(CancelRun(claim.id, by=Actor("ada", "code")))
         await self.in_order(postgres_url, "wakeful_approval", "wakeful_run", cancel)
 
     async def asking(self, member: Member) -> tuple[Claim, Step]:
@@ -236,13 +239,13 @@ class TestOneOrderForEverybody:
         claims = await family(member, postgres_url, *names)
         last = f"(select * from wakeful_run where seq = {claims[-1].seq} for update) as last"
         others = f"(select * from wakeful_run where seq < {claims[-1].seq} for update nowait) as others"
-        cancel = member.store.cancel(CancelRun(claims[0].id, "ada"))
+        cancel = member.store.cancel(CancelRun(claims[0].id, by=Actor("ada", "code")))
         await self.in_order(postgres_url, last, others, cancel)
 
     async def test_the_child_and_its_caller_when_that_has_stopped(self, member: Member, postgres_url: str):
         await accept(member.store, an_arrival("parent"), an_arrival("child"))
         parent, child = sorted(await member.claim(), key=lambda claim: claim.seq)
-        await member.store.cancel(CancelRun(parent.id, "ada"))
+        await member.store.cancel(CancelRun(parent.id, by=Actor("ada", "code")))
         await query(postgres_url, "update wakeful_run set parent_seq = $1 where seq = $2", parent.seq, child.seq)
         parent.cancelled = ("ada", None)
         last = f"(select * from wakeful_run where seq = {child.seq} for update) as last"

@@ -12,12 +12,28 @@ from typing import Any
 import pytest
 
 import wakeful.stores
-from support.stores import APP, Member, Onlooker, OpenStore, join
+from support.stores import AGENT, APP, Member, Onlooker, OpenStore, a_step, accept, an_arrival, join
 from wakeful.clock import SECOND
-from wakeful.stores.base import ChangeCircuit, CircuitChange, StoredCircuit
+from wakeful.model import Claim
+from wakeful.stores.alarms import ChangeAlarm
+from wakeful.stores.base import (
+    Alarm,
+    CancelRun,
+    ChangeCircuit,
+    ChangePause,
+    ChangeState,
+    CircuitChange,
+    FeedEvents,
+    ForkRun,
+    RaiseAlarm,
+    RedoRun,
+    StoredCircuit,
+)
 from wakeful.stores.grants import tables
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor, ByPerson
+from wakeful.stores.retiring import BringBackApp, RetireApp
+from wakeful.stores.sources import EnterSources, ForgetSource
 from wakeful.stores.verbs.circuits import CloseCircuit
 
 ADA = Actor("ada", "cli")
@@ -34,8 +50,78 @@ async def close_circuit(member: Member) -> ByPerson[Any]:
     return CloseCircuit(APP, "stripe", by=ADA, note=WHY)
 
 
+async def a_run(member: Member) -> Claim:
+    await accept(member.store, an_arrival("1"))
+    return await member.claim_one()
+
+
+async def change_pause(_: Member) -> ByPerson[Any]:
+    return ChangePause(APP, AGENT, paused=True, by=ADA, note=WHY)
+
+
+async def change_state(_: Member) -> ByPerson[Any]:
+    return ChangeState(APP, AGENT, "", "7", by=ADA, note=WHY)
+
+
+async def retire_app(_: Member) -> ByPerson[Any]:
+    return RetireApp(APP, by=ADA, note=WHY)
+
+
+async def bring_back_app(member: Member) -> ByPerson[Any]:
+    await member.store.do(RetireApp(APP, by=Actor("bob", "http")))
+    return BringBackApp(APP, by=ADA, note=WHY)
+
+
+async def change_alarm(member: Member) -> ByPerson[Any]:
+    await member.store.do(RaiseAlarm(Alarm(APP, "key", "something broke")))
+    return ChangeAlarm("key", "acknowledge", by=ADA, note=WHY)
+
+
+async def cancel_run(member: Member) -> ByPerson[Any]:
+    return CancelRun((await a_run(member)).id, by=ADA, note=WHY)
+
+
+async def redo_run(member: Member) -> ByPerson[Any]:
+    claim = await a_run(member)
+    await member.finish(claim, "dead", error="{}")
+    return RedoRun(claim.id, by=ADA, note=WHY)
+
+
+async def fork_run(member: Member) -> ByPerson[Any]:
+    claim = await a_run(member)
+    await member.save(claim, a_step("fetch:"))
+    await member.finish(claim)
+    return ForkRun(claim.id, "fetch:", "fetch", by=ADA, note=WHY)
+
+
+async def feed_events(member: Member) -> ByPerson[Any]:
+    claim = await a_run(member)
+    found = await member.store.database.fetch("seq_of_run", claim.id)
+    assert found
+    return FeedEvents(APP, "later", "replayed by ada", [(1, "run-1")], by=ADA, note=WHY)
+
+
+async def forget_source(member: Member) -> ByPerson[Any]:
+    await member.store.do(EnterSources(APP, [("tape", "tape")]))
+    return ForgetSource(APP, "tape", by=ADA, note=WHY)
+
+
 # What each verb is asked, once there is something that it can be asked of.
-CASES: dict[type[ByPerson[Any]], Case] = {CloseCircuit: close_circuit}
+CASES: dict[type[ByPerson[Any]], Case] = {
+    CloseCircuit: close_circuit,
+    ChangePause: change_pause,
+    ChangeState: change_state,
+    RetireApp: retire_app,
+    BringBackApp: bring_back_app,
+    ChangeAlarm: change_alarm,
+    CancelRun: cancel_run,
+    RedoRun: redo_run,
+    ForkRun: fork_run,
+    FeedEvents: feed_events,
+    ForgetSource: forget_source,
+}
+# Those of which a test of their own, beside their noun, shows what they do; here they have no case yet.
+ELSEWHERE = {"AnswerApproval", "FillInstants", "RedoDelivery", "ReleaseRun", "SettleEffect", "SettleQuarantine"}
 
 
 def verbs() -> Iterator[type[ByPerson[Any]]]:
@@ -52,11 +138,12 @@ def verbs() -> Iterator[type[ByPerson[Any]]]:
             yield kind
 
 
-VERBS = sorted(set(verbs()), key=lambda kind: kind.__name__)
+ALL = sorted(set(verbs()), key=lambda kind: kind.__name__)
+VERBS = [kind for kind in ALL if kind.__name__ not in ELSEWHERE]
 
 
 def test_every_verb_of_a_person_has_a_case():
-    assert {kind.__name__ for kind in VERBS} == {kind.__name__ for kind in CASES}
+    assert {kind.__name__ for kind in ALL} == {kind.__name__ for kind in CASES} | ELSEWHERE
 
 
 @dataclass

@@ -10,10 +10,10 @@ import pytest
 from support.apps import NewApp, go, pass_time, working
 from wakeful import App, Run, TimedOut, on
 from wakeful.channels import Channel, Message
-from wakeful.operations.alarms import change_alarm
 from wakeful.runtime import Runtime
 from wakeful.stores.alarms import ChangeAlarm
 from wakeful.stores.base import AnswerApproval, CancelRun
+from wakeful.stores.request import Actor
 
 
 class Post(Channel):
@@ -58,7 +58,7 @@ async def the_question(runtime: Runtime) -> dict[str, Any]:
 
 async def answer(runtime: Runtime, text: str) -> None:
     asked = await the_question(runtime)
-    await runtime.store.answer(AnswerApproval(asked["id"], text, "ada"))
+    await runtime.store.answer(AnswerApproval(asked["id"], text, by=Actor("ada", "code")))
     await runtime.drain()
 
 
@@ -127,7 +127,7 @@ async def test_one_that_is_asked_again_is_told_again(app: App, posts: dict[str, 
 async def test_one_whose_run_is_cancelled_is_over(app: App, posts: dict[str, Post]):
     async with working(asking(app, to="finance")) as runtime:
         run = await go(runtime)
-        await runtime.store.cancel(CancelRun(run["id"], "ada", "not needed"))
+        await runtime.store.cancel(CancelRun(run["id"], by=Actor("ada", "code"), note="not needed"))
         await runtime.drain()
         assert posts["finance"].told == ["opened", "resolved"]
         assert "needs no answer any more" in posts["finance"].got[-1].body["text"]
@@ -136,7 +136,7 @@ async def test_one_whose_run_is_cancelled_is_over(app: App, posts: dict[str, Pos
 async def test_whoever_knows_is_not_told_again(app: App, posts: dict[str, Post]):
     async with working(asking(app, to="finance", timeout="4h")) as runtime:
         await go(runtime)
-        await change_alarm(runtime.store, ChangeAlarm((await the_alarm(runtime))["key"], "acknowledge", "ada"))
+        await runtime.store.do(ChangeAlarm((await the_alarm(runtime))["key"], "acknowledge", by=Actor("ada", "code")))
         await pass_time(runtime, "3h30m")
         assert posts["finance"].told == ["opened"]
 

@@ -21,6 +21,7 @@ from wakeful.policy.decide import ALLOWED
 from wakeful.runtime import Runtime
 from wakeful.stores.backfill import FillInstants
 from wakeful.stores.journal import Died
+from wakeful.stores.request import Actor
 from wakeful.testing.waiting import until
 from wakeful.triggers.every import every
 from wakeful.triggers.schedule import Schedule
@@ -58,7 +59,7 @@ async def chosen(runtime: Runtime, since: int, until_: int, name: str = "note") 
 
 async def go(runtime: Runtime, one: Backfill, **options: Any) -> tuple[BackfillPlan, Outcome]:
     plan = await plan_backfill(runtime.store, one)
-    options.setdefault("operator", "ada")
+    options.setdefault("by", Actor("ada", "code"))
     return plan, await fill(runtime.store, one, plan, runtime.scheduler.arrival, **options)
 
 
@@ -130,8 +131,8 @@ async def test_two_at_once_do_each_instant_once(new_app: NewApp):
         one = await chosen(runtime, hour(2), hour(10))
         plan = await plan_backfill(runtime.store, one)
         outcomes = await asyncio.gather(
-            fill(runtime.store, one, plan, runtime.scheduler.arrival, operator="ada"),
-            fill(other.store, one, plan, runtime.scheduler.arrival, operator="bob"),
+            fill(runtime.store, one, plan, runtime.scheduler.arrival, by=Actor("ada", "code")),
+            fill(other.store, one, plan, runtime.scheduler.arrival, by=Actor("bob", "code")),
         )
         await runtime.drain()
         assert sum(one.made for one in outcomes) == 8
@@ -167,7 +168,7 @@ async def test_whoever_dies_in_the_middle_has_done_a_batch_or_not(new_app: NewAp
     async with working(app) as runtime:
         one = await chosen(runtime, hour(0), hour(12))
         plan = await plan_backfill(runtime.store, one)
-        dying = asyncio.ensure_future(fill(doomed.store, one, plan, runtime.scheduler.arrival, operator="ada"))
+        dying = asyncio.ensure_future(fill(doomed.store, one, plan, runtime.scheduler.arrival, by=Actor("ada", "code")))
         await until(doomed.store.journal.is_dead)
         dying.cancel()
         await asyncio.wait([dying])
@@ -257,7 +258,7 @@ async def test_only_a_few_wait_at_a_time_and_others_pass(app: App, monkeypatch: 
         one = await chosen(runtime, hour(0), hour(12))
         plan = await plan_backfill(runtime.store, one)
         filling_it = asyncio.create_task(
-            fill(runtime.store, one, plan, runtime.scheduler.arrival, operator="ada", pace=Pace())
+            fill(runtime.store, one, plan, runtime.scheduler.arrival, by=Actor("ada", "code"), pace=Pace())
         )
         await until(lambda: order)
 

@@ -16,6 +16,7 @@ from wakeful.operations.quarantine import release
 from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
+from wakeful.stores.request import Actor
 from wakeful.stores.sources import TakeIn
 
 Seen = list[tuple[str, str, int]]
@@ -157,7 +158,7 @@ async def test_what_was_kept_becomes_its_event_after_a_fix(new_app: NewApp, clou
         (kept,) = (await runtime.reader.quarantine(state="kept"))["quarantine"]
         found = await runtime.reader.quarantined(kept["key"])
         assert found is not None
-        settled = await release(runtime.store, runtime.releasing, found, operator="ada")
+        settled = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
         assert settled.state == "released", settled
         await runtime.drain()
         assert told == [(7, "x.txt@1")]

@@ -11,9 +11,10 @@ from support.apps import NewApp, go, pass_time, working
 from wakeful import App, Persistent, Run, on
 from wakeful.clock import VirtualClock
 from wakeful.errors import ChildFailed
-from wakeful.operations.forking import fork_run, plan_fork
+from wakeful.operations.forking import plan_fork
 from wakeful.runtime import Runtime
 from wakeful.stores.base import AnswerApproval, CancelRun, ChangePause, RedoRun
+from wakeful.stores.request import Actor
 
 
 async def seen(runtime: Runtime, identifier: str) -> dict[str, Any]:
@@ -62,7 +63,7 @@ class TestAChildThatGivesWay:
             return run.event.data
 
         async with working(app) as runtime:
-            await runtime.store.change_pause(ChangePause("app", "child", paused=True, operator="ada"))
+            await runtime.store.change_pause(ChangePause("app", "child", paused=True, by=Actor("ada", "code")))
             first = await go(runtime, 1)
             assert first["state"] == "waiting"
             await go(runtime, 2)
@@ -99,7 +100,7 @@ class TestAHeldRunThatIsDiscarded:
             run = await go(runtime)
             (called,) = run["children"]
             assert (called["state"], run["state"]) == ("held", "waiting")
-            await runtime.store.redo(RedoRun(called["id"], "ada", "not that", discard=True))
+            await runtime.store.redo(RedoRun(called["id"], discard=True, by=Actor("ada", "code"), note="not that"))
             await runtime.drain()
             run = await seen(runtime, run["id"])
         assert run["state"] == "done"
@@ -120,7 +121,7 @@ class TestAHeldRunThatIsDiscarded:
         async with working(declare("2")) as runtime:
             await pass_time(runtime, "1h")
             assert (await seen(runtime, run["id"]))["state"] == "held"
-            await runtime.store.redo(RedoRun(run["id"], "ada", discard=True))
+            await runtime.store.redo(RedoRun(run["id"], discard=True, by=Actor("ada", "code")))
             receipt = await runtime.app.emit("paid")
             (asked,) = (await runtime.reader.approvals())["approvals"]
         assert (receipt.status, asked["state"]) == ("unmatched", "withdrawn")
@@ -145,7 +146,7 @@ async def test_a_child_that_is_not_kept_any_more(app: App, clock: VirtualClock):
         await runtime.app.emit("go", id="newest")  # the newest run of all is always kept
         clock.move("3d")
         await runtime.housekeeper.run_once()
-        await runtime.store.redo(RedoRun(run["id"], "ada"))
+        await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         run = await seen(runtime, run["id"])
     assert (run["state"], run["error"]["type"]) == ("dead", "ChildFailed")
@@ -160,7 +161,7 @@ class TestQuestions:
 
     async def answer(self, runtime: Runtime, value: str) -> None:
         (asked,) = (await runtime.reader.approvals(state="open"))["approvals"]
-        await runtime.store.answer(AnswerApproval(asked["id"], value, "ada"))
+        await runtime.store.answer(AnswerApproval(asked["id"], value, by=Actor("ada", "code")))
         await runtime.drain()
 
     async def test_are_asked_anew_when_a_run_is_done_again(self, app: App):
@@ -168,7 +169,7 @@ class TestQuestions:
         async with working(app) as runtime:
             run = await go(runtime)
             await self.answer(runtime, "1")
-            again = await runtime.store.redo(RedoRun(run["id"], "ada", again=True))
+            again = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
             await runtime.drain()
             await self.answer(runtime, "2")
             assert again is not None
@@ -181,7 +182,7 @@ class TestQuestions:
             run = await go(runtime)
             await self.answer(runtime, "1")
             run = await seen(runtime, run["id"])
-            forked = await fork_run(runtime.store, plan_fork(run, "ask").request(None, operator="ada", note=None))
+            forked = await runtime.store.do(plan_fork(run, "ask").request(None, by=Actor("ada", "code"), note=None))
             await runtime.drain()
             await self.answer(runtime, "2")
             assert forked is not None
@@ -214,10 +215,10 @@ class TestQuestions:
         self.asks(app)
         async with working(app) as runtime:
             run = await go(runtime)
-            await runtime.store.cancel(CancelRun(run["id"], "ada"))
+            await runtime.store.cancel(CancelRun(run["id"], by=Actor("ada", "code")))
             (asked,) = (await runtime.reader.approvals())["approvals"]
             assert asked["state"] == "withdrawn"
-            await runtime.store.redo(RedoRun(run["id"], "ada"))
+            await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
             await runtime.drain()
             await self.answer(runtime, "3")
             after = await seen(runtime, run["id"])
@@ -255,12 +256,12 @@ async def test_what_was_cancelled_with_its_caller_is_replayed_with_it(app: App):
     async with working(app) as runtime:
         run = await go(runtime)
         await pass_time(runtime, "1h")
-        await runtime.store.cancel(CancelRun(run["id"], "ada"))
+        await runtime.store.cancel(CancelRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         run = await seen(runtime, run["id"])
         (called,) = run["children"]
         assert (run["state"], called["state"]) == ("cancelled", "cancelled")
-        await runtime.store.redo(RedoRun(run["id"], "ada"))
+        await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         await pass_time(runtime, "1h")
         run = await seen(runtime, run["id"])

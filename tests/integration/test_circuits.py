@@ -16,6 +16,7 @@ from wakeful import App, Circuit, Operation, Run, VirtualClock, action, on, step
 from wakeful.model import Receipt
 from wakeful.runtime import Runtime
 from wakeful.stores.base import ChangePause, LeaveRun
+from wakeful.stores.request import Actor
 
 
 class Down(list[Reply]):
@@ -107,14 +108,14 @@ class TestAnOutage:
             others = [await app.emit("back", number) for number in range(2)]
             await runtime.drain()
             assert set(await states(runtime, paused + others)) == {"parked"}
-            await runtime.store.change_pause(ChangePause("app", "pay", paused=True, operator="alice"))
+            await runtime.store.change_pause(ChangePause("app", "pay", paused=True, by=Actor("alice", "code")))
             service.comes_back()
             await pass_time(runtime, "30s")
             await pass_time(runtime, "10s")
             await pass_time(runtime, "10s")
             await pass_time(runtime, "10s")
             assert await states(runtime, others) == ["done", "done"]
-            await runtime.store.change_pause(ChangePause("app", "pay", paused=False, operator="alice"))
+            await runtime.store.change_pause(ChangePause("app", "pay", paused=False, by=Actor("alice", "code")))
             await runtime.drain()
             assert set(await states(runtime, paused)) == {"done"}
 
@@ -428,7 +429,6 @@ class TestActions:
 
 
 async def test_a_circuit_that_a_person_closes_lets_them_come_back_in_groups(app: App, service: Service):
-    from wakeful.stores.request import Actor
     from wakeful.stores.verbs.circuits import CloseCircuit
 
     service.goes_down()

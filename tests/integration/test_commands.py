@@ -24,6 +24,7 @@ from wakeful.redaction import KNOWN
 from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess, CancelRun, RedoRun
 from wakeful.stores.keyring import new_key
+from wakeful.stores.request import Actor
 from wakeful.testing.waiting import until
 
 
@@ -82,12 +83,12 @@ def is_gone(pid: int) -> bool:
 
 
 async def cancel(runtime: Runtime, receipt: Receipt) -> None:
-    await runtime.store.cancel(CancelRun(receipt.runs[0], "ada", "not today"))
+    await runtime.store.cancel(CancelRun(receipt.runs[0], by=Actor("ada", "code"), note="not today"))
     runtime.worker.look_who_is_to_stop()
 
 
 async def replay(runtime: Runtime, run: str) -> None:
-    redone = await runtime.store.redo(RedoRun(run, "ada"))
+    redone = await runtime.store.redo(RedoRun(run, by=Actor("ada", "code")))
     assert redone is not None
     assert redone.refused is None
 

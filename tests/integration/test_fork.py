@@ -9,9 +9,10 @@ import pytest
 from support.apps import go, working
 from wakeful import App, Operation, Persistent, Run, action, on
 from wakeful.errors import InvalidData, NotFound
-from wakeful.operations.forking import fork_run, plan_fork
+from wakeful.operations.forking import plan_fork
 from wakeful.runtime import Runtime
 from wakeful.stores.base import CancelRun, Redone, RedoRun
+from wakeful.stores.request import Actor
 
 
 class Press:
@@ -46,8 +47,8 @@ class Press:
 
 
 async def fork(runtime: Runtime, run: dict[str, Any], step: str, edit: Any = None, note: str | None = None) -> Redone:
-    request = plan_fork(run, step).request(edit, operator="ada", note=note)
-    forked = await fork_run(runtime.store, request)
+    request = plan_fork(run, step).request(edit, by=Actor("ada", "code"), note=note)
+    forked = await runtime.store.do(request)
     assert forked is not None
     await runtime.drain()
     return forked
@@ -137,9 +138,9 @@ async def test_a_cancelled_one_finds_what_was_not_undone(app: App):
     press = Press(app)
     async with working(app) as runtime:
         run = await go(runtime)
-        redone = await runtime.store.redo(RedoRun(run["id"], "ada", again=True))
+        redone = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
         assert redone is not None
-        await runtime.store.cancel(CancelRun(redone.run, "ada"))
+        await runtime.store.cancel(CancelRun(redone.run, by=Actor("ada", "code")))
         await runtime.drain()
         forked = await fork(runtime, run, "sum_up")
         assert forked.run == f"{run['id']}.2"
@@ -151,9 +152,9 @@ async def test_only_what_is_over_and_has_no_relative_at_work(app: App):
     async with working(app) as runtime:
         run = await go(runtime)
     async with app.running(worker=False) as runtime:
-        request = plan_fork(run, "sum_up").request(None, operator="ada", note=None)
-        first = await fork_run(runtime.store, request)
-        second = await fork_run(runtime.store, request)
+        request = plan_fork(run, "sum_up").request(None, by=Actor("ada", "code"), note=None)
+        first = await runtime.store.do(request)
+        second = await runtime.store.do(request)
         assert first is not None
         assert second is not None
         assert first.refused is None
@@ -161,11 +162,11 @@ async def test_only_what_is_over_and_has_no_relative_at_work(app: App):
             f"shares its effects with run {first.run}, which is not over yet: wait for that one, or settle it"
         )
         request.id = first.run
-        waiting = await fork_run(runtime.store, request)
+        waiting = await runtime.store.do(request)
         assert waiting is not None
         assert waiting.refused == "is ready: only what is over can be forked"
         request.id = "nothing"
-        assert await fork_run(runtime.store, request) is None
+        assert await runtime.store.do(request) is None
 
 
 class TestAnEdit:
@@ -184,7 +185,7 @@ class TestAnEdit:
         async with working(app) as runtime:
             run = await go(runtime)
         with pytest.raises(InvalidData) as caught:
-            plan_fork(run, "sum_up").request(edit, operator="ada", note=None)
+            plan_fork(run, "sum_up").request(edit, by=Actor("ada", "code"), note=None)
         assert words in str(caught.value)
 
     async def test_a_step_that_does_not_exist(self, app: App):

@@ -13,6 +13,7 @@ from wakeful import App, Operation, Persistent, Run, Transient, action, on
 from wakeful.operations.redo import settle
 from wakeful.runtime import Runtime
 from wakeful.stores.base import ChangePause, RedoRun, Settled
+from wakeful.stores.request import Actor
 
 
 class Booking(BaseModel):
@@ -23,7 +24,7 @@ class Booking(BaseModel):
 async def said(
     runtime: Runtime, run: dict[str, Any], result: str | None = None, *, by: str = "ada", verb: str = "confirm"
 ) -> Settled:
-    settled = await settle(runtime.store, run["effects"][0]["id"], verb, operator=by, result=result)
+    settled = await settle(runtime.store, run["effects"][0]["id"], verb, by=Actor(by, "code"), result=result)
     assert settled is not None
     return settled
 
@@ -179,7 +180,7 @@ class TestCorrecting:
             assert (await seen(runtime, run))["state"] == "dead"
             corrected = await said(runtime, run, '"A7"', by="bob")
             assert (corrected.first, corrected.corrected, corrected.effect.settled_by) == (True, True, "bob")
-            await runtime.store.redo(RedoRun(run["id"], "bob"))
+            await runtime.store.redo(RedoRun(run["id"], by=Actor("bob", "code")))
             await runtime.drain()
             after = await seen(runtime, run)
         assert (after["state"], after["output"]) == ("done", "ticket of A7")
@@ -201,10 +202,10 @@ class TestCorrecting:
         order = Order(app)
         async with working(app) as runtime:
             run = await go(runtime)
-            await runtime.store.change_pause(ChangePause("app", "agent", paused=True, operator="ada"))
+            await runtime.store.change_pause(ChangePause("app", "agent", paused=True, by=Actor("ada", "code")))
             await said(runtime, run, '"unread"')
             assert (await said(runtime, run, '"A7"')).corrected
-            await runtime.store.change_pause(ChangePause("app", "agent", paused=False, operator="ada"))
+            await runtime.store.change_pause(ChangePause("app", "agent", paused=False, by=Actor("ada", "code")))
             await runtime.drain()
         assert order.told == ["A7"]
 

@@ -16,12 +16,12 @@ from wakeful import App, ConfigError, Persistent, Run, on
 from wakeful.channels import Channel, Message
 from wakeful.errors import NotFound
 from wakeful.model import Decision
-from wakeful.operations.alarms import change_alarm
 from wakeful.policy.decide import DEFAULT_RULES
 from wakeful.runtime import SILENT, Runtime
 from wakeful.stores.alarms import ChangeAlarm, TellAlarms
 from wakeful.stores.base import ChangePause, RedoDelivery, RedoRun
 from wakeful.stores.journal import Died
+from wakeful.stores.request import Actor
 from wakeful.watch.telling import TELLER
 from wakeful.why import why
 
@@ -66,7 +66,7 @@ class Trouble:
 
 
 async def change(runtime: Runtime, key: str, verb: Any, **more: Any) -> None:
-    changed = await change_alarm(runtime.store, ChangeAlarm(key, verb, "ada", **more))
+    changed = await runtime.store.do(ChangeAlarm(key, verb, by=Actor("ada", "code"), **more))
     assert changed is not None
     if changed.refused is not None:
         raise NotFound(changed.refused)
@@ -148,7 +148,7 @@ async def test_whoever_acknowledges_it_is_not_told_again_until_it_resolves(new_a
         await pass_time(runtime, "1d")
         assert ops.told == [("opened", "dead")]
         trouble.error = None
-        await runtime.store.redo(RedoRun(run["id"], "ada"))
+        await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         assert ops.told == [("opened", "dead"), ("resolved", "dead")]
         alarm = await runtime.reader.alarm(key)
@@ -352,7 +352,7 @@ async def test_the_alarm_of_a_dead_delivery_is_over_when_it_is_discarded(new_app
         run = await go(runtime)
         assert ops.told == [("opened", "delivery")]
         (delivery,) = (await runtime.reader.run(run["id"]) or {})["deliveries"]
-        await runtime.store.redo_delivery(RedoDelivery(delivery["id"], "ada", discard=True))
+        await runtime.store.redo_delivery(RedoDelivery(delivery["id"], discard=True, by=Actor("ada", "code")))
         await runtime.drain()
         assert ops.told == [("opened", "delivery"), ("resolved", "delivery")]
 
@@ -472,7 +472,7 @@ async def test_ten_in_a_row_pause_it_and_that_cannot_be_muted(new_app: NewApp, o
         assert "Agent agent is paused" in told["story"][-1]
         assert "10 runs in a row became dead letters" in told["story"][-1]
         trouble.error = None
-        await runtime.store.change_pause(ChangePause("app", "agent", paused=False, operator="ada"))
+        await runtime.store.change_pause(ChangePause("app", "agent", paused=False, by=Actor("ada", "code")))
         await runtime.drain()
         assert {("resolved", "paused"), ("resolved", "failing")} <= set(ops.told)
 

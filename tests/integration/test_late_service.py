@@ -15,6 +15,7 @@ from support.apps import FOREVER, NewApp, the_run, working
 from wakeful import App, Operation, Run, action, on
 from wakeful.runtime import Runtime
 from wakeful.stores.base import SettleEffect
+from wakeful.stores.request import Actor
 
 
 class Bank:
@@ -96,7 +97,9 @@ async def test_it_is_done_once(new_app: NewApp, bank: Bank, safety: str):
             assert run["state"] == "held"
             assert "took longer than its time limit of 1 s" in effect["reason"]
             bank.late.set()  # the answer comes now, and nobody listens any more
-            await runtime.store.settle_effect(SettleEffect(effect["id"], "confirmed", "me", "on the statement", "1"))
+            await runtime.store.settle_effect(
+                SettleEffect(effect["id"], "confirmed", result="1", by=Actor("me", "code"), note="on the statement")
+            )
             await runtime.drain()
             run = await runtime.reader.run(str(run["id"])) or {}
     assert (run["state"], run["output"]) == ("done", 1)

@@ -14,6 +14,7 @@ from wakeful.execution import worker
 from wakeful.intake.cloudevents import new_event
 from wakeful.runtime import Runtime
 from wakeful.stores.base import ChangePause
+from wakeful.stores.request import Actor
 from wakeful.why import why
 
 PATIENCE = 60.0
@@ -126,12 +127,12 @@ async def test_what_has_expired_uses_up_no_rate(app: App):
         begun.append(run.event.id)
 
     async with working(app) as runtime:
-        await runtime.store.change_pause(ChangePause("app", "agent", paused=True, operator="alice"))
+        await runtime.store.change_pause(ChangePause("app", "agent", paused=True, by=Actor("alice", "code")))
         for number in range(20):
             await app.emit("go", id=str(number))
         await pass_time(runtime, "1m")
         await app.emit("go", id="fresh")
-        await runtime.store.change_pause(ChangePause("app", "agent", paused=False, operator="alice"))
+        await runtime.store.change_pause(ChangePause("app", "agent", paused=False, by=Actor("alice", "code")))
         await runtime.drain()
         assert await runtime.reader.counts() == {"cancelled": 20, "done": 1}
     assert begun == ["fresh"]

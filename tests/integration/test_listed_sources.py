@@ -14,6 +14,7 @@ from wakeful import App, Run
 from wakeful.clock import VirtualClock, duration
 from wakeful.runtime import Runtime
 from wakeful.stores.opening import open_database
+from wakeful.stores.request import Actor
 from wakeful.stores.sources import EnterSources, ForgetSource, ReportSource
 from wakeful.stores.store import DatabaseStore
 from wakeful.watch.facts import Facts
@@ -108,7 +109,7 @@ async def test_one_whose_trigger_was_removed_can_be_forgotten(new_app: NewApp, t
         await runtime.drain()
     async with working(new_app()) as runtime:
         assert "`wakeful sources forget tape.txt`" in (await the_source(runtime))["unread"]
-        assert await runtime.store.forget_source(ForgetSource("app", NAME))
+        assert await runtime.store.forget_source(ForgetSource("app", NAME, by=Actor("ada", "code")))
         assert await runtime.reader.sources() == []
 
 

@@ -13,6 +13,7 @@ from wakeful import App, Run, VirtualClock, action, on
 from wakeful.errors import LockLost, LockTimeout, Transient
 from wakeful.execution.actions import Operation
 from wakeful.stores.base import BuryProcess, CancelRun
+from wakeful.stores.request import Actor
 
 
 class Gate:
@@ -457,7 +458,7 @@ class TestCancelled:
         async with working(app) as runtime:
             receipt = await app.emit("go")
             await gate.reached.wait()
-            await runtime.store.cancel(CancelRun(receipt.runs[0], "ada"))
+            await runtime.store.cancel(CancelRun(receipt.runs[0], by=Actor("ada", "code")))
             gate.open.set()
             await undoing.reached.wait()
             following = await app.emit("next")
@@ -486,7 +487,7 @@ class TestCancelled:
             await gate.reached.wait()
             following = await app.emit("next")
             await asking.wait()
-            await runtime.store.cancel(CancelRun(following.runs[0], "ada"))
+            await runtime.store.cancel(CancelRun(following.runs[0], by=Actor("ada", "code")))
             async with asyncio.timeout(60):
                 while (run := await the_run(runtime, following))["state"] != "cancelled":
                     await asyncio.sleep(0.01)

@@ -19,6 +19,7 @@ from wakeful.policy.decide import ALLOWED, AdmissionFacts
 from wakeful.runtime import Runtime
 from wakeful.stores.base import AcceptEvents, BuryProcess
 from wakeful.stores.journal import Died
+from wakeful.stores.request import Actor
 from wakeful.why import why
 
 # An event that comes back to agent crawl.
@@ -94,11 +95,11 @@ async def test_an_event_that_was_stopped_tells_why_and_a_person_can_let_it_throu
         feeding = Feeding("pong", 0, 10**16, "fix", denied=True)
         plan = await plan_feed(runtime.reader, feeding)
         assert (plan.events, plan.had, plan.denied, plan.new) == (2, 1, 0, 1)
-        assert await feed_events(runtime.store, runtime.reader, feeding, plan, operator="kim") == 1
+        assert await feed_events(runtime.store, runtime.reader, feeding, plan, by=Actor("kim", "code")) == 1
         await runtime.drain()
         assert seen == ["review", "fix", "review", "fix"]  # one round further, and the next one is judged anew
         assert len(await denied(runtime)) == 1
-        assert await feed_events(runtime.store, runtime.reader, feeding, plan, operator="kim") == 0
+        assert await feed_events(runtime.store, runtime.reader, feeding, plan, by=Actor("kim", "code")) == 0
         without = Feeding("ping", 0, 10**16, "review")
         plan = await plan_feed(runtime.reader, without)
         assert (plan.had, plan.denied, plan.new) == (2, 1, 0)

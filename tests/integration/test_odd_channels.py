@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,9 +15,9 @@ from support.apps import NewApp, go, pass_time, working
 from wakeful import App, ConfigError, RateLimited, Run, on
 from wakeful.channels import Channel, Message, event
 from wakeful.execution.options import Backoff
-from wakeful.operations.redelivery import redo_delivery
 from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess, RedoDelivery
+from wakeful.stores.request import Actor
 from wakeful.testing.waiting import until
 
 
@@ -280,11 +281,11 @@ class TestLateMessages:
             await go(runtime, "second", id="2")
             assert channel.got.empty()
             (delivery,) = run["deliveries"]
-            request = RedoDelivery(delivery["id"], "ada", "no time", discard=discard)
+            request = RedoDelivery(delivery["id"], discard=discard, by=Actor("ada", "code"), note="no time")
             assert await runtime.store.redo_delivery(request) == "pending", "a bulk replay of dead ones passes it over"
             await runtime.drain()
             assert channel.got.empty()
-            assert await redo_delivery(runtime.store, request) == "pending"
+            assert await runtime.store.do(replace(request, waiting=True)) == "pending"
             await runtime.drain()
             assert [channel.got.get_nowait() for _ in range(channel.got.qsize())] == ["first", "second"][int(discard) :]
             assert LATE not in await open_alarms(runtime)
@@ -300,7 +301,9 @@ class TestLateMessages:
         async with working(app) as runtime:
 
             async def deliver(messages: Sequence[Message]) -> None:
-                await redo_delivery(runtime.store, RedoDelivery(messages[0].id, "ada", discard=True))
+                await runtime.store.do(
+                    RedoDelivery(messages[0].id, discard=True, waiting=True, by=Actor("ada", "code"))
+                )
 
             channel.deliver = deliver  # type: ignore[method-assign]
             run = await go(runtime)

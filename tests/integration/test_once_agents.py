@@ -16,6 +16,7 @@ from wakeful.operations.declared import Declared
 from wakeful.operations.feeding import Feeding, feed_events, plan_feed
 from wakeful.stores.base import CancelRun, RedoRun
 from wakeful.stores.keeping import Keeper
+from wakeful.stores.request import Actor
 from wakeful.why import why
 
 
@@ -169,7 +170,7 @@ async def test_a_dead_run_keeps_its_key_and_is_replayed(app: App):
         story = await story_of(runtime, "two")
         assert "which is dead: replay that one" in story
         assert f"wakeful replay {first['id']}" in story
-        await runtime.store.redo(RedoRun(first["id"], "ada", data='{"incident": "INC-7"}'))
+        await runtime.store.redo(RedoRun(first["id"], data='{"incident": "INC-7"}', by=Actor("ada", "code")))
         await runtime.drain()
         assert tickets == ["one"]
 
@@ -266,7 +267,7 @@ async def test_a_run_that_others_called_too_is_not_cancelled_with_its_first_call
         first, second = [await app.emit("alert", id=str(number)) for number in range(2)]
         while len(await waiting_runs(runtime)) < 2:
             await asyncio.sleep(0.01)
-        await runtime.store.cancel(CancelRun(first.runs[0], "ada"))
+        await runtime.store.cancel(CancelRun(first.runs[0], by=Actor("ada", "code")))
         release.set()
         await runtime.drain()
         assert (await the_run(runtime, first))["state"] == "cancelled"
@@ -287,7 +288,7 @@ async def test_events_that_are_handed_over_later_count_too(app: App):
     async with working(ticketing(later, tickets)) as runtime:
         feeding = Feeding("alert", 0, 10**17, "ticket")
         plan, flow = await plan_feed(runtime.reader, feeding), Declared(later).flow("ticket")
-        assert await feed_events(runtime.store, runtime.reader, feeding, plan, operator="ada", flow=flow) == 1
+        assert await feed_events(runtime.store, runtime.reader, feeding, plan, by=Actor("ada", "code"), flow=flow) == 1
         await runtime.drain()
         assert len(tickets) == 1
         assert sorted([(await admission(runtime, str(number)))["state"] for number in range(3)]) == [

@@ -9,6 +9,7 @@ from wakeful import App, Operation, Persistent, Run, action, every, on
 from wakeful.channels import Channel, Message
 from wakeful.runtime import Runtime
 from wakeful.stores.base import CancelRun, SettleEffect
+from wakeful.stores.request import Actor
 
 
 class Post(Channel):
@@ -40,7 +41,9 @@ async def alarms_of(runtime: Runtime) -> dict[str, dict[str, Any]]:
 
 async def settle(runtime: Runtime, run: dict[str, Any]) -> None:
     (effect,) = run["effects"]
-    await runtime.store.settle_effect(SettleEffect(effect["id"], "confirmed", "ada", "it is in the statement", '"ok"'))
+    await runtime.store.settle_effect(
+        SettleEffect(effect["id"], "confirmed", result='"ok"', by=Actor("ada", "code"), note="it is in the statement")
+    )
     await runtime.drain()
 
 
@@ -66,7 +69,7 @@ async def test_it_is_over_with_the_last_of_them_and_says_who_did_that(new_app: N
         await settle(runtime, first)
         assert (await alarms_of(runtime))["held/app/pay/transfer"]["state"] == "open"
         # What it did is to be undone first, and nobody knows whether it did: it is held for that.
-        await runtime.store.cancel(CancelRun(second["id"], "ada", "not needed"))
+        await runtime.store.cancel(CancelRun(second["id"], by=Actor("ada", "code"), note="not needed"))
         await runtime.drain()
         await settle(runtime, third)
         assert (await alarms_of(runtime))["held/app/pay/transfer"]["state"] == "open"

@@ -11,9 +11,10 @@ from pydantic import BaseModel
 from support.apps import NewApp, ended, pass_time, the_run, working
 from support.stores import query
 from wakeful import App, ChildFailed, ConfigError, Event, Persistent, Run, Transient, on
-from wakeful.operations.forking import fork_run, plan_fork
+from wakeful.operations.forking import plan_fork
 from wakeful.runtime import Runtime
 from wakeful.stores.base import ChangePause, Redone, RedoRun
+from wakeful.stores.request import Actor
 from wakeful.why import why
 
 
@@ -54,7 +55,7 @@ async def fork(runtime: Runtime, run: str) -> Redone:
     """From its only step on."""
     found = await runtime.reader.run(run)
     assert found is not None
-    forked = await fork_run(runtime.store, plan_fork(found, "look").request(None, operator="ada", note=None))
+    forked = await runtime.store.do(plan_fork(found, "look").request(None, by=Actor("ada", "code"), note=None))
     assert forked is not None
     return forked
 
@@ -121,7 +122,7 @@ async def test_a_dead_letter_keeps_its_key_until_a_person_acts(app: App):
         (alarm,) = (await runtime.reader.alarms())["alarms"]
         assert "wait behind it" in alarm["text"]
         broken.clear()
-        await runtime.store.redo(RedoRun(first, "ada"))
+        await runtime.store.redo(RedoRun(first, by=Actor("ada", "code")))
         await runtime.drain()
         assert begun == ["a1", "b1", "a1", "a2", "a3"]
         assert (await runtime.reader.run(third) or {})["state"] == "done"
@@ -140,7 +141,7 @@ async def test_discarding_a_dead_letter_lets_the_others_pass(app: App):
     async with working(app) as runtime:
         first, _ = await send(app, ("a", 1), ("a", 2))
         await runtime.drain()
-        await runtime.store.redo(RedoRun(first, "ada", discard=True))
+        await runtime.store.redo(RedoRun(first, discard=True, by=Actor("ada", "code")))
         await runtime.drain()
     assert begun == ["a1", "a2"]
 
@@ -161,10 +162,10 @@ async def test_a_dead_letter_that_let_go_is_replayed_at_the_end(app: App):
         await runtime.drain()
         assert begun == ["a1", "a2"]
         broken.clear()
-        await runtime.store.redo(RedoRun(first, "ada"))
+        await runtime.store.redo(RedoRun(first, by=Actor("ada", "code")))
         await send(app, ("a", 3))
         await runtime.drain()
-        again = await runtime.store.redo(RedoRun(first, "ada", again=True))
+        again = await runtime.store.redo(RedoRun(first, again=True, by=Actor("ada", "code")))
         assert again is not None
         await runtime.drain()
         assert (await runtime.reader.run(again.run) or {})["key"] == "a"
@@ -239,7 +240,7 @@ async def test_what_had_no_key_goes_once_its_data_is_mended(app: App):
 
     async with working(app) as runtime:
         run = await ended(runtime, await app.emit("go", {}))
-        await runtime.store.redo(RedoRun(run["id"], "ada", data='{"k": "a"}'))
+        await runtime.store.redo(RedoRun(run["id"], data='{"k": "a"}', by=Actor("ada", "code")))
         await runtime.drain()
     assert called == [{"k": "a"}]
 
@@ -392,7 +393,7 @@ async def test_who_called_one_that_gave_way_is_told(app: App, options: dict[str,
             told.append(str(error))
 
     async with working(app) as runtime:
-        await runtime.store.change_pause(ChangePause("app", "sync", paused=True, operator="alice"))
+        await runtime.store.change_pause(ChangePause("app", "sync", paused=True, by=Actor("alice", "code")))
         await app.emit("ask")
         await runtime.drain()
         await app.emit("sync", id="newer")
@@ -576,7 +577,7 @@ async def test_a_fork_of_a_dead_letter_takes_its_place(app: App, again: str):
         assert f"run {forked.run} is before it, which is dead" in story
         broken.clear()
         which = forked.run if again == "its fork" else first
-        await runtime.store.redo(RedoRun(which, "ada"))
+        await runtime.store.redo(RedoRun(which, by=Actor("ada", "code")))
         await runtime.drain()
         states = [(await runtime.reader.run(run) or {})["state"] for run in (first, forked.run, second, third)]
     assert [number for _, number in begun] == [0, 0, 0, 1, 2]
@@ -600,9 +601,9 @@ async def test_a_fork_of_one_that_let_go_of_its_key_goes_to_the_end(app: App):
         (first,) = await send(app, ("a", 0))
         await runtime.drain()
         broken.clear()
-        await runtime.store.change_pause(ChangePause("app", "keeper", paused=True, operator="ada"))
+        await runtime.store.change_pause(ChangePause("app", "keeper", paused=True, by=Actor("ada", "code")))
         await send(app, ("a", 1))
         await fork(runtime, first)
-        await runtime.store.change_pause(ChangePause("app", "keeper", paused=False, operator="ada"))
+        await runtime.store.change_pause(ChangePause("app", "keeper", paused=False, by=Actor("ada", "code")))
         await runtime.drain()
     assert begun == [0, 1, 0]

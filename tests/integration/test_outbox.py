@@ -19,6 +19,7 @@ from wakeful.execution.options import Backoff
 from wakeful.model import Decision
 from wakeful.policy.decide import DEFAULT_RULES, EffectFacts
 from wakeful.stores.base import RedoDelivery, RedoRun, ReleaseRun
+from wakeful.stores.request import Actor
 
 
 class Post(Channel):
@@ -270,10 +271,13 @@ class TestTrouble:
             alarms = (await runtime.reader.alarms())["alarms"]
             assert any(alarm["key"].startswith("delivery/app/ops/") for alarm in alarms)
             identifier = run["deliveries"][0]["id"]
-            assert await runtime.store.redo_delivery(RedoDelivery(identifier, "me", "repaired")) == "dead"
+            assert (
+                await runtime.store.redo_delivery(RedoDelivery(identifier, by=Actor("me", "code"), note="repaired"))
+                == "dead"
+            )
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
-            assert await runtime.store.redo_delivery(RedoDelivery(identifier, "me")) == "delivered"
+            assert await runtime.store.redo_delivery(RedoDelivery(identifier, by=Actor("me", "code"))) == "delivered"
         assert post.bodies == ["good", "bad"]
         assert run["outcome"]["delivery"] == "delivered"
         (remedy,) = run["remedies"]
@@ -305,7 +309,9 @@ class TestTrouble:
         post.failing["bad"] = [Persistent("400")]
         async with working(app) as runtime:
             run = await go(runtime)
-            await runtime.store.redo_delivery(RedoDelivery(run["deliveries"][0]["id"], "me", "old", discard=True))
+            await runtime.store.redo_delivery(
+                RedoDelivery(run["deliveries"][0]["id"], discard=True, by=Actor("me", "code"), note="old")
+            )
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
         assert run["deliveries"][0]["state"] == "discarded"
@@ -397,7 +403,7 @@ class TestStaging:
             run = await go(runtime)
             assert (run["state"], run["output"], service.done) == ("dead", "ok", [])
             assert (run["outcome"]["execution"], run["outcome"]["commit"]) == ("failed", "committed")
-            await runtime.store.redo(RedoRun(run["id"], "me"))
+            await runtime.store.redo(RedoRun(run["id"], by=Actor("me", "code")))
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
         assert (run["state"], run["output"], handled) == ("done", "ok", [1])
@@ -416,7 +422,9 @@ class TestStaging:
             run = await go(runtime)
             assert run["state"] == "held"
             assert [effect["state"] for effect in run["effects"]] == ["held", "staged"]
-            await runtime.store.settle_effect(SettleEffect(run["effects"][0]["id"], "confirmed", "me"))
+            await runtime.store.settle_effect(
+                SettleEffect(run["effects"][0]["id"], "confirmed", by=Actor("me", "code"))
+            )
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
         assert run["state"] == "done"
@@ -452,7 +460,7 @@ class TestStaging:
 
         async with working(app) as runtime:
             run = await go(runtime)
-            redone = await runtime.store.redo(RedoRun(run["id"], "me", again=True))
+            redone = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("me", "code")))
             await runtime.drain()
             assert redone is not None
             again = await runtime.reader.run(redone.run) or {}
@@ -469,7 +477,7 @@ class TestStaging:
 
         async with working(app) as runtime:
             run = await go(runtime)
-            redone = await runtime.store.redo(RedoRun(run["id"], "me", again=True))
+            redone = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("me", "code")))
             await runtime.drain()
             assert redone is not None
             again = await runtime.reader.run(redone.run) or {}
@@ -563,12 +571,12 @@ class TestChecks:
 
         async with working(app) as runtime:
             run = await go(runtime)
-            released = await runtime.store.release(ReleaseRun(run["id"], "me", "looks fine"))
+            released = await runtime.store.release(ReleaseRun(run["id"], by=Actor("me", "code"), note="looks fine"))
             assert released is not None
             assert released.refused is None
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
-            again = await runtime.store.release(ReleaseRun(run["id"], "me"))
+            again = await runtime.store.release(ReleaseRun(run["id"], by=Actor("me", "code")))
         assert again is not None
         assert again.refused == "is done: only a held output can be released"
         assert (run["state"], post.bodies, handled) == ("done", ["text"], [1])
@@ -705,7 +713,7 @@ class TestReplayOfWhatWasCommitted:
         async with working(app) as runtime:
             run = await go(runtime, ["wrong", "old"])
             assert [effect["state"] for effect in run["effects"]] == ["failed", "staged"]
-            await runtime.store.redo(RedoRun(run["id"], "me", data='["right"]'))
+            await runtime.store.redo(RedoRun(run["id"], data='["right"]', by=Actor("me", "code")))
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
         assert run["state"] == "done"
@@ -724,7 +732,7 @@ class TestReplayOfWhatWasCommitted:
         async with working(app) as runtime:
             run = await go(runtime)
             good = True
-            await runtime.store.redo(RedoRun(run["id"], "me", "mended"))
+            await runtime.store.redo(RedoRun(run["id"], by=Actor("me", "code"), note="mended"))
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
         assert (run["state"], post.bodies) == ("done", ["the same", "good"])
@@ -741,7 +749,7 @@ class TestReplayOfWhatWasCommitted:
 
         async with working(app) as runtime:
             run = await go(runtime)
-            await runtime.store.redo(RedoRun(run["id"], "me", discard=True))
+            await runtime.store.redo(RedoRun(run["id"], discard=True, by=Actor("me", "code")))
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
             alarms = (await runtime.reader.alarms())["alarms"]
@@ -770,10 +778,10 @@ class TestWhatAReviewFound:
         service.failing = [Persistent("400")]
         async with working(app) as runtime:
             run = await go(runtime)
-            await runtime.store.redo(RedoRun(run["id"], "me", discard=True))
+            await runtime.store.redo(RedoRun(run["id"], discard=True, by=Actor("me", "code")))
             run = await runtime.reader.run(run["id"]) or {}
             assert [effect["state"] for effect in run["effects"]] == ["failed", "abandoned"]
-            await runtime.store.redo(RedoRun(run["id"], "me"))
+            await runtime.store.redo(RedoRun(run["id"], by=Actor("me", "code")))
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
         assert run["state"] == "done"
@@ -793,7 +801,7 @@ class TestWhatAReviewFound:
         async with working(app) as runtime:
             run = await go(runtime)
             mended = True
-            await runtime.store.redo(RedoRun(run["id"], "me"))
+            await runtime.store.redo(RedoRun(run["id"], by=Actor("me", "code")))
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
         assert (run["state"], [what for _, what in service.done]) == ("done", ["a"])

@@ -6,20 +6,20 @@ import asyncio
 
 from support.apps import NewApp, ended, pass_time, the_run, working
 from wakeful import App, Run, Transient, on
-from wakeful.operations.pausing import change_pause
 from wakeful.runtime import Runtime
 from wakeful.stores.base import ChangePause
+from wakeful.stores.request import Actor
 from wakeful.why import why
 
 PATIENCE = 60.0
 
 
 async def pause(runtime: Runtime, agent: str = "agent", note: str | None = None) -> None:
-    await change_pause(runtime.store, ChangePause("app", agent, paused=True, operator="ada", note=note))
+    await runtime.store.do(ChangePause("app", agent, paused=True, by=Actor("ada", "code"), note=note))
 
 
 async def resume(runtime: Runtime, agent: str = "agent", rate: str | None = None) -> None:
-    await change_pause(runtime.store, ChangePause("app", agent, paused=False, operator="ada", rate=rate))
+    await runtime.store.do(ChangePause("app", agent, paused=False, rate=rate, by=Actor("ada", "code")))
 
 
 async def story(runtime: Runtime, run: str) -> list[str]:

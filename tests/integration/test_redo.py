@@ -11,10 +11,11 @@ from support.apps import ended, go, the_run, working
 from wakeful import App, Operation, Persistent, Run, action, on
 from wakeful.runtime import Runtime
 from wakeful.stores.base import Redone, RedoRun, ReleaseRun
+from wakeful.stores.request import Actor
 
 
 async def redo(runtime: Runtime, run: dict[str, Any], **more: Any) -> Redone | None:
-    redone = await runtime.store.redo(RedoRun(run["id"], "ada", **more))
+    redone = await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code"), **more))
     await runtime.drain()
     return redone
 
@@ -118,7 +119,9 @@ async def test_two_people_replay_it_once(app: App):
         receipt = await app.emit("go")
     async with working(app) as runtime:
         run = await ended(runtime, receipt)
-        both = await asyncio.gather(*(runtime.store.redo(RedoRun(run["id"], name)) for name in ("ada", "bob")))
+        both = await asyncio.gather(
+            *(runtime.store.redo(RedoRun(run["id"], by=Actor(name, "code"))) for name in ("ada", "bob"))
+        )
         await runtime.drain()
         assert (await the_run(runtime, receipt))["state"] == "done"
     assert sorted(one.refused is None for one in both if one is not None) == [False, True]
@@ -132,11 +135,11 @@ async def test_what_is_not_over_or_not_there(app: App):
     async with working(app, worker=False) as runtime:
         receipt = await app.emit("go")
         run = await the_run(runtime, receipt)
-        redone = await runtime.store.redo(RedoRun(run["id"], "ada"))
+        redone = await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
         assert redone is not None
         assert redone.refused is not None
         assert "is ready" in redone.refused
-        assert await runtime.store.redo(RedoRun("nothing", "ada")) is None
+        assert await runtime.store.redo(RedoRun("nothing", by=Actor("ada", "code"))) is None
 
 
 # held outputs
@@ -198,7 +201,7 @@ async def test_a_held_output_is_discarded_with_what_it_would_have_done(polite: A
 async def test_a_released_output_resolves_its_alarm_too(polite: App):
     async with working(polite) as runtime:
         run = await go(runtime, "hey!")
-        await runtime.store.release(ReleaseRun(run["id"], "ada"))
+        await runtime.store.release(ReleaseRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         assert (await runtime.reader.run(run["id"]) or {})["state"] == "done"
         assert await alarm_of(runtime) == "resolved"

@@ -16,6 +16,7 @@ from wakeful import App, Operation, Persistent, Run, action, on
 from wakeful.model import run_id
 from wakeful.runtime import Runtime
 from wakeful.stores.base import ChangePause
+from wakeful.stores.request import Actor
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}", "Wakeful-Operator": "ada"}
 
@@ -260,6 +261,6 @@ class TestHeldEffects:
 
 @asynccontextmanager
 async def paused(runtime: Runtime, agent: str) -> AsyncIterator[None]:
-    await runtime.store.change_pause(ChangePause("app", agent, paused=True, operator="ada"))
+    await runtime.store.change_pause(ChangePause("app", agent, paused=True, by=Actor("ada", "code")))
     yield
-    await runtime.store.change_pause(ChangePause("app", agent, paused=False, operator="ada"))
+    await runtime.store.change_pause(ChangePause("app", agent, paused=False, by=Actor("ada", "code")))

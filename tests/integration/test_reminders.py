@@ -19,6 +19,7 @@ from wakeful.channels import Channel, Message
 from wakeful.errors import IdempotencyConflict, InvalidTime, NotFound, TooLate
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
+from wakeful.stores.request import Actor
 from wakeful.testing import World, crash_everywhere
 from wakeful.triggers.reminders import Reminders
 
@@ -506,7 +507,7 @@ async def test_a_run_that_is_done_again_makes_no_second_one(app: App, post: Post
     made = reminding(app)
     async with working(app) as runtime:
         run = await go(runtime)
-        await runtime.store.redo(RedoRun(run["id"], "ada", again=True))
+        await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
         await runtime.drain()
         assert len(made) == 2
         assert made[0] == made[1]

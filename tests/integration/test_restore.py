@@ -16,6 +16,7 @@ from wakeful.errors import TimedOut
 from wakeful.stores.base import RedoRun
 from wakeful.stores.opening import open_database
 from wakeful.stores.reminders import BEFORE_ALL
+from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.watch.facts import LAST_ARRIVALS, Facts
 from wakeful.watch.watcher import Watcher
@@ -153,11 +154,11 @@ async def test_a_later_run_of_a_restored_family_is_in_doubt_too(new_app: NewApp,
         run = await ended(runtime, await runtime.app.emit("go"))
         restore = await back_up(store_url)
         broken.clear()
-        await runtime.store.redo(RedoRun(run["id"], "ada", again=True))
+        await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
         await runtime.drain()
     assert len(calls) == 1
     async with working(posting(new_app()), store=await restore()) as runtime:
-        redone = await runtime.store.redo(RedoRun(run["id"], "ada", again=True))
+        redone = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
         await runtime.drain()
         assert redone is not None
         again = await runtime.reader.run(redone.run)

@@ -21,6 +21,7 @@ from wakeful.stores.base import FeedEvents, RedoRun
 from wakeful.stores.journal import Died
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.payloads import LARGE
+from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 
 TABLES = ("step", "attempt", "effect", "delivery", "remedy", "decision", "batch", "wait", "approval")
@@ -149,7 +150,7 @@ class TestRuns:
         async with working(app) as runtime:
             run = await go(runtime)
             await pass_time(runtime, "25d")
-            again = await runtime.store.redo(RedoRun(run["id"], "somebody", again=True))
+            again = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("somebody", "code")))
             assert again is not None
             await runtime.drain()
             await pass_time(runtime, "25d")
@@ -179,7 +180,7 @@ class TestRuns:
             await one_more(runtime)
             await keep_house(runtime)
             assert (await runtime.reader.runs(agent="child"))["runs"] == []
-            again = await runtime.store.redo(RedoRun(run["id"], "ada", again=True))
+            again = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
             assert again is not None
             await runtime.drain()
             found = await runtime.reader.run(again.run)
@@ -263,7 +264,7 @@ class TestEvents:
             await pass_time(runtime, "31d")
             await keep_house(runtime)
             ((seq,),) = await query(store_url, "select seq from wakeful_event where id = '1'")
-            feed = FeedEvents("app", "handle", "late", [(seq, "run-1")])
+            feed = FeedEvents("app", "handle", "late", [(seq, "run-1")], by=Actor("ada", "code"))
             assert await runtime.store.feed(feed) == 0
             assert await runtime.reader.run("run-1") is None
 
@@ -364,7 +365,7 @@ class TestTwoAtOnce:
             keeper = Keeper(runtime.database, runtime.store.journal)
             seen = await keeper.family(run["id"], await keeper.time())
             assert seen is not None
-            await runtime.store.redo(RedoRun(run["id"], "somebody", again=True))
+            await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("somebody", "code")))
             assert await keeper.remove_families([seen]) == []
             await runtime.drain()
             assert await runtime.reader.run(run["id"]) is not None

@@ -15,8 +15,10 @@ from wakeful.errors import NotFound
 from wakeful.intake.cloudevents import new_event
 from wakeful.operations.retiring import StillServed, plan_retirement, retire
 from wakeful.runtime import Runtime
+from wakeful.stores.base import CancelRun
 from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
+from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.testing import World
 from wakeful.watch.facts import Facts
@@ -95,7 +97,7 @@ async def test_what_waited_is_closed_and_nothing_is_deleted(store_url: str):
         assert plan.alarms
         assert await opened.reader.of_apps.retired() == {}
 
-        done = await retire(opened.reader, opened.store, plan, operator="ada", note="sold")
+        done = await retire(opened.reader, opened.store, plan, by=Actor("ada", "code"), note="sold")
         assert (done.schedules, done.runs, done.messages) == (["report"], {"waiting": 1}, 1)
         assert done.alarms == plan.alarms
 
@@ -125,7 +127,7 @@ async def test_what_waited_is_closed_and_nothing_is_deleted(store_url: str):
             "sold",
         )
 
-        again = await retire(opened.reader, opened.store, plan, operator="bob", note=None)
+        again = await retire(opened.reader, opened.store, plan, by=Actor("bob", "code"), note=None)
         assert (again.schedules, again.runs, again.messages, again.alarms) == ([], {}, 0, [])
         assert (await opened.reader.of_apps.retired())["shop"]["by"] == "ada"
 
@@ -135,7 +137,7 @@ async def test_nobody_watches_it_any_more(store_url: str):
     await left_behind(store_url, clock)
     async with Opened(store_url, clock) as opened:
         plan = await plan_retirement(opened.reader, opened.store, "shop")
-        await retire(opened.reader, opened.store, plan, operator="ada", note=None)
+        await retire(opened.reader, opened.store, plan, by=Actor("ada", "code"), note=None)
         clock.move("30d")
         _, down = await Watcher(Facts(opened.store.database), opened.store).look()
         assert down == []
@@ -147,7 +149,7 @@ async def test_whoever_starts_it_brings_it_back(store_url: str):
     await left_behind(store_url, clock)
     async with Opened(store_url, clock) as opened:
         plan = await plan_retirement(opened.reader, opened.store, "shop")
-        await retire(opened.reader, opened.store, plan, operator="ada", note="sold")
+        await retire(opened.reader, opened.store, plan, by=Actor("ada", "code"), note="sold")
         async with World(shop(), store=store_url, clock=clock) as world:
             assert await opened.reader.of_apps.retired() == {}
             schedule = await opened.reader.schedule("report")
@@ -165,13 +167,13 @@ async def test_it_is_refused_while_workers_serve_it_unless_that_is_said(store_ur
         plan = await plan_retirement(opened.reader, opened.store, "shop")
         assert plan.workers == 1
         with pytest.raises(StillServed, match="1 live worker serves app shop"):
-            await retire(opened.reader, opened.store, plan, operator="ada", note=None)
+            await retire(opened.reader, opened.store, plan, by=Actor("ada", "code"), note=None)
         # One that starts just after the plan was made is seen too.
         plan.workers = 0
         with pytest.raises(StillServed):
-            await retire(opened.reader, opened.store, plan, operator="ada", note=None)
+            await retire(opened.reader, opened.store, plan, by=Actor("ada", "code"), note=None)
         assert await opened.reader.of_apps.retired() == {}
-        await retire(opened.reader, opened.store, plan, operator="ada", note=None, live=True)
+        await retire(opened.reader, opened.store, plan, by=Actor("ada", "code"), note=None, live=True)
         assert list(await opened.reader.of_apps.retired()) == ["shop"]
 
 
@@ -180,11 +182,11 @@ class StartedMeanwhile(DatabaseStore):
 
     start: Any = None
 
-    async def cancel(self, request: Any) -> Any:
-        if self.start is not None:
+    async def do(self, request: Any) -> Any:
+        if self.start is not None and isinstance(request, CancelRun):
             start, self.start = self.start, None
             await start()
-        return await super().cancel(request)
+        return await super().do(request)
 
 
 async def test_one_that_is_started_meanwhile_keeps_what_it_has(store_url: str):
@@ -205,7 +207,7 @@ async def test_one_that_is_started_meanwhile_keeps_what_it_has(store_url: str):
 
         store.start = start
         with pytest.raises(StillServed, match="app shop was started meanwhile, and is not retired"):
-            await retire(opened.reader, opened.store, plan, operator="ada", note=None)
+            await retire(opened.reader, opened.store, plan, by=Actor("ada", "code"), note=None)
         assert await opened.reader.of_apps.retired() == {}
         schedule = await opened.reader.schedule("report")
         assert schedule is not None
@@ -233,7 +235,7 @@ async def test_runs_of_a_process_that_died_are_closed_too(store_url: str):
     clock.move("1h")
     async with Opened(store_url, clock) as opened:
         plan = await plan_retirement(opened.reader, opened.store, "shop")
-        done = await retire(opened.reader, opened.store, plan, operator="ada", note=None)
+        done = await retire(opened.reader, opened.store, plan, by=Actor("ada", "code"), note=None)
         assert (plan.runs, done.runs) == ({"running": 1}, {"ready": 1})
         (run,) = (await opened.reader.runs())["runs"]
         assert run["state"] == "cancelled"

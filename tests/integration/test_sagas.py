@@ -12,10 +12,10 @@ import pytest
 from support.apps import NewApp, ended, go, pass_time, working
 from support.stores import query
 from wakeful import App, ConfigError, Operation, Persistent, Run, action, on
-from wakeful.operations.cancelling import cancel_run
 from wakeful.operations.redo import settle
 from wakeful.runtime import Runtime
 from wakeful.stores.base import Cancelled, CancelRun, ForkRun, RedoRun
+from wakeful.stores.request import Actor
 
 
 class Shop:
@@ -141,7 +141,7 @@ async def test_a_replay_does_what_was_undone_anew_and_finds_the_rest(app: App):
         run = await go(runtime)
         shop.calls.clear()
         shop.broken = False
-        await runtime.store.redo(RedoRun(run["id"], "ada"))
+        await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         run = await seen(runtime, run)
     assert (run["state"], run["output"]) == ("done", "sold")
@@ -154,7 +154,7 @@ async def test_one_that_fails_again_after_its_replay_undoes_that_too(app: App):
     async with working(app) as runtime:
         run = await go(runtime)
         shop.calls.clear()
-        await runtime.store.redo(RedoRun(run["id"], "ada"))
+        await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         run = await seen(runtime, run)
     assert run["state"] == "dead"
@@ -168,7 +168,7 @@ async def test_what_was_staged_and_refused_undoes_the_rest_and_a_replay_starts_f
         assert (run["state"], shop.calls) == ("dead", DONE + UNDONE)
         shop.calls.clear()
         shop.broken = False
-        await runtime.store.redo(RedoRun(run["id"], "ada"))
+        await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         run = await seen(runtime, run)
     assert (run["state"], run["output"]) == ("done", "sold")
@@ -185,7 +185,7 @@ async def test_an_undo_that_fails_holds_the_run_until_a_person_has_spoken(app: A
         story = await story_of(runtime, run)
         assert "It failed: Persistent: out of stock" in story
         undo = next(one for one in run["effects"] if one["action"] == "undo charge")
-        await settle(runtime.store, undo["id"], "abandon", operator="ada", note="too late")
+        await settle(runtime.store, undo["id"], "abandon", by=Actor("ada", "code"), note="too late")
         await runtime.drain()
         run = await seen(runtime, run)
     assert (run["state"], run["error"]["message"]) == ("dead", "out of stock")
@@ -201,7 +201,7 @@ async def test_a_dead_letter_keeps_its_key_after_it_was_undone(app: App):
         assert (first["state"], second["state"]) == ("dead", "ready")
         assert shop.calls == DONE + UNDONE
         shop.broken = False
-        await runtime.store.redo(RedoRun(first["id"], "ada"))
+        await runtime.store.redo(RedoRun(first["id"], by=Actor("ada", "code")))
         await runtime.drain()
         states = [(await seen(runtime, one))["state"] for one in (first, second)]
     assert states == ["done", "done"]
@@ -291,7 +291,7 @@ async def test_a_wrong_choice_is_named(app: App):
 
 class TestCancelOfADeadLetter:
     async def cancel(self, runtime: Runtime, run: dict[str, Any]) -> Cancelled:
-        cancelled = await cancel_run(runtime.store, CancelRun(run["id"], "ada", "give it back"))
+        cancelled = await runtime.store.do(CancelRun(run["id"], by=Actor("ada", "code"), note="give it back"))
         assert cancelled is not None
         await runtime.drain()
         return cancelled
@@ -349,7 +349,7 @@ class TestCancelOfADeadLetter:
             await self.cancel(runtime, run)
             shop.calls.clear()
             shop.broken = False
-            await runtime.store.redo(RedoRun(run["id"], "bob"))
+            await runtime.store.redo(RedoRun(run["id"], by=Actor("bob", "code")))
             await runtime.drain()
             assert (await seen(runtime, run))["state"] == "done"
         assert shop.calls == ["reserve book", "charge book", "print"]
@@ -371,7 +371,9 @@ class TestCancelOfADeadLetter:
 
         async with working(app) as runtime:
             run = await go(runtime)
-            forked = await runtime.store.fork(ForkRun(run["id"], run["steps"][0]["key"], "look", "ada"))
+            forked = await runtime.store.fork(
+                ForkRun(run["id"], run["steps"][0]["key"], "look", by=Actor("ada", "code"))
+            )
             assert forked is not None
             await runtime.drain()
             answer = await self.cancel(runtime, run)

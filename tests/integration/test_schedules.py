@@ -17,6 +17,7 @@ from wakeful.operations.scheduling import edited
 from wakeful.runtime import Runtime
 from wakeful.stores.base import ChangePause
 from wakeful.stores.keyring import new_key
+from wakeful.stores.request import Actor
 from wakeful.stores.timing import ChangeSchedule
 from wakeful.triggers.at import at
 from wakeful.triggers.base import Trigger
@@ -287,7 +288,7 @@ class TestOverlap:
     async def test_one_that_has_not_started_is_superseded(self, app: App):
         self.holding(app, "replace")
         async with working(app) as runtime:
-            await runtime.store.change_pause(ChangePause("app", "note", paused=True, operator="ada"))
+            await runtime.store.change_pause(ChangePause("app", "note", paused=True, by=Actor("ada", "code")))
             await pass_time(runtime, "10m")
             await pass_time(runtime, "10m")
             assert await ledger(runtime) == [("superseded", "00:10", "00:10", 1), ("fired", "00:20", "00:20", 1)]

@@ -17,6 +17,7 @@ from wakeful.model import Event
 from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
+from wakeful.stores.request import Actor
 from wakeful.stores.sources import ForgetSource, HoldSource, Item, TakeIn
 from wakeful.testing.waiting import until
 from wakeful.triggers.reading import SOON
@@ -379,7 +380,7 @@ async def test_one_that_was_forgotten_while_it_could_not_be_read_is_read_again(n
     tape, seen = Tape(trouble="the tape is torn: mend it"), list[str]()
     async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
         await runtime.drain()
-        assert await runtime.store.forget_source(ForgetSource("app", "tape"))
+        assert await runtime.store.forget_source(ForgetSource("app", "tape", by=Actor("ada", "code")))
         assert await alarms_of(runtime) == {}
         tape.trouble = None
         tape.write("a")

@@ -18,10 +18,10 @@ from wakeful.clock import VirtualClock, duration
 from wakeful.execution.circuits import Circuit
 from wakeful.model import Decision
 from wakeful.operations.checking_in import check_in
-from wakeful.operations.pausing import change_pause
 from wakeful.policy.decide import DEFAULT_RULES, AdmissionFacts
 from wakeful.runtime import Runtime
 from wakeful.stores.base import Alarm, ChangePause, RaiseAlarm
+from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.triggers.cron import cron
 from wakeful.triggers.every import every
@@ -114,13 +114,13 @@ class TestSchedules:
     async def test_whose_agent_is_paused(self, app: App, outside: Watcher, clock: VirtualClock):
         scheduled(app)
         async with working(app) as runtime:
-            await change_pause(runtime.store, ChangePause("app", "note", paused=True, operator="ada"))
+            await runtime.store.do(ChangePause("app", "note", paused=True, by=Actor("ada", "code")))
             await pass_time(runtime, "10m")
             assert await look(outside, runtime) == []
             await pass_time(runtime, "9m59s")
             assert await look(outside, runtime) == ["expect/app/note/parked"]
             assert "because ada paused it: `wakeful resume note`" in (await alarms(runtime))["expect/app/note/parked"]
-            await change_pause(runtime.store, ChangePause("app", "note", paused=False, operator="ada"))
+            await runtime.store.do(ChangePause("app", "note", paused=False, by=Actor("ada", "code")))
             await runtime.drain()
             assert await look(outside, runtime) == []
 
@@ -414,7 +414,7 @@ class TestOutput:
         app.agent(on("news"), name="digest")(lambda run: "text")
         app.expect(agent="digest", output_within="2h")
         async with working(app) as runtime:
-            await change_pause(runtime.store, ChangePause("app", "digest", paused=True, operator="ada"))
+            await runtime.store.do(ChangePause("app", "digest", paused=True, by=Actor("ada", "code")))
             for _ in range(3):
                 for _ in range(60):
                     await app.emit("news")

@@ -22,6 +22,7 @@ from wakeful.stores.alarms import AlarmChanged, ChangeAlarm
 from wakeful.stores.base import (
     AnswerApproval,
     Answered,
+    BuryProcess,
     Cancelled,
     CancelRun,
     ChangePause,
@@ -40,6 +41,7 @@ from wakeful.stores.base import (
     StoredEvent,
 )
 from wakeful.stores.reading_schedules import change_summary, moment_summary, occurrence_summary, schedule_summary
+from wakeful.stores.request import ByPerson
 from wakeful.stores.retiring import BringBackApp, RetireApp
 from wakeful.stores.sources import SettleQuarantine, StoredSource, TakenIn
 from wakeful.stores.timing import StoredSchedule
@@ -95,21 +97,6 @@ LETTER = {
     "finished": 1_000_000,
     "finished_at": "1970-01-01T00:00:01Z",
     "confirmed": {"charge": 2},
-}
-DELIVERY = {
-    "id": "abc-d1",
-    "channel": "ops",
-    "state": "dead",
-    "reason": "will fail the same way again",
-    "message": {"text": "hello"},
-    "subject": None,
-    "error": {"type": "Persistent", "message": "gone 7"},
-    "tries": 1,
-    "due_at": None,
-    "committed_at": "1970-01-01T00:00:00Z",
-    "settled_at": "1970-01-01T00:00:01Z",
-    "run": "abc",
-    "agent": "review",
 }
 DEAD_DELIVERY = {
     "id": "abc-d1",
@@ -345,7 +332,7 @@ class FakeApps:
         return ["dead/shop/review/x"]
 
     async def retired(self) -> dict[str, dict[str, Any]]:
-        return {one.app: {"by": one.operator, "note": one.note} for one in self.marks()}
+        return {one.app: {"by": one.by.name, "note": one.note} for one in self.marks()}
 
 
 class FakeReader:
@@ -428,14 +415,6 @@ class FakeReader:
     async def dead(self, *, agent=None) -> list[dict[str, Any]]:
         self._ask(agent=agent)
         return self.letters if agent in (None, "review") else []
-
-    async def deliveries(self, *, channel=None, state=None, limit=50, after=None) -> dict[str, Any]:
-        self._ask(channel=channel, state=state, limit=limit, after=after)
-        return {"deliveries": [DELIVERY], "next": CURSOR}
-
-    async def delivery(self, identifier: str) -> dict[str, Any] | None:
-        self._ask(identifier=identifier)
-        return DELIVERY if identifier == "abc-d1" else None
 
     async def dead_deliveries(self, *, channel=None, agent=None) -> list[dict[str, Any]]:
         self._ask(channel=channel, agent=agent)
@@ -557,12 +536,28 @@ class FakeRetiring:
         raise NotImplementedError
 
 
+# By which of its methods a fake store carries out a request.
+DOES = {
+    RetireApp: "retire_app",
+    BringBackApp: "bring_app_back",
+    BuryProcess: "bury",
+    SettleQuarantine: "settle_quarantine",
+    ChangePause: "change_pause",
+    RedoRun: "redo",
+    SettleEffect: "settle_effect",
+    FeedEvents: "feed",
+    RedoDelivery: "redo_delivery",
+    ReleaseRun: "release",
+    CancelRun: "cancel",
+    ForkRun: "fork",
+    ChangeState: "change_state",
+    AnswerApproval: "answer",
+    ChangeAlarm: "change_alarm",
+}
+
+
 class FakeStore(FakeRetiring):
     """Keeps what it is asked to change."""
-
-    async def do(self, request: Any, /) -> Any:
-        """Verbs of resources are tested over a store: there is nothing here that they could find."""
-        raise NotImplementedError
 
     def __init__(self) -> None:
         super().__init__()
@@ -571,6 +566,7 @@ class FakeStore(FakeRetiring):
         self.fed: list[FeedEvents] = []
         self.settled: list[SettleEffect] = []
         self.operations: list[RecordOperation] = []
+        self.counts: dict[str, int] = {}
         self.redelivered: list[RedoDelivery] = []
         self.released: list[ReleaseRun] = []
         self.changed: list[ChangeState] = []
@@ -604,12 +600,9 @@ class FakeStore(FakeRetiring):
     async def settle_effect(self, request: SettleEffect) -> Settled | None:
         self.settled.append(request)
         first = len(self.settled) == 1
-        by = self.settled[0].operator
+        by = self.settled[0].by.name
         effect = Effect("eff", "charge", "shop:charge", "at_most_once", self.settled[0].state, "[]", settled_by=by)
         return Settled(effect, "abc", first=first)
-
-    async def settle_all(self, requests) -> list[Settled | None]:
-        return [await self.settle_effect(request) for request in requests]
 
     async def feed(self, request: FeedEvents) -> int:
         self.fed.append(request)
@@ -642,15 +635,30 @@ class FakeStore(FakeRetiring):
     async def answer(self, request: AnswerApproval) -> Answered | None:
         """The first stands."""
         self.answered.append(request)
-        by = self.answered[0].operator
+        by = self.answered[0].by.name
         return Answered(request.id, "abc", first=len(self.answered) == 1, state="answered", answered_by=by)
 
     async def change_alarm(self, request: ChangeAlarm) -> AlarmChanged | None:
         self.alarmed.append(request)
         return AlarmChanged("desk", "open", "acknowledged") if request.key == ALARM["key"] else None
 
-    async def record_operation(self, request: RecordOperation) -> None:
-        self.operations.append(request)
+    async def do(self, request: Any, /) -> Any:
+        """Carry it out, and write down who asked for it, as the journal does."""
+        if type(request) is RedoRun and request.bulk is not None:
+            (result,) = await self.redo_all([request])
+        else:
+            result = await getattr(self, DOES[type(request)])(request)
+        if not isinstance(request, ByPerson):
+            return result
+        if (bulk := request.bulk) is not None:
+            if bulk.id in self.counts:
+                self.operations.pop()
+            self.counts[bulk.id] = self.counts.get(bulk.id, 0) + request.counted(result)
+            words = bulk.words(self.counts[bulk.id], request.note)
+            self.operations.append(RecordOperation(request.by.name, bulk.verb, bulk.app, bulk.subject, words))
+        elif (said := request.audit(result)) is not None:
+            self.operations.append(RecordOperation(request.by.name, said.verb, said.app, said.subject, said.note))
+        return result
 
 
 class FakeSchedules:

@@ -10,6 +10,7 @@ import pytest
 
 from wakeful import App, Operation, Persistent, Run, action, on
 from wakeful.stores.base import CancelRun
+from wakeful.stores.request import Actor
 from wakeful.testing import World, crash_everywhere
 
 
@@ -44,7 +45,7 @@ def build(shop: Shop, worlds: list[World], *, safety: Any = "idempotent") -> App
         return shop.ask(op, what)
 
     async def ask_to_stop(run: str) -> None:
-        await worlds[-1].runtime.store.cancel(CancelRun(run, "ada", "no more"))
+        await worlds[-1].runtime.store.cancel(CancelRun(run, by=Actor("ada", "code"), note="no more"))
 
     async def never() -> None:
         shop.done["never"] = "the step after the cancel"

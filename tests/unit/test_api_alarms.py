@@ -35,7 +35,7 @@ def test_changing(api: Api):
     assert post(api, f"/v1/alarms/{KEY}/mute", {"for": "2h"}).status_code == 200
     assert post(api, f"/v1/alarms/{KEY}/resolve").status_code == 200
     first, second, third = api.store.alarmed
-    assert (first.key, first.verb, first.operator, first.note) == (KEY, "acknowledge", "ada", "on it")
+    assert (first.key, first.verb, first.by.name, first.note) == (KEY, "acknowledge", "ada", "on it")
     assert (second.verb, second.span) == ("mute", duration("2h"))
     assert third.verb == "resolve"
     assert [(one.verb, one.target, one.detail) for one in api.store.operations] == [

@@ -34,7 +34,7 @@ def test_it_is_retired_under_a_name(api: Api):
     done = retire(api, "shop", note="sold").json()
     assert done["alarms"] == ["dead/shop/review/x"]
     (request,) = api.store.retired
-    assert (request.app, request.operator, request.note) == ("shop", "ada", "sold")
+    assert (request.app, request.by.name, request.note) == ("shop", "ada", "sold")
 
 
 def test_live_workers_are_in_the_way(api: Api):

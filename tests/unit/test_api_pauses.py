@@ -32,7 +32,7 @@ def test_pausing_and_resuming_one(api: Api):
     answer = post(api, "/v1/resume", {"agent": "review", "rate": "10/s"})
     assert answer.json() == {"app": "shop", "agent": "review", "paused": False, "was_paused": True}
     first, second = api.store.paused
-    assert (first.agent, first.paused, first.operator, first.note, first.rate) == (
+    assert (first.agent, first.paused, first.by.name, first.note, first.rate) == (
         *("review", True, "ada"),
         *("look first", None),
     )

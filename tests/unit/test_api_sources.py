@@ -50,7 +50,7 @@ def test_quarantine(api):
 def test_discarding(api):
     assert post(api, "/v1/quarantine/key/discard", {"note": "noise"}).json()["state"] == "discarded"
     (settled,) = api.store.quarantine
-    assert (settled.key, settled.operator, settled.note, settled.accept) == ("key", "token", "noise", None)
+    assert (settled.key, settled.by.name, settled.note, settled.accept) == ("key", "token", "noise", None)
     (operation,) = api.store.operations
     assert (operation.verb, operation.target) == ("quarantine discard", "key")
     assert_problem(post(api, "/v1/quarantine/other/discard"), 404)

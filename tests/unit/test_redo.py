@@ -16,6 +16,7 @@ from wakeful.operations.feeding import Feeding, feed_events, has, plan_feed, rea
 from wakeful.operations.pace import BATCH, Pace, read_rate
 from wakeful.operations.redo import Choice, Plan, redo_letters
 from wakeful.stores.base import StoredEvent
+from wakeful.stores.request import Actor
 
 NOON = 1_767_268_800 * SECOND  # 2026-01-01 12:00:00 UTC
 
@@ -104,7 +105,7 @@ async def test_the_oldest_go_first():
     store, seen = FakeStore(), []
     letters = [letter(str(number)) for number in range(BATCH + 1)]
     done = await redo_letters(
-        store, letters, operator="ada", note="n", progress=lambda done, of: seen.append((done, of))
+        store, letters, by=Actor("ada", "code"), note="n", progress=lambda done, of: seen.append((done, of))
     )
     assert (done, seen) == (BATCH + 1, [(BATCH, BATCH + 1), (BATCH + 1, BATCH + 1)])
     assert [one.id for one in store.redone] == [str(number) for number in reversed(range(BATCH + 1))]
@@ -116,7 +117,7 @@ async def test_a_stop_ends_it_between_two_batches_and_that_is_written_down():
     store, stop = FakeStore(), asyncio.Event()
     letters = [letter(str(number)) for number in range(30)]
     done = await redo_letters(
-        store, letters, operator="ada", discard=True, pace=Pace(100, stop), progress=lambda *_: stop.set()
+        store, letters, by=Actor("ada", "code"), discard=True, pace=Pace(100, stop), progress=lambda *_: stop.set()
     )
     assert (done, len(store.redone)) == (10, 10)
     assert (store.operations[0].verb, store.operations[0].detail) == ("discard", "10 of 30")
@@ -190,7 +191,7 @@ async def test_events_are_fed_in_batches_up_to_a_number_and_policy_is_asked():
         reader,
         feeding,
         plan,
-        operator="ada",
+        by=Actor("ada", "code"),
         note="new",
         most=5,
         judge=lambda one: Decision("deny" if one.seq == 2 else "allow", "rule", "odd"),

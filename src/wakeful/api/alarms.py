@@ -17,7 +17,7 @@ from wakeful.api.reply import JsonResponse, found
 from wakeful.api.security import ApiSettings
 from wakeful.clock import SECOND, Microseconds, duration
 from wakeful.model import AlarmState
-from wakeful.operations.alarms import VERBS, change_alarm
+from wakeful.operations.alarms import VERBS
 from wakeful.stores.alarms import AlarmVerb, ChangeAlarm
 
 ALARM_STATES: tuple[str, ...] = get_args(AlarmState)
@@ -39,8 +39,8 @@ def alarm_routes(reader: Reader, store: Store, settings: ApiSettings) -> list[Ro
             asked = await read_change(request, settings, known)
             span = read_span(asked) if verb == "mute" else 0
             key = request.path_params["key"]
-            request_made = ChangeAlarm(key, verb, asked.operator, asked.fields.text("note"), span)
-            changed = await change_alarm(store, request_made) if is_plain(key) else None
+            request_made = ChangeAlarm(key, verb, span=span, by=asked.by, note=asked.fields.text("note"))
+            changed = await store.do(request_made) if is_plain(key) else None
             if changed is None:
                 return found(None, "alarm")
             if changed.refused is not None:

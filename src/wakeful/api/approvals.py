@@ -54,9 +54,7 @@ def approval_routes(reader: Reader, store: Store, settings: ApiSettings) -> list
         if wrong:
             raise misfit("; ".join(wrong))
         try:
-            answered = await answer_question(
-                store, question["id"], given["answer"], operator=change.operator, note=note
-            )
+            answered = await answer_question(store, question["id"], given["answer"], by=change.by, note=note)
         except Persistent as error:
             raise misfit(str(error)) from None
         if answered is None or not answered.first:

@@ -25,9 +25,7 @@ def app_routes(reader: Reader, store: Store, settings: ApiSettings) -> list[Rout
         if fields.flag("plan"):
             return JsonResponse(plan.to_json())
         try:
-            done = await retire(
-                reader, store, plan, operator=change.operator, note=fields.text("note"), live=fields.flag("live")
-            )
+            done = await retire(reader, store, plan, by=change.by, note=fields.text("note"), live=fields.flag("live"))
         except StillServed as error:
             words = str(error).replace("--live", '"live": true')
             raise Problem(409, words, kind="still-served", title="Live workers serve it") from None

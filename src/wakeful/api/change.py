@@ -18,6 +18,7 @@ from wakeful.api.problem import Problem
 from wakeful.api.security import ApiSettings
 from wakeful.errors import InvalidEvent, did_you_mean
 from wakeful.intake.untrusted import DEPTH_LIMIT, read_json, shown
+from wakeful.stores.request import Actor
 
 OPERATOR = "Wakeful-Operator"
 UNNAMED = "token"
@@ -60,6 +61,10 @@ class Change:
 
     fields: Fields
     operator: str
+
+    @property
+    def by(self) -> Actor:
+        return Actor(self.operator, "http")
 
 
 async def read_change(request: Request, settings: ApiSettings, known: Iterable[str]) -> Change:

@@ -1,4 +1,4 @@
-"""Check-ins and expectations: `POST /v1/checkins/NAME`, a line at the end of any script, and what is expected."""
+"""Check-ins: `POST /v1/checkins/NAME`, a line at the end of any script."""
 
 from __future__ import annotations
 
@@ -37,12 +37,4 @@ def checkin_routes(door: Door, reader: Reader, agents: Agents, body_limit: int =
         receipt = await check_in(door, agents.name, name, data, given.get("id"))
         return JsonResponse({"events": [receipt.to_json()]}, status_code=202)
 
-    async def expectations(request: Request) -> Response:
-        app = read_parameters(request.query_params, ("app",)).get("app")
-        found = [one for one in await reader.expectations() if app in {None, one["app"]}]
-        return JsonResponse({"expectations": found})
-
-    return [
-        Route("/v1/checkins/{name:path}", checkin, methods=["POST"], name="checkin"),
-        Route("/v1/expectations", expectations, name="expectations"),
-    ]
+    return [Route("/v1/checkins/{name:path}", checkin, methods=["POST"], name="checkin")]

@@ -57,7 +57,7 @@ def effect_routes(reader: Reader, store: Store, settings: ApiSettings) -> list[R
             settled = (
                 None
                 if effect is None
-                else await settle(store, effect["id"], verb, operator=change.operator, note=note, result=result)
+                else await settle(store, effect["id"], verb, by=change.by, note=note, result=result)
             )
             if settled is None:
                 return found(None, "effect")
@@ -109,7 +109,7 @@ async def settle_many(reader: Reader, store: Store, change: Change, verb: str) -
     rate, most = slice_of(change)
     effects = plan.effects[:most]
     note = change.fields.text("note")
-    done = await settle_held(store, effects, verb, operator=change.operator, note=note, result=result, pace=Pace(rate))
+    done = await settle_held(store, effects, verb, by=change.by, note=note, result=result, pace=Pace(rate))
     return {"settled": done, "left": len(plan.effects) - len(effects)}
 
 

@@ -13,7 +13,7 @@ from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.openapi_alarms import alarm_paths, alarm_schemas
 from wakeful.api.openapi_approvals import approval_paths, approval_schemas
 from wakeful.api.openapi_apps import app_paths, app_schemas
-from wakeful.api.openapi_checkins import checkin_paths, checkin_schemas
+from wakeful.api.openapi_checkins import checkin_paths
 from wakeful.api.openapi_output import output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
@@ -330,7 +330,6 @@ def _schemas() -> Json:
         **stopping_schemas(),
         **output_schemas(),
         **approval_schemas(),
-        **checkin_schemas(),
         **schedule_schemas(),
         **source_schemas(),
         **resource_schemas(all_resources()),

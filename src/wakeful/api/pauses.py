@@ -11,7 +11,7 @@ from wakeful.api.parameters import read_parameters
 from wakeful.api.ports import Agents, Reader, Store
 from wakeful.api.reply import JsonResponse
 from wakeful.api.security import ApiSettings
-from wakeful.operations.pausing import ALL, apps_to_change, change_pause
+from wakeful.operations.pausing import ALL, apps_to_change
 from wakeful.rate import Rate
 from wakeful.stores.base import ChangePause
 
@@ -45,8 +45,8 @@ def pause_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSett
             agents.refuse_unknown(agent)
         elif agent is not None:
             await apps_to_change(reader, agent, app)
-        asked = ChangePause(app, agent or ALL, paused, change.operator, fields.text("note"), rate)
-        was = await change_pause(store, asked)
+        asked = ChangePause(app, agent or ALL, paused, rate=rate, by=change.by, note=fields.text("note"))
+        was = await store.do(asked)
         return JsonResponse({"app": app, "agent": agent, "paused": paused, "was_paused": was.paused})
 
     return [

@@ -16,12 +16,9 @@ from wakeful.model import Decision, Event, Flow, Receipt
 from wakeful.operations import (
     alarms,
     answering,
-    cancelling,
     checking_in,
     feeding,
-    forking,
     held,
-    keeping,
     pausing,
     quarantine,
     redelivery,
@@ -223,22 +220,7 @@ class Reader(
         ...
 
 
-class Store(
-    redo.Redoing,
-    held.Settling,
-    redo.Releasing,
-    redelivery.Redelivering,
-    keeping.Keeping,
-    feeding.Feeder,
-    cancelling.Cancelling,
-    forking.Forking,
-    pausing.Pausing,
-    answering.Answering,
-    alarms.Alarming,
-    quarantine.Settling,
-    retiring.Retiring,
-    Protocol,
-):
+class Store(quarantine.Settling, retiring.Retiring, Protocol):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
 
     async def do(self, request: Request[R], /) -> R:

@@ -69,7 +69,7 @@ def quarantine_routes(
         if sources is None:
             message = "the app is not running here"
             raise StoreUnavailable(message)
-        return answer(await release(store, sources, held, operator=change.operator, note=note, trust=trust))
+        return answer(await release(store, sources, held, by=change.by, note=note, trust=trust))
 
     async def drop(request: Request) -> Response:
         change = await read_change(request, settings, ("note",))
@@ -77,7 +77,7 @@ def quarantine_routes(
         held = await known(request)
         if held is None:
             return found(None, "input")
-        return answer(await discard(store, held, operator=change.operator, note=note))
+        return answer(await discard(store, held, by=change.by, note=note))
 
     return [
         Route("/v1/quarantine", listing, name="quarantine"),

@@ -25,7 +25,7 @@ from wakeful.operations.feeding import Feeding, feed_events, plan_feed, read_win
 from wakeful.operations.pace import Pace, read_rate
 from wakeful.operations.quarantine import dead_inputs
 from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery, redo_deliveries
-from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters, redo_run, release_run, what_leaves
+from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters, what_leaves
 from wakeful.stores.base import RedoRun, ReleaseRun
 from wakeful.triggers.past import read_past
 from wakeful.values import to_text
@@ -58,8 +58,8 @@ def redo_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSetti
         if run is None:
             return found(None, "run")
         data = edited_data(change.fields, run, agents)
-        asked = RedoRun(run["id"], change.operator, note, data, again=again, discard=discard)
-        redone = await redo_run(store, asked)
+        asked = RedoRun(run["id"], data=data, again=again, discard=discard, by=change.by, note=note)
+        redone = await store.do(asked)
         if redone is None:
             return found(None, "run")
         if redone.refused is not None:
@@ -72,8 +72,8 @@ def redo_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSetti
         change = await read_change(request, settings, ("note",))
         identifier = request.path_params["id"]
         run = await reader.run(identifier) if is_plain(identifier) else None
-        asked = None if run is None else ReleaseRun(run["id"], change.operator, change.fields.text("note"))
-        released = None if asked is None else await release_run(store, asked)
+        asked = None if run is None else ReleaseRun(run["id"], by=change.by, note=change.fields.text("note"))
+        released = None if asked is None else await store.do(asked)
         if run is None or released is None:
             return found(None, "run")
         if released.refused is not None:
@@ -161,9 +161,7 @@ async def redo_many(
     rate, most = slice_of(change)
     letters = plan.letters[-most:]
     do = redo_letters if which == "filter" else redo_deliveries
-    done = await do(
-        store, letters, operator=change.operator, note=change.fields.text("note"), discard=discard, pace=Pace(rate)
-    )
+    done = await do(store, letters, by=change.by, note=change.fields.text("note"), discard=discard, pace=Pace(rate))
     return {"redone": done, "left": len(plan.letters) - len(letters)} | shown
 
 
@@ -194,7 +192,7 @@ async def replay_events(reader: Reader, store: Store, agents: Agents, change: Ch
         reader,
         feeding,
         plan,
-        operator=change.operator,
+        by=change.by,
         note=change.fields.text("note"),
         judge=agents.judge(agent, now=present),
         flow=agents.flow(agent),

@@ -13,7 +13,7 @@ from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse, found
 from wakeful.api.security import ApiSettings
 from wakeful.errors import NotFound, Persistent
-from wakeful.operations.keeping import change_state
+from wakeful.stores.base import ChangeState
 from wakeful.values import to_text
 
 
@@ -55,7 +55,7 @@ def state_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSett
             message = "no agent of that name and app keeps a state here: GET /v1/states lists those that do"
             raise NotFound(message)
         key = change.fields.text("key") or ""
-        version = await change_state(store, str(app), agent, text, operator=change.operator, note=note, key=key)
+        version = await store.do(ChangeState(str(app), agent, key, text, by=change.by, note=note))
         return JsonResponse({"app": app, "agent": agent, "version": version})
 
     return [

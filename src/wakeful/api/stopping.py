@@ -14,8 +14,7 @@ from wakeful.api.redo import edited_data
 from wakeful.api.reply import JsonResponse, found
 from wakeful.api.security import ApiSettings
 from wakeful.errors import InvalidData
-from wakeful.operations.cancelling import cancel_run
-from wakeful.operations.forking import fork_run, plan_fork
+from wakeful.operations.forking import plan_fork
 from wakeful.stores.base import CancelRun
 
 
@@ -24,8 +23,8 @@ def stopping_routes(reader: Reader, store: Store, agents: Agents, settings: ApiS
         change = await read_change(request, settings, ("note",))
         identifier = request.path_params["id"]
         run = await reader.run(identifier) if is_plain(identifier) else None
-        asked = None if run is None else CancelRun(run["id"], change.operator, change.fields.text("note"))
-        cancelled = None if asked is None else await cancel_run(store, asked)
+        asked = None if run is None else CancelRun(run["id"], by=change.by, note=change.fields.text("note"))
+        cancelled = None if asked is None else await store.do(asked)
         if cancelled is None:
             return found(None, "run")
         if cancelled.refused is not None:
@@ -46,11 +45,11 @@ def stopping_routes(reader: Reader, store: Store, agents: Agents, settings: ApiS
         edited_data(change.fields, run, agents)
         try:
             edit = {name: change.fields.given[name] for name in ("data", "steps") if name in change.fields.given}
-            asked = plan.request(edit, operator=change.operator, note=note)
+            asked = plan.request(edit, by=change.by, note=note)
         except InvalidData as error:
             title = "The edit does not fit"
             raise Problem(422, str(error), kind="data-does-not-fit", title=title, field="steps") from None
-        forked = await fork_run(store, asked)
+        forked = await store.do(asked)
         if forked is None:
             return found(None, "run")
         if forked.refused is not None:

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_limit, add_store, one_of, operator_of
+from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, add_json, add_limit, add_store, one_of
 from wakeful.cli.carrying import number
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import (
@@ -33,7 +33,6 @@ from wakeful.cli.terminal import (
 from wakeful.clock import SECOND, Microseconds, duration
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import AlarmState
-from wakeful.operations.alarms import change_alarm
 from wakeful.stores.alarms import AlarmChanged, AlarmVerb, ChangeAlarm
 
 Shown = dict[str, Any]
@@ -168,11 +167,11 @@ def _unknown(arguments: argparse.Namespace, key: str) -> NotFound:
 
 
 def _change(arguments: argparse.Namespace, verb: AlarmVerb, key: str) -> int:
-    request = ChangeAlarm(key, verb, operator_of(arguments), arguments.note, arguments.span or 0)
+    request = ChangeAlarm(key, verb, span=arguments.span or 0, by=actor_of(arguments), note=arguments.note)
 
     async def change() -> AlarmChanged | None:
         async with changing(chosen_store(arguments)) as store:
-            return await change_alarm(store, request)
+            return await store.do(request)
 
     changed = asyncio.run(change())
     if changed is None:

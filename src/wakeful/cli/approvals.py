@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, UsageError, one_of, operator_of, read_data
+from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, one_of, read_data
 from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.person import people_only
@@ -168,9 +168,7 @@ def _answer(arguments: argparse.Namespace, question: dict[str, Any], words: str)
 
     async def store_it() -> Answered | None:
         async with changing(arguments.url) as store:
-            return await answer_question(
-                store, question["id"], given, operator=operator_of(arguments), note=arguments.note
-            )
+            return await answer_question(store, question["id"], given, by=actor_of(arguments), note=arguments.note)
 
     answered = asyncio.run(store_it())
     if answered is None or not answered.first:

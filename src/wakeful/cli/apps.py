@@ -8,7 +8,7 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_store, operator_of
+from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, add_json, add_store
 from wakeful.cli.opening import changing, chosen_store, read, reading
 from wakeful.cli.person import needs_token
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, state, terminal
@@ -95,8 +95,8 @@ def _retire(arguments: argparse.Namespace, app: str) -> int:
             plan = await plan_retirement(reader, store, app)
             if arguments.plan:
                 return plan
-            operator = operator_of(arguments)
-            return await retire(reader, store, plan, operator=operator, note=arguments.note, live=arguments.live)
+            by = actor_of(arguments)
+            return await retire(reader, store, plan, by=by, note=arguments.note, live=arguments.live)
 
     done = asyncio.run(do())
     if arguments.json:

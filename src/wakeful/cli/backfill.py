@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_logs, add_store, app_and, operator_of
+from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, add_json, add_logs, add_store, app_and
 from wakeful.cli.carrying import ProgressLine, number, said_stop
 from wakeful.cli.life import Stopping, live
 from wakeful.cli.opening import sending
@@ -85,7 +85,7 @@ async def _backfill(app: App, arguments: argparse.Namespace, stopping: Stopping)
                 chosen,
                 plan,
                 runtime.scheduler.arrival,
-                operator=operator_of(arguments),
+                by=actor_of(arguments),
                 note=arguments.note,
                 pace=pace,
                 progress=line.show,

@@ -6,12 +6,12 @@ import argparse
 import asyncio
 from typing import Any
 
-from wakeful.cli.arguments import Command, Parser, add_json, add_store, operator_of
+from wakeful.cli.arguments import Command, Parser, actor_of, add_json, add_store
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.terminal import print_json, say
 from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound
-from wakeful.operations.cancelling import MEANS, cancel_run
+from wakeful.operations.cancelling import MEANS
 from wakeful.stores.base import Cancelled, CancelRun
 
 SOME_REFUSED = 1
@@ -27,7 +27,7 @@ def declare(parser: Parser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     url = chosen_store(arguments)
     found = [find(url, identifier) for identifier in arguments.runs]  # all of them, before anything is done
-    requests = [CancelRun(run["id"], operator_of(arguments), arguments.note) for run in found]
+    requests = [CancelRun(run["id"], by=actor_of(arguments), note=arguments.note) for run in found]
     answers = asyncio.run(_cancel(url, requests))
     if arguments.json:
         print_json(
@@ -54,5 +54,5 @@ def find(url: str, identifier: str) -> dict[str, Any]:
 
 async def _cancel(url: str, requests: list[CancelRun]) -> list[Cancelled]:
     async with changing(url) as store:
-        answers = [await cancel_run(store, request) for request in requests]
+        answers = [await store.do(request) for request in requests]
     return [one for one in answers if one is not None]

@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, UsageError, one_of, operator_of, read_data
+from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, one_of, read_data
 from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.effect_views import show_effect
 from wakeful.cli.listings import add_listing, paged, say_more
@@ -172,9 +172,9 @@ def _words(one: dict[str, Any]) -> str:
 
 
 async def _settle(arguments: argparse.Namespace, effect: str, verb: str, result: str | None) -> Settled | None:
-    operator = operator_of(arguments)
+    by = actor_of(arguments)
     async with changing(chosen_store(arguments)) as store:
-        return await settle(store, effect, verb, operator=operator, note=arguments.note, result=result)
+        return await settle(store, effect, verb, by=by, note=arguments.note, result=result)
 
 
 def _tell(arguments: argparse.Namespace, verb: str, settled: Settled | None) -> int:
@@ -234,7 +234,7 @@ def _settle_many(arguments: argparse.Namespace, verb: str) -> int:
             store,
             plan.effects,
             verb,
-            operator=operator_of(arguments),
+            by=actor_of(arguments),
             note=arguments.note,
             result=result,
             pace=pace,

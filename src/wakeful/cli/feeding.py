@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING
 
-from wakeful.cli.arguments import UsageError, operator_of
+from wakeful.cli.arguments import UsageError, actor_of
 from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.opening import reading
 from wakeful.cli.terminal import now, plain, print_json, say
@@ -100,7 +100,7 @@ def _feed(arguments: argparse.Namespace, app: App | None, feeding: Feeding, plan
             Reader(store.database),
             feeding,
             plan,
-            operator=operator_of(arguments),
+            by=actor_of(arguments),
             note=arguments.note,
             judge=judge,
             flow=flow,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_store, operator_of, read_data
+from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, add_json, add_store, read_data
 from wakeful.cli.cancel import find
 from wakeful.cli.carrying import number
 from wakeful.cli.opening import changing, chosen_store
 from wakeful.cli.person import needs_token
 from wakeful.cli.terminal import print_json
 from wakeful.errors import InvalidData, NotFound
-from wakeful.operations.forking import fork_run, plan_fork
+from wakeful.operations.forking import plan_fork
 from wakeful.stores.base import ForkRun, Redone
 
 
@@ -39,7 +39,7 @@ def execute(arguments: argparse.Namespace) -> int:
         source = "-" if arguments.edit == "-" else f"@{arguments.edit}"
         edit = read_data(source, what="--edit", shown=arguments.edit)
     try:
-        request = plan.request(edit, operator=operator_of(arguments), note=arguments.note)
+        request = plan.request(edit, by=actor_of(arguments), note=arguments.note)
     except InvalidData as error:
         raise UsageError(f"--edit {arguments.edit}: {error}") from None
     needs_token("fork a run", url)
@@ -61,4 +61,4 @@ fork_command = Command(
 
 async def _fork(url: str, request: ForkRun) -> Redone | None:
     async with changing(url) as store:
-        return await fork_run(store, request)
+        return await store.do(request)

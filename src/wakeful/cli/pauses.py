@@ -6,12 +6,12 @@ import argparse
 import asyncio
 from typing import Any
 
-from wakeful.cli.arguments import Command, Parser, add_json, add_store, operator_of
+from wakeful.cli.arguments import Command, Parser, actor_of, add_json, add_store
 from wakeful.cli.opening import changing, chosen_store, reading
 from wakeful.cli.person import needs_token
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, terminal
 from wakeful.errors import NotFound
-from wakeful.operations.pausing import ALL, apps_to_change, change_pause
+from wakeful.operations.pausing import ALL, apps_to_change
 from wakeful.rate import Rate
 from wakeful.stores.base import ChangePause, Paused
 
@@ -110,8 +110,8 @@ async def _change(
         async with changing(url) as store:
             changed = []
             for app in apps:
-                request = ChangePause(app, agent, paused, operator_of(arguments), arguments.note, given)
-                changed.append((app, agent, await change_pause(store, request)))
+                request = ChangePause(app, agent, paused, rate=given, by=actor_of(arguments), note=arguments.note)
+                changed.append((app, agent, await store.do(request)))
         return changed, await reader.pauses()
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, UsageError, one_of, operator_of
+from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, one_of
 from wakeful.cli.carrying import ProgressLine, number, refuse_many, said_stop
 from wakeful.cli.life import Stopping, live
 from wakeful.cli.listings import add_listing, add_quarantine_filter, paged, say_more
@@ -319,7 +319,7 @@ def _release(arguments: argparse.Namespace, rest: list[str]) -> int:
                 runtime.store,
                 runtime.releasing,
                 found,
-                operator=operator_of(arguments),
+                by=actor_of(arguments),
                 note=arguments.note,
                 trust=arguments.trust,
             )
@@ -342,7 +342,7 @@ def _discard(arguments: argparse.Namespace, rest: list[str]) -> int:
 
     async def go() -> Settled:
         async with changing(arguments.url) as store:
-            return await discard(store, found, operator=operator_of(arguments), note=arguments.note)
+            return await discard(store, found, by=actor_of(arguments), note=arguments.note)
 
     return _tell(arguments, found, asyncio.run(go()))
 
@@ -406,7 +406,7 @@ def _carry_out(arguments: argparse.Namespace, name: str, app: Any, keys: list[st
                 None if runtime is None else runtime.releasing,
                 app=name,
                 source=arguments.source,
-                operator=operator_of(arguments),
+                by=actor_of(arguments),
                 note=arguments.note,
                 trust=arguments.trust,
                 pace=pace,

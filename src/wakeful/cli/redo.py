@@ -14,10 +14,9 @@ from typing import Any
 
 from rich.text import Text
 
-from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store, operator_of, read_data
+from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store, read_data
 from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.dead_views import show_dead_delivery, show_dead_run
-from wakeful.cli.deliveries import find_delivery, redo_one_delivery
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.person import needs_token
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
@@ -26,8 +25,13 @@ from wakeful.errors import NotFound, did_you_mean
 from wakeful.operations.pace import read_rate, shown_rate
 from wakeful.operations.quarantine import dead_inputs
 from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery
-from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters, redo_run
+from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters
+from wakeful.resources import deliveries
+from wakeful.resources.desk import looking
 from wakeful.stores.base import Redone, RedoRun
+from wakeful.stores.reading import Reader
+from wakeful.surface.offers import Offer, offers_of
+from wakeful.surface.performing import Asked, perform
 from wakeful.values import to_text
 
 DEAD_WORDS = ("list", "show", "replay", "discard")
@@ -140,7 +144,7 @@ def dead(arguments: argparse.Namespace) -> int:
         if arguments.data is not None:
             message = "--data is for a run: a delivery goes out as it was committed, or not at all"
             raise UsageError(message)
-        return redo_one_delivery(arguments, rest[0], discard=verb == "discard")
+        return asyncio.run(perform(deliveries.RESOURCE, offer_of(verb), Asked(arguments, rest[0], {})))
     if rest:
         refuse_done(arguments, rest[0], verb)
         return redo_one(arguments, rest[0], discard=verb == "discard")
@@ -150,15 +154,26 @@ def dead(arguments: argparse.Namespace) -> int:
 dead_command = Command(declare_dead, dead, "wakeful why RUN tells how one of them came about.")
 
 
+def offer_of(verb: str) -> Offer:
+    """What is done to a delivery is done as `wakeful deliveries` does it."""
+    return next(one for one in offers_of(deliveries.RESOURCE) if one.name == verb)
+
+
+async def delivery_of(reader: Reader, identifier: str) -> deliveries.Delivery:
+    desk = looking(reader)
+    found = await deliveries.find(desk, identifier)
+    if found is None:
+        raise NotFound(await deliveries.missing(desk, identifier))
+    return found
+
+
 def show_dead(arguments: argparse.Namespace, identifier: str) -> int:
-    is_delivery = DASH in identifier
-    found = find_delivery(arguments.url, identifier) if is_delivery else find(arguments, identifier)
-    if arguments.json:
-        print_json(found)
-    elif is_delivery:
-        show_dead_delivery(found)
-    else:
-        show_dead_run(found)
+    if DASH in identifier:
+        delivery = read(arguments.url, lambda reader: delivery_of(reader, identifier))
+        print_json(delivery) if arguments.json else show_dead_delivery({**delivery})
+        return 0
+    found = find(arguments, identifier)
+    print_json(found) if arguments.json else show_dead_run(found)
     return 0
 
 
@@ -260,7 +275,7 @@ def redo_one(arguments: argparse.Namespace, identifier: str, *, again: bool = Fa
         else:
             print(f"{words}; {said_confirmed(confirmed)} would be found and not repeated")
         return 0
-    request = RedoRun(run["id"], operator_of(arguments), arguments.note, data, again=again, discard=discard)
+    request = RedoRun(run["id"], data=data, again=again, discard=discard, by=actor_of(arguments), note=arguments.note)
     redone = asyncio.run(_redo(arguments.url, request))
     if redone is None or redone.refused is not None:
         message = f"run {run['id']} {redone.refused if redone else 'is gone'}"
@@ -291,7 +306,7 @@ def edited_data(arguments: argparse.Namespace, run: dict[str, Any]) -> str | Non
 
 async def _redo(url: str, request: RedoRun) -> Redone | None:
     async with changing(url) as store:
-        return await redo_run(store, request)
+        return await store.do(request)
 
 
 # many
@@ -351,7 +366,7 @@ def redo_many(arguments: argparse.Namespace, *, discard: bool = False) -> int:
         lambda store, pace, progress: redo_letters(
             store,
             plan.letters,
-            operator=operator_of(arguments),
+            by=actor_of(arguments),
             note=arguments.note,
             discard=discard,
             pace=pace,

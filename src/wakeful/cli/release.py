@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from wakeful.cli.arguments import Command, Parser, add_json, add_store, operator_of
+from wakeful.cli.arguments import Command, Parser, actor_of, add_json, add_store
 from wakeful.cli.carrying import number
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.person import people_only
 from wakeful.cli.terminal import print_json
 from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound
-from wakeful.operations.redo import release_run, what_leaves
+from wakeful.operations.redo import what_leaves
 from wakeful.stores.base import Redone, ReleaseRun
 
 
@@ -29,7 +29,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if run is None:
         message = no_run(arguments.run)
         raise NotFound(message)
-    request = ReleaseRun(run["id"], operator_of(arguments), arguments.note)
+    request = ReleaseRun(run["id"], by=actor_of(arguments), note=arguments.note)
     released = asyncio.run(_release(chosen_store(arguments), request))
     if released is None or released.refused is not None:
         message = f"run {run['id']} {released.refused if released else 'is gone'}"
@@ -52,4 +52,4 @@ release_command = Command(
 
 async def _release(url: str, request: ReleaseRun) -> Redone | None:
     async with changing(url) as store:
-        return await release_run(store, request)
+        return await store.do(request)

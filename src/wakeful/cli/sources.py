@@ -13,7 +13,7 @@ from typing import Any, get_args
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_store, one_of, operator_of
+from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, add_json, add_store, one_of
 from wakeful.cli.carrying import number
 from wakeful.cli.narrow import print_fitted
 from wakeful.cli.opening import changing, chosen_store, read
@@ -22,7 +22,6 @@ from wakeful.clock import SECOND, readable
 from wakeful.errors import NotFound
 from wakeful.model import ShownSourceState
 from wakeful.size import in_bytes
-from wakeful.stores.base import RecordOperation
 from wakeful.stores.reading import Reader
 from wakeful.stores.sources import ForgetSource
 
@@ -174,16 +173,10 @@ def print_alarms(out: Console, alarms: list[Shown]) -> None:
 
 def _forget(arguments: argparse.Namespace, name: str) -> int:
     found = read(arguments.url, lambda reader: shown(reader, name, arguments.of))
-    operator = operator_of(arguments)
 
     async def forget() -> bool:
         async with changing(arguments.url) as store:
-            gone = await store.forget_source(ForgetSource(found["app"], name))
-            if gone:
-                await store.record_operation(
-                    RecordOperation(operator, "sources forget", found["app"], name, arguments.note)
-                )
-            return gone
+            return await store.do(ForgetSource(found["app"], name, by=actor_of(arguments), note=arguments.note))
 
     if not asyncio.run(forget()):
         message = f"source {name} is read by a process that is alive: remove its trigger from the code first"

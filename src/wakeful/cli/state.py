@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store, operator_of, read_data
+from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store, read_data
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.person import needs_token
 from wakeful.cli.terminal import (
@@ -32,7 +32,7 @@ from wakeful.cli.terminal import (
     value,
 )
 from wakeful.errors import InvalidState, NotFound, did_you_mean
-from wakeful.operations.keeping import change_state
+from wakeful.stores.base import ChangeState
 from wakeful.stores.reading import Reader
 from wakeful.values import to_text
 
@@ -175,9 +175,8 @@ def _change(arguments: argparse.Namespace, agent: str, text: str | None) -> int:
 
     async def change() -> int:
         async with changing(arguments.url) as store:
-            return await change_state(
-                store, app, agent, text, operator=operator_of(arguments), note=arguments.note, key=arguments.key or ""
-            )
+            key = arguments.key or ""
+            return await store.do(ChangeState(app, agent, key, text, by=actor_of(arguments), note=arguments.note))
 
     version = asyncio.run(change())
     if arguments.json:

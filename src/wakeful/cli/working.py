@@ -128,11 +128,12 @@ def pauses(arguments: argparse.Namespace) -> str | None:
 
 async def pause_first(runtime: Runtime, operator: str) -> None:
     """Nothing is claimed before somebody has looked around."""
-    from wakeful.operations.pausing import ALL, change_pause
+    from wakeful.operations.pausing import ALL
     from wakeful.stores.base import ChangePause
+    from wakeful.stores.request import Actor
 
-    request = ChangePause(runtime.app.name, ALL, paused=True, operator=operator, note="started with --paused")
-    await change_pause(runtime.store, request)
+    request = ChangePause(runtime.app.name, ALL, paused=True, by=Actor(operator, "cli"), note="started with --paused")
+    await runtime.store.do(request)
     say("paused: `wakeful resume all` lets it begin")
 
 

@@ -23,6 +23,7 @@ from wakeful.execution.why_waiting import earliest_wait, why_waiting
 from wakeful.model import ON_FAILURE, Claim, Decision, Outcome, Step, digest
 from wakeful.stored_errors import describe, in_one_line, words_of
 from wakeful.stores.base import Alarm, Cancelled, CancelRun, FinishRun, LeaveRun, Streak, held_alarm
+from wakeful.stores.request import Actor
 from wakeful.stores.tampered import WHAT_TO_DO
 from wakeful.telemetry.logger import logger_of
 
@@ -119,7 +120,9 @@ class Endings:
                     return await self.failed(claim, agent, stuck, attempt.record.pending())
                 self._log.warning("cancelled: it was stuck", reason=words_of(stuck))
                 asked = CancelAsked(claim.id, 'on_stuck="cancel"', words_of(stuck))
-                await self._store.cancel(CancelRun(claim.id, asked.by, asked.note, claim))
+                await self._store.cancel(
+                    CancelRun(claim.id, claim=claim, by=Actor(asked.by, "worker"), note=asked.note)
+                )
                 raise asked
             case "released" if attempt.cut_off is not None:
                 return await self.failed(claim, agent, attempt.cut_off, attempt.record.pending())

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from wakeful.errors import InvalidEvent
 from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
 from wakeful.operations.shape import fits
-from wakeful.stores.base import AnswerApproval, Answered, RecordOperation
+from wakeful.stores.base import AnswerApproval, Answered
+from wakeful.stores.request import Actor, Doer
 from wakeful.values import to_text
 
 Question = dict[str, Any]
@@ -24,14 +25,6 @@ class Reading(Protocol):
     async def approvals(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> Question: ...
 
     async def approval(self, identifier: str, /) -> Question | None: ...
-
-
-class Answering(Protocol):
-    """Where answers go."""
-
-    async def answer(self, request: AnswerApproval, /) -> Answered | None: ...
-
-    async def record_operation(self, request: RecordOperation, /) -> None: ...
 
 
 def understand(text: str, schema: dict[str, Any] | None) -> Any:
@@ -57,13 +50,10 @@ def understand(text: str, schema: dict[str, Any] | None) -> Any:
 
 
 async def answer_question(
-    store: Answering, question: str, value: Any, *, operator: str, note: str | None = None
+    store: Doer, question: str, value: Any, *, by: Actor, note: str | None = None
 ) -> Answered | None:
-    """Store an answer, and note who gave it. None when there is no such question."""
-    answered = await store.answer(AnswerApproval(question, to_text(value, what="the answer"), operator, note))
-    if answered is not None and answered.first:
-        await store.record_operation(RecordOperation(operator, "answer", None, question, note))
-    return answered
+    """Store an answer. None when there is no such question."""
+    return await store.do(AnswerApproval(question, to_text(value, what="the answer"), by=by, note=note))
 
 
 def which_stands(question: Question) -> str:

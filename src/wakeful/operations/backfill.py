@@ -25,7 +25,8 @@ from wakeful.model import Arrival, Flow, event_key
 from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
 from wakeful.stores.backfill import FillInstants, LedgerRow
 from wakeful.stores.base import AcceptEvents, RecordOperation
-from wakeful.stores.timing import Fired, Firing, StoredSchedule
+from wakeful.stores.request import Actor, Bulk, Doer
+from wakeful.stores.timing import Firing, StoredSchedule
 from wakeful.triggers.schedule import Schedule, instants, read_definition
 from wakeful.triggers.scheduler import source_of
 from wakeful.triggers.schedules import code_schedules
@@ -39,7 +40,7 @@ HAVE_A_RUN = frozenset({"fired", "superseded"})
 Arriving = Callable[[StoredSchedule, Schedule, Firing], Arrival]
 
 
-class Filled(Protocol):
+class Filled(Doer, Protocol):
     """What this needs of the store."""
 
     async def next_schedule(self, app: str, /) -> tuple[Microseconds, Microseconds | None]: ...
@@ -55,10 +56,6 @@ class Filled(Protocol):
     async def not_begun(self, ids: list[str], /) -> list[str]: ...
 
     async def peers(self, app: str, own: str, /) -> dict[str, int]: ...
-
-    async def fill_instants(self, request: FillInstants, /) -> Fired: ...
-
-    async def record_operation(self, request: RecordOperation, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +182,7 @@ async def fill(
     plan: BackfillPlan,
     arrive: Arriving,
     *,
-    operator: str,
+    by: Actor,
     note: str | None = None,
     pace: Pace | None = None,
     progress: Progress = nobody_looks,
@@ -194,15 +191,16 @@ async def fill(
     pace = pace or Pace()
     outcome, seen = Outcome(), 0
     stored = backfill.stored
-    reason = f"backfill by {operator}" + (f": {note}" if note else "")
+    reason = f"backfill by {by.name}" + (f": {note}" if note else "")
+    bulk = Bulk("backfill", stored.app, stored.agent, f"{plan.new} instants, {backfill.shown()}")
     ledger, queue = await Ledger.read(store, backfill), Queue(store, stored)
     for page in pages(backfill):
         for batch in pace.batches(await ledger.left(page)):
             left = list(batch)
             while left and await pace.turn(seen) and (room := await queue.room(pace)):
                 chosen, left = left[:room], left[room:]
-                request = _request(backfill, chosen, ledger, arrive, reason)
-                fired = await store.fill_instants(request)
+                request = _request(backfill, chosen, ledger, arrive, reason, by=by, note=note, bulk=bulk)
+                fired = await store.do(request)
                 for receipt in fired.receipts:
                     outcome.done += receipt.status == "duplicate"
                     outcome.made += receipt.status != "duplicate" and bool(receipt.runs)
@@ -214,8 +212,9 @@ async def fill(
                 break
         if pace.cut_short:
             break
-    detail = f"{outcome.made} of {plan.new} instants, {backfill.shown()}" + (f": {note}" if note else "")
-    await store.record_operation(RecordOperation(operator, "backfill", stored.app, stored.agent, detail))
+    if not seen:  # that a person asked is written down all the same
+        words = bulk.words(0, note)
+        await store.do(RecordOperation(by.name, bulk.verb, bulk.app, bulk.subject, words, by.way))
     return outcome
 
 
@@ -297,14 +296,14 @@ class Queue:
 
 
 def _request(
-    backfill: Backfill, chosen: list[Microseconds], ledger: Ledger, arrive: Arriving, reason: str
+    backfill: Backfill, chosen: list[Microseconds], ledger: Ledger, arrive: Arriving, reason: str, **author: Any
 ) -> FillInstants:
     stored, schedule = backfill.stored, backfill.schedule
     # What expired then is wanted now.
     timeless = replace(schedule, timing=replace(schedule.timing, expires=None, overlap="allow"))
     arrivals = [behind_all(arrive(stored, timeless, Firing(one)), stored.name, schedule, reason) for one in chosen]
     redoes = [ledger.row_of(one) for one in chosen]
-    return FillInstants(stored, chosen, redoes, AcceptEvents(stored.app, arrivals, matches=fits), reason)
+    return FillInstants(stored, chosen, redoes, AcceptEvents(stored.app, arrivals, matches=fits), reason, **author)
 
 
 def behind_all(arrival: Arrival, name: str, schedule: Schedule, reason: str) -> Arrival:

@@ -13,7 +13,8 @@ from wakeful.clock import Microseconds, to_text
 from wakeful.intake.route import WILDCARD, type_matcher
 from wakeful.model import Decision, Flow, run_id
 from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
-from wakeful.stores.base import FeedEvents, RecordOperation, StoredEvent
+from wakeful.stores.base import FeedEvents, StoredEvent
+from wakeful.stores.request import Actor, Bulk, Doer
 from wakeful.triggers.past import read_past
 
 
@@ -33,14 +34,6 @@ class Reading(Protocol):
         most: int,
         whole: bool,
     ) -> list[StoredEvent]: ...
-
-
-class Feeder(Protocol):
-    """Where they are handed over."""
-
-    async def feed(self, request: FeedEvents, /) -> int: ...
-
-    async def record_operation(self, request: RecordOperation, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +125,12 @@ async def plan_feed(reader: Reading, feeding: Feeding) -> FeedPlan:
 
 
 async def feed_events(
-    store: Feeder,
+    store: Doer,
     reader: Reading,
     feeding: Feeding,
     plan: FeedPlan,
     *,
-    operator: str,
+    by: Actor,
     note: str | None = None,
     judge: Callable[[StoredEvent], Decision] | None = None,
     flow: Callable[[StoredEvent], Flow] | None = None,
@@ -152,14 +145,17 @@ async def feed_events(
     judge = None if feeding.denied else judge
     pace = pace or Pace()
     most = plan.new if most is None else most
-    reason = f"replayed by {operator}" + (f": {note}" if note else "")
+    reason = f"replayed by {by.name}" + (f": {note}" if note else "")
+    bulk = Bulk("replay", next(iter(plan.apps), None), feeding.agent, f"{plan.new} events, {feeding.shown()}")
     done = seen = 0
     async for page in stored_events(reader, feeding, whole=judge is not None or flow is not None):
         for batch in pace.batches([event for event in page if not has(event, denied=feeding.denied)]):
             chosen = batch[: most - seen]
             if not chosen or not await pace.turn(seen):
                 break
-            request = FeedEvents(chosen[0].app, feeding.agent, reason, [], overrules=feeding.denied)
+            request = FeedEvents(
+                chosen[0].app, feeding.agent, reason, [], overrules=feeding.denied, by=by, note=note, bulk=bulk
+            )
             for event in chosen:
                 decision = None if judge is None else judge(event)
                 if decision is None or decision.answer == "allow":
@@ -168,12 +164,9 @@ async def feed_events(
                         request.flows[event.seq] = flow(event)
                 else:
                     request.denied.append((event.seq, decision))
-            done += await store.feed(request)
+            done += await store.do(request)
             seen += len(chosen)
             progress(seen, plan.new)
         if seen >= most or pace.cut_short:
             break
-    detail = f"{done} of {plan.new} events, {feeding.shown()}" + (f": {note}" if note else "")
-    app = next(iter(plan.apps), None)
-    await store.record_operation(RecordOperation(operator, "replay", app, feeding.agent, detail))
     return done

@@ -9,23 +9,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from wakeful.errors import InvalidData, NotFound, did_you_mean
-from wakeful.stores.base import ForkRun, RecordOperation, Redone
+from wakeful.stores.base import ForkRun
+from wakeful.stores.request import Actor
 from wakeful.values import to_text
 
 Shown = dict[str, Any]
 
 KNOWN = ("data", "steps")
-
-
-class Forking(Protocol):
-    """Where it is done."""
-
-    async def fork(self, request: ForkRun, /) -> Redone | None: ...
-
-    async def record_operation(self, request: RecordOperation, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +35,7 @@ class Fork:
         steps = {one["name"]: one["result"] for one in self.kept if one["state"] == "done"}
         return copy.deepcopy({"data": data, "steps": steps})
 
-    def request(self, edit: Any, *, operator: str, note: str | None) -> ForkRun:
+    def request(self, edit: Any, *, by: Actor, note: str | None) -> ForkRun:
         """With what somebody wrote instead of what it keeps. What is as it was is not edited."""
         before = self.shown()
         given = read_edit(edit, self)
@@ -53,11 +46,11 @@ class Fork:
             self.run["id"],
             self.step["key"],
             self.step["name"],
-            operator,
-            note,
-            None if data == before["data"] else to_text(data, what="the edited data"),
-            {keys[name]: to_text(value, what=f"the edited result of {name}") for name, value in edited.items()},
-            edited,
+            data=None if data == before["data"] else to_text(data, what="the edited data"),
+            results={keys[name]: to_text(value, what=f"the edited result of {name}") for name, value in edited.items()},
+            edited=edited,
+            by=by,
+            note=note,
         )
 
 
@@ -103,12 +96,3 @@ def read_edit(edit: Any, fork: Fork) -> Shown:
             message = f'"steps": a fork from {fork.step["name"]} does not keep a step "{name}".{known}'
             raise InvalidData(message)
     return dict(edit)
-
-
-async def fork_run(store: Forking, request: ForkRun) -> Redone | None:
-    """Make the new run, and note who did so. None when there is no such run."""
-    forked = await store.fork(request)
-    if forked is not None and forked.refused is None:
-        detail = f"{forked.run} from {request.step}" + (f": {request.note}" if request.note else "")
-        await store.record_operation(RecordOperation(request.operator, "fork", None, request.id, detail))
-    return forked

@@ -4,6 +4,7 @@ HTTP API share this. An effect that was settled is not held any more, so a comma
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -15,7 +16,8 @@ from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
 from wakeful.operations.redo import ANSWERS
 from wakeful.operations.results import unfit_result
 from wakeful.operations.shape import expected
-from wakeful.stores.base import HeldEffect, RecordOperation, Settled, SettleEffect
+from wakeful.stores.base import HeldEffect, SettleEffect
+from wakeful.stores.request import Actor, Bulk, Doer
 
 SHOWN_EFFECTS = 20
 
@@ -24,14 +26,6 @@ class Reading(Protocol):
     """What is asked before anything is done."""
 
     async def held_effects(self, *, agent: str | None = None, action: str | None = None) -> list[HeldEffect]: ...
-
-
-class Settling(Protocol):
-    """Where it is done."""
-
-    async def settle_all(self, requests: Sequence[SettleEffect], /) -> list[Settled | None]: ...
-
-    async def record_operation(self, request: RecordOperation, /) -> None: ...
 
 
 @dataclass(slots=True)
@@ -106,24 +100,25 @@ async def plan_settling(reader: Reading, *, agent: str | None = None, action: st
 
 
 async def settle_held(
-    store: Settling,
+    store: Doer,
     effects: Sequence[HeldEffect],
     verb: str,
     *,
-    operator: str,
+    by: Actor,
     note: str | None = None,
     result: str | None = None,
     pace: Pace | None = None,
     progress: Progress = nobody_looks,
 ) -> int:
     """Settle them, the oldest first; returns how many. One that another person settled meanwhile is passed over."""
+    actions = ", ".join(sorted({f"{one.agent} {one.action}" for one in effects}))[:200]
+    bulk = Bulk("effects", None, actions, str(len(effects)), begins=f"{verb} ")
 
     async def do(batch: Sequence[HeldEffect]) -> int:
-        requests = [SettleEffect(one.id, ANSWERS[verb], operator, note, result, unfit_result) for one in batch]
-        return sum(one is not None and one.first for one in await store.settle_all(requests))
+        requests = [
+            SettleEffect(one.id, ANSWERS[verb], result=result, refuse=unfit_result, by=by, note=note, bulk=bulk)
+            for one in batch
+        ]
+        return sum(one is not None and one.first for one in await asyncio.gather(*map(store.do, requests)))
 
-    done = await carry_out(effects, do, pace=pace, progress=progress)
-    actions = ", ".join(sorted({f"{one.agent} {one.action}" for one in effects}))[:200]
-    detail = f"{verb} {done} of {len(effects)}" + (f": {note}" if note else "")
-    await store.record_operation(RecordOperation(operator, "effects", None, actions, detail))
-    return done
+    return await carry_out(effects, do, pace=pace, progress=progress)

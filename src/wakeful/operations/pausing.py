@@ -1,13 +1,10 @@
-"""Pausing and resuming: which agent of which app is meant, and a note of who did it. The command line and the HTTP API
-share this.
-"""
+"""Pausing and resuming: which agent of which app is meant. The command line and the HTTP API share this."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.stores.base import ChangePause, Paused, RecordOperation
 
 ALL = ""  # in place of an agent: all of the app
 
@@ -18,27 +15,6 @@ class Reading(Protocol):
     async def apps(self) -> dict[str, set[str]]: ...
 
     async def pauses(self) -> list[dict[str, Any]]: ...
-
-
-class Pausing(Protocol):
-    """Where it is done."""
-
-    async def change_pause(self, request: ChangePause, /) -> Paused: ...
-
-    async def record_operation(self, request: RecordOperation, /) -> None: ...
-
-
-async def change_pause(store: Pausing, request: ChangePause) -> Paused:
-    """Pause or resume, and note who did so; what it was before."""
-    was = await store.change_pause(request)
-    target = request.agent or "all"
-    words = [f"at {request.rate}"] if request.rate else []
-    words += [request.note] if request.note else []
-    verb = "pause" if request.paused else "resume"
-    await store.record_operation(
-        RecordOperation(request.operator, verb, request.app, target, ": ".join(words) if words else None)
-    )
-    return was
 
 
 async def apps_to_change(reader: Reading, agent: str, app: str | None) -> list[str]:

@@ -19,8 +19,9 @@ from typing import Any, Literal, Protocol
 from wakeful.intake.matching import fits
 from wakeful.model import Receipt
 from wakeful.operations.pace import BATCH, Pace, Progress, carry_out, nobody_looks
-from wakeful.stores.base import AcceptEvents, RecordOperation
-from wakeful.stores.sources import SettleQuarantine, StoredSource, TakenIn
+from wakeful.stores.base import AcceptEvents
+from wakeful.stores.request import Actor, Bulk, Doer
+from wakeful.stores.sources import SettleQuarantine, StoredSource
 from wakeful.triggers.releasing import Releasing
 from wakeful.triggers.source import SourceTrouble
 
@@ -40,14 +41,10 @@ class Reading(Protocol):
     ) -> list[tuple[int, str]]: ...
 
 
-class Settling(Protocol):
+class Settling(Doer, Protocol):
     """Where it is done."""
 
-    async def settle_quarantine(self, request: SettleQuarantine, /) -> TakenIn | None: ...
-
     async def find_source(self, app: str, name: str, /) -> StoredSource | None: ...
-
-    async def record_operation(self, request: RecordOperation, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +75,10 @@ async def release(
     releasing: Releasing,
     found: Shown,
     *,
-    operator: str,
+    by: Actor,
     note: str | None = None,
     trust: bool = False,
-    recorded: bool = True,
+    bulk: Bulk | None = None,
 ) -> Settled:
     """Have its source read it again, and let in what comes out. `trust`: whoever does this vouches for the sender."""
     key = found["key"]
@@ -104,26 +101,22 @@ async def release(
     except SourceTrouble as error:
         return Settled(key, "kept", wrong=str(error))
     accept = AcceptEvents(releasing.app, arrivals, matches=fits)
-    settled = await store.settle_quarantine(SettleQuarantine(releasing.app, key, operator, accept, note))
+    settled = await store.do(SettleQuarantine(releasing.app, key, accept=accept, by=by, note=note, bulk=bulk))
     if settled is None:
         return Settled(key, "kept", f"{key} was settled by somebody else just now: see `wakeful why {key}`")
-    if recorded:
-        await _record(store, operator, "release", found["app"], key, note)
     return Settled(key, "released", receipts=settled.receipts)
 
 
 async def discard(
-    store: Settling, found: Shown, *, operator: str, note: str | None = None, recorded: bool = True
+    store: Settling, found: Shown, *, by: Actor, note: str | None = None, bulk: Bulk | None = None
 ) -> Settled:
     """Nothing comes of it."""
     key = found["key"]
     if (refused := refusal(found)) is not None:
         return Settled(key, "kept", refused)
-    settled = await store.settle_quarantine(SettleQuarantine(found["app"], key, operator, note=note))
+    settled = await store.do(SettleQuarantine(found["app"], key, by=by, note=note, bulk=bulk))
     if settled is None:
         return Settled(key, "kept", f"{key} was settled by somebody else just now: see `wakeful why {key}`")
-    if recorded:
-        await _record(store, operator, "discard", found["app"], key, note)
     return Settled(key, "discarded")
 
 
@@ -204,7 +197,7 @@ async def settle_all(
     *,
     app: str,
     source: str,
-    operator: str,
+    by: Actor,
     note: str | None = None,
     trust: bool = False,
     pace: Pace | None = None,
@@ -212,14 +205,16 @@ async def settle_all(
 ) -> Tally:
     """Release them, the oldest first; without `releasing`, discard them. What is still wrong stays, and is counted by why."""
     tally = Tally()
+    verb = "discard" if releasing is None else "release"
+    bulk = Bulk(f"quarantine {verb}", app, source, str(len(keys)))
 
     async def settle(key: str) -> Settled | None:
         found = await reader.quarantined(key)
         if found is None:
             return None
         if releasing is None:
-            return await discard(store, found, operator=operator, note=note, recorded=False)
-        return await release(store, releasing, found, operator=operator, note=note, trust=trust, recorded=False)
+            return await discard(store, found, by=by, note=note, bulk=bulk)
+        return await release(store, releasing, found, by=by, note=note, trust=trust, bulk=bulk)
 
     async def some(batch: Sequence[str]) -> int:
         before = tally.done
@@ -230,10 +225,4 @@ async def settle_all(
         return tally.done - before
 
     await carry_out(keys, some, pace=pace, progress=progress)
-    words = f"{tally.done} of {len(keys)}" + (f": {note}" if note else "")
-    await _record(store, operator, "discard" if releasing is None else "release", app, source, words)
     return tally
-
-
-async def _record(store: Settling, operator: str, verb: str, app: str, subject: str, detail: str | None) -> None:
-    await store.record_operation(RecordOperation(operator, f"quarantine {verb}", app, subject, detail))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from wakeful.execution.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
 from wakeful.operations.redo import SHOWN_LETTERS, Choice, Letter, beside_newest
-from wakeful.stores.base import RecordOperation, RedoDelivery
+from wakeful.stores.base import RedoDelivery
+from wakeful.stores.request import Actor, Bulk, Doer
 
 REDOABLE = frozenset({"dead", "pending"})
 
@@ -22,14 +23,6 @@ class Reading(Protocol):
     """What is asked before anything is done."""
 
     async def dead_deliveries(self, *, channel: str | None = None, agent: str | None = None) -> list[Letter]: ...
-
-
-class Redelivering(Protocol):
-    """Where it is done."""
-
-    async def redo_delivery(self, request: RedoDelivery, /) -> str | None: ...
-
-    async def record_operation(self, request: RecordOperation, /) -> None: ...
 
 
 @dataclass(slots=True)
@@ -80,36 +73,26 @@ async def plan_redelivery(reader: Reading, choice: Choice, channel: str | None =
     return DeliveryPlan([letter for letter in letters if choice.takes(letter)])
 
 
-async def redo_delivery(store: Redelivering, request: RedoDelivery) -> str | None:
-    """One, and a note of who did it: what it was before. Only one that is dead or waits is changed."""
-    before = await store.redo_delivery(replace(request, waiting=True))
-    if before in REDOABLE:
-        await store.record_operation(RecordOperation(request.operator, _verb(request), None, request.id, request.note))
-    return before
-
-
 async def redo_deliveries(
-    store: Redelivering,
+    store: Doer,
     letters: Sequence[Letter],
     *,
-    operator: str,
+    by: Actor,
     note: str | None = None,
     discard: bool = False,
     pace: Pace | None = None,
     progress: Progress = nobody_looks,
 ) -> int:
     """Many, the oldest first: the order in which they were sent. Returns how many; what somebody else took is passed over."""
+    channels = ", ".join(sorted({letter["channel"] for letter in letters}))[:200]
+    verb = f"deliveries {'discard' if discard else 'replay'}"
+    bulk = Bulk(verb, None, channels, str(len(letters)))
 
     async def redo(batch: Sequence[Letter]) -> int:
-        requests = [RedoDelivery(letter["id"], operator, note, discard=discard) for letter in batch]
-        return sum(one == "dead" for one in await asyncio.gather(*map(store.redo_delivery, requests)))
+        requests = [RedoDelivery(letter["id"], discard=discard, by=by, note=note, bulk=bulk) for letter in batch]
+        return sum(one == "dead" for one in await asyncio.gather(*map(store.do, requests)))
 
-    done = await carry_out(letters[::-1], redo, pace=pace, progress=progress)
-    verb = _verb(RedoDelivery("", operator, discard=discard))
-    detail = f"{done} of {len(letters)}" + (f": {note}" if note else "")
-    channels = sorted({letter["channel"] for letter in letters})
-    await store.record_operation(RecordOperation(operator, verb, None, ", ".join(channels)[:200], detail))
-    return done
+    return await carry_out(letters[::-1], redo, pace=pace, progress=progress)
 
 
 def why_not(identifier: str, state: str, *, discard: bool) -> str:
@@ -119,7 +102,3 @@ def why_not(identifier: str, state: str, *, discard: bool) -> str:
     if state == "held":
         words += "; `wakeful release RUN` lets it out with its run, `wakeful dead discard RUN` ends both"
     return words
-
-
-def _verb(request: RedoDelivery) -> str:
-    return f"deliveries {'discard' if request.discard else 'replay'}"

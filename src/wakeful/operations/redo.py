@@ -8,6 +8,7 @@ held outputs    released by a person's word
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,8 @@ from wakeful.execution.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
 from wakeful.operations.results import unfit_result
 from wakeful.stored_errors import in_one_line
-from wakeful.stores.base import RecordOperation, Redone, RedoRun, ReleaseRun, Settled, SettleEffect
+from wakeful.stores.base import RedoRun, Settled, SettleEffect
+from wakeful.stores.request import Actor, Bulk, Doer
 
 MANY = 10_000
 SHOWN_LETTERS = 20
@@ -30,18 +32,6 @@ class Reading(Protocol):
     """What is asked before anything is done."""
 
     async def dead(self, *, agent: str | None = None) -> list[Letter]: ...
-
-
-class Redoing(Protocol):
-    """Where it is done."""
-
-    async def redo(self, request: RedoRun, /) -> Redone | None: ...
-
-    async def redo_all(self, requests: Sequence[RedoRun], /) -> list[Redone | None]: ...
-
-    async def settle_effect(self, request: SettleEffect, /) -> Settled | None: ...
-
-    async def record_operation(self, request: RecordOperation, /) -> None: ...
 
 
 # dead letters
@@ -138,37 +128,26 @@ async def plan_redo(reader: Reading, choice: Choice) -> Plan:
     return Plan([letter for letter in await reader.dead(agent=choice.agent) if choice.takes(letter)])
 
 
-async def redo_run(store: Redoing, request: RedoRun) -> Redone | None:
-    """One run, and a note of who did it."""
-    redone = await store.redo(request)
-    if redone is not None and redone.refused is None:
-        verb = "discard" if request.discard else "replay"
-        await store.record_operation(RecordOperation(request.operator, verb, None, redone.run, request.note))
-    return redone
-
-
 async def redo_letters(
-    store: Redoing,
+    store: Doer,
     letters: Sequence[Letter],
     *,
-    operator: str,
+    by: Actor,
     note: str | None = None,
     discard: bool = False,
     pace: Pace | None = None,
     progress: Progress = nobody_looks,
 ) -> int:
     """Replay or discard them, the oldest first; returns how many. One that somebody else took meanwhile is passed over."""
+    agents = ", ".join(sorted({letter["agent"] for letter in letters}))[:200]
+    bulk = Bulk("discard" if discard else "replay", None, agents, str(len(letters)))
 
     async def redo(batch: Sequence[Letter]) -> int:
-        requests = [RedoRun(letter["id"], operator, note, discard=discard) for letter in batch]
-        return sum(one is not None and one.refused is None for one in await store.redo_all(requests))
+        requests = [RedoRun(letter["id"], discard=discard, by=by, note=note, bulk=bulk) for letter in batch]
+        answers = await asyncio.gather(*map(store.do, requests))
+        return sum(one is not None and one.refused is None for one in answers)
 
-    done = await carry_out(letters[::-1], redo, pace=pace, progress=progress)
-    verb = "discard" if discard else "replay"
-    detail = f"{done} of {len(letters)}" + (f": {note}" if note else "")
-    agents = sorted({letter["agent"] for letter in letters})
-    await store.record_operation(RecordOperation(operator, verb, None, ", ".join(agents)[:200], detail))
-    return done
+    return await carry_out(letters[::-1], redo, pace=pace, progress=progress)
 
 
 # held effects
@@ -181,17 +160,10 @@ ANSWERS: dict[str, Literal["confirmed", "retrying", "abandoned"]] = {
 
 
 async def settle(
-    store: Redoing, effect: str, verb: str, *, operator: str, note: str | None = None, result: str | None = None
+    store: Doer, effect: str, verb: str, *, by: Actor, note: str | None = None, result: str | None = None
 ) -> Settled | None:
-    """A person's word about a held effect, or another result of one that was confirmed so, and a note of who gave it. None when
-    there is no such effect.
-    """
-    settled = await store.settle_effect(SettleEffect(effect, ANSWERS[verb], operator, note, result, unfit_result))
-    if settled is not None and settled.first:
-        word = "correct the result" if settled.corrected else verb
-        detail = f"{word}: {note}" if note else word
-        await store.record_operation(RecordOperation(operator, "effects", None, effect, detail))
-    return settled
+    """A person's word about a held effect, or another result of one that was confirmed so. None when there is no such effect."""
+    return await store.do(SettleEffect(effect, ANSWERS[verb], result=result, refuse=unfit_result, by=by, note=note))
 
 
 def which_stands(settled: Settled, verb: str) -> str:
@@ -207,22 +179,6 @@ def which_stands(settled: Settled, verb: str) -> str:
 
 
 # held outputs
-
-
-class Releasing(Protocol):
-    """Where it is done."""
-
-    async def release(self, request: ReleaseRun, /) -> Redone | None: ...
-
-    async def record_operation(self, request: RecordOperation, /) -> None: ...
-
-
-async def release_run(store: Releasing, request: ReleaseRun) -> Redone | None:
-    """Let a held output out as it is, and note who did so. None when there is no such run."""
-    released = await store.release(request)
-    if released is not None and released.refused is None:
-        await store.record_operation(RecordOperation(request.operator, "release", None, request.id, request.note))
-    return released
 
 
 def what_leaves(run: Letter) -> dict[str, int]:

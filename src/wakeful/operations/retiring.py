@@ -20,8 +20,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from wakeful.errors import NotFound, WakefulError, did_you_mean
-from wakeful.stores.alarms import AlarmChanged, ChangeAlarm
-from wakeful.stores.base import BuryProcess, Cancelled, CancelRun, RedoDelivery
+from wakeful.stores.alarms import ChangeAlarm
+from wakeful.stores.base import BuryProcess, CancelRun, RedoDelivery
+from wakeful.stores.request import Actor, Bulk, Doer
 from wakeful.stores.retiring import BringBackApp, RetireApp
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.schedules import ChangingStore, Schedules
@@ -53,16 +54,10 @@ class Reading(Protocol):
     async def expectations(self) -> list[dict[str, Any]]: ...
 
 
-class Retiring(ChangingStore, Protocol):
+class Retiring(ChangingStore, Doer, Protocol):
     """Where it is done."""
 
-    async def retire_app(self, request: RetireApp, /) -> bool: ...
-    async def bring_app_back(self, request: BringBackApp, /) -> bool: ...
     async def others(self, own: str, /) -> list[tuple[str, int, bool]]: ...
-    async def bury(self, request: BuryProcess, /) -> int: ...
-    async def cancel(self, request: CancelRun, /) -> Cancelled | None: ...
-    async def redo_delivery(self, request: RedoDelivery, /) -> str | None: ...
-    async def change_alarm(self, request: ChangeAlarm, /) -> AlarmChanged | None: ...
 
 
 @dataclass(slots=True)
@@ -108,38 +103,39 @@ async def open_schedules(store: Retiring, app: str) -> list[StoredSchedule]:
 
 
 async def retire(
-    reader: Reading, store: Retiring, plan: Retirement, *, operator: str, note: str | None, live: bool = False
+    reader: Reading, store: Retiring, plan: Retirement, *, by: Actor, note: str | None, live: bool = False
 ) -> Retirement:
     """Close everything; what was closed comes back. StillServed while workers serve it, unless `live`."""
     app = plan.app
     if plan.workers and not live:
         raise served(app, plan.workers)
-    new = await store.retire_app(RetireApp(app, operator, note))
+    bulk = Bulk("retire", app, app, says=note)
+    new = await store.do(RetireApp(app, by=by, note=note, bulk=bulk))
     if (workers := await reader.of_apps.workers(app)) and not live:  # it came in between
         if new:
-            await store.bring_app_back(BringBackApp(app, operator, "a worker has just started"))
+            await store.do(BringBackApp(app, by=by, note="a worker has just started"))
         raise served(app, workers)
     because = f"app {app} was retired" + (f": {note}" if note else "")
     done = Retirement(app, workers, plan.retired, expectations=plan.expectations, dead=plan.dead)
     schedules = Schedules(app, store)
     for one in await open_schedules(store, app):
         await _go_on(reader, app)
-        await schedules.remove(one.name, operator=operator, note=because)
+        await schedules.remove(one.name, operator=by.name, note=because)
         done.schedules.append(one.name)
     await _take_back(store)
     async for page in reader.of_apps.runs_to_close(app):
         await _go_on(reader, app)
-        requests = [CancelRun(identifier, operator, because, undo=False) for identifier in page]
-        for cancelled in await asyncio.gather(*map(store.cancel, requests)):
+        requests = [CancelRun(identifier, undo=False, by=by, note=because, bulk=bulk) for identifier in page]
+        for cancelled in await asyncio.gather(*map(store.do, requests)):
             if cancelled is not None and cancelled.refused is None:
                 done.runs[cancelled.was] = done.runs.get(cancelled.was, 0) + 1
     async for page in reader.of_apps.messages_to_close(app):
         await _go_on(reader, app)
-        discards = [RedoDelivery(one, operator, because, discard=True, waiting=True) for one in page]
-        done.messages += sum(was == "pending" for was in await asyncio.gather(*map(store.redo_delivery, discards)))
+        discards = [RedoDelivery(one, discard=True, waiting=True, by=by, note=because, bulk=bulk) for one in page]
+        done.messages += sum(was == "pending" for was in await asyncio.gather(*map(store.do, discards)))
     for key in await reader.of_apps.alarms_to_close(app):
         await _go_on(reader, app)
-        await store.change_alarm(ChangeAlarm(key, "resolve", operator, because))
+        await store.do(ChangeAlarm(key, "resolve", by=by, note=because, bulk=bulk))
         done.alarms.append(key)
     await _go_on(reader, app)
     return done
@@ -159,7 +155,7 @@ async def _take_back(store: Retiring) -> None:
     """Runs of processes that are dead are put back, as a worker would: they are cancelled with the others then."""
     for process, left, certain in await store.others(""):
         if certain or left <= 0:
-            await store.bury(BuryProcess(process, certain=certain))
+            await store.do(BuryProcess(process, certain=certain))
 
 
 def served(app: str, workers: int) -> StillServed:

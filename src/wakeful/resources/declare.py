@@ -246,7 +246,9 @@ class Bulk:
     rate: float | None = 50.0  # in a shell, where no --rate is given
     which: str | None = None  # what a shell says where nothing says which ones are meant
     first: Callable[[Planned], Iterable[str]] | None = None  # what a shell says beside the output before it begins
-    answers: Callable[[int, Planned, bool], Json] | None = None  # --json afterwards, where a shell answers otherwise than HTTP
+    answers: Callable[[int, Planned, bool], Json] | None = (
+        None  # --json afterwards, where a shell answers otherwise than HTTP
+    )
     http: str | None = None
 
 
@@ -260,7 +262,9 @@ class Verb:
     name: str
     run: Callable[..., Awaitable[Any]]
     summary: str
-    says: Callable[..., str | Printed]  # of what it returned; with a second parameter also of the thing as it was before
+    says: Callable[
+        ..., str | Printed
+    ]  # of what it returned; with a second parameter also of the thing as it was before
     word: str | None = None  # in a shell, where it has another name
     of_one: bool = True
     scope: Scope = "operate"
@@ -302,14 +306,14 @@ class Resource:
     )
     known: Callable[..., Awaitable[Sequence[str]]] | None = None  # `known(desk, **which)`: names for "did you mean"
     more: str = ""  # what stands below the options in --help
-    takes: str | Mapping[str, str] | None = None  # what is said to a wrong number of words; for each word its own
+    takes: str | Callable[[str], str | None] | None = None  # what is said to a wrong number of words after this word
     bare: bool = False  # in a shell a word that is no verb is the key of show
     path: str | None = None  # of the collection, where it is not /v1/PLURAL
     commands: tuple[str, ...] = ()
 
     def takes_for(self, word: str) -> str | None:
         """What is said to a wrong number of words after this one."""
-        return self.takes if self.takes is None or isinstance(self.takes, str) else self.takes.get(word)
+        return self.takes(word) if callable(self.takes) else self.takes
 
     @property
     def root(self) -> str:

@@ -7,9 +7,9 @@ discard   dead ones shall not be sent; by its ID also one that waits
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast, NotRequired
 
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.model import DeliveryState
@@ -132,7 +132,9 @@ async def find(desk: Desk, identifier: str) -> Delivery | None:
             if one["id"] == identifier or (len(own) >= SHORTEST_PREFIX and one["id"].startswith(f"{root}-{own}")):
                 found[one["id"]] = one
     if len(found) > 1 and identifier not in found:
-        raise several(identifier, "delivery", [f"{one['id']} ({one['channel']}, {one['state']})" for one in found.values()])
+        raise several(
+            identifier, "delivery", [f"{one['id']} ({one['channel']}, {one['state']})" for one in found.values()]
+        )
     return found.get(identifier) or next(iter(found.values()), None)
 
 
@@ -172,9 +174,9 @@ async def redo(desk: Desk, one: Delivery, *, discard: bool) -> RedoneDelivery | 
     before = await desk.store.do(asked)
     if before is None:
         return None
-    if before != "dead" and before != "pending":
+    if before not in REDOABLE:
         raise refusal(one["id"], before, discard=discard)
-    return RedoneDelivery(delivery=one["id"], was=before)
+    return RedoneDelivery(delivery=one["id"], was=cast("Any", before))
 
 
 async def plan_replay(_: Desk, one: Delivery) -> DeliveryRedoPlan:
@@ -266,7 +268,9 @@ def past(text: str, present: Microseconds) -> Microseconds:
     try:
         return read_past(text, now=present)
     except ValueError as error:
-        raise Refused(f"until: {error}", kind="bad-body", title="The body is wrong", status=400, field="until") from None
+        raise Refused(
+            f"until: {error}", kind="bad-body", title="The body is wrong", status=400, field="until"
+        ) from None
 
 
 async def redo_slice(desk: Desk, planned: Planned, most: int, pace: Pace, progress: Progress) -> int:
@@ -292,7 +296,7 @@ def said_done(done: int, planned: Planned, _: Look) -> list[str]:
     return [f"{done:,} of {number(planned.count, 'dead delivery')} {became}"]
 
 
-def answered(done: int, planned: Planned, stopped: bool) -> dict[str, Any]:  # noqa: FBT001 handed over by position
+def answered(done: int, planned: Planned, stopped: bool) -> dict[str, Any]:
     return {"redone": done, "of": planned.count, "stopped": stopped}
 
 
@@ -320,7 +324,8 @@ def many(plan: Any) -> Bulk:
     )
 
 
-SEVERAL = "takes one ID; for several there are --channel NAME, --error TEXT and --all"
+SEVERAL = "one ID; for several there are --channel NAME, --error TEXT and --all"
+TAKES = {"list": "no ID: deliveries show ID shows one", "show": "one ID", "replay": SEVERAL, "discard": SEVERAL}
 RESOURCE = Resource(
     noun="delivery",
     plural="deliveries",
@@ -365,10 +370,5 @@ RESOURCE = Resource(
         ),
     ),
     more="wakeful why ID tells the story of one of them.",
-    takes={
-        "list": "deliveries list takes no ID: deliveries show ID shows one",
-        "show": "deliveries show takes one ID",
-        "replay": f"deliveries replay {SEVERAL}",
-        "discard": f"deliveries discard {SEVERAL}",
-    },
+    takes=lambda word: f"deliveries {word} takes {TAKES[word]}",
 )

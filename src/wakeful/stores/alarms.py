@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from wakeful.clock import Microseconds
+from wakeful.clock import Microseconds, readable
 from wakeful.model import AlarmState, Arrival
 from wakeful.stores.base import Matches
-from wakeful.stores.request import ANYTHING, Others, Ready, Request
+from wakeful.stores.request import Audit, ByPerson, Others, Ready, Request
 
 AlarmVerb = Literal["acknowledge", "mute", "resolve"]
 
@@ -94,20 +94,16 @@ class AlarmChanged:
 
 
 @dataclass(slots=True)
-class ChangeAlarm(Request[AlarmChanged | None]):
+class ChangeAlarm(ByPerson[AlarmChanged | None]):
     """A person acknowledges an alarm, mutes it for some time, or says that it is over."""
 
     key: str
     verb: AlarmVerb
-    operator: str
-    note: str | None = None
     span: Microseconds = 0  # how long it is muted
 
-    def readies(self) -> Ready | None:
-        return ANYTHING
-
-    def alarming(self) -> bool:
-        return True
-
-    def tell(self, result: AlarmChanged | None, others: Others) -> None:
-        others.all = others.all or bool(result)
+    def audit(self, result: AlarmChanged | None) -> Audit | None:
+        if result is None or result.refused is not None:
+            return None
+        words = [f"for {readable(self.span)}"] if self.verb == "mute" else []
+        words += [self.note] if self.note else []
+        return Audit(f"alarm {self.verb}", result.app, self.key, ": ".join(words) if words else None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from wakeful.clock import Microseconds
 from wakeful.model import OccurrenceState
 from wakeful.stores.base import AcceptEvents, WithEvents
+from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.timing import Fired, StoredSchedule
 
 
@@ -21,7 +22,7 @@ class LedgerRow:
 
 
 @dataclass(slots=True)
-class FillInstants(WithEvents[Fired]):
+class FillInstants(WithEvents[Fired], ByPerson[Fired]):
     """Fire instants of a schedule that are over, each as a row of its own in the ledger, and count them on the row that they
     had, `redoes`: None for one that had none. `accept` has one arrival for each of the `instants`.
 
@@ -37,3 +38,10 @@ class FillInstants(WithEvents[Fired]):
     @property
     def woken(self) -> list[tuple[str, str]]:
         return self.accept.woken
+
+    def audit(self, result: Fired) -> Audit | None:
+        words = f"{self.counted(result)} instants" + (f": {self.note}" if self.note else "")
+        return Audit("backfill", self.schedule.app, self.schedule.agent, words)
+
+    def counted(self, result: Fired) -> int:
+        return sum(one.status != "duplicate" and bool(one.runs) for one in result.receipts)

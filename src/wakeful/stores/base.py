@@ -32,7 +32,7 @@ from wakeful.model import (
 )
 from wakeful.rate import Rate
 from wakeful.stores.lanes import Lanes
-from wakeful.stores.request import ANYTHING, Heard, OfRun, Others, Ready, Request, Way
+from wakeful.stores.request import ANYTHING, Audit, ByPerson, Heard, OfRun, Others, Ready, Request, Way
 
 if TYPE_CHECKING:
     from wakeful.stores.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
@@ -425,24 +425,16 @@ class Redone:
 
 
 @dataclass(slots=True)
-class ReleaseRun(Request[Redone | None]):
+class ReleaseRun(ByPerson[Redone | None]):
     """A person lets a held output out as it is."""
 
     id: str
-    operator: str
-    note: str | None = None
-
-    def readies(self) -> Ready | None:
-        return ANYTHING
-
-    def alarming(self) -> bool:
-        return True
-
-    def tell(self, result: Redone | None, others: Others) -> None:
-        others.all = others.all or bool(result)
 
     def follow(self, _: Redone | None, heard: Heard) -> None:
         heard.deliveries()
+
+    def audit(self, result: Redone | None) -> Audit | None:
+        return None if result is None or result.refused is not None else Audit("release", None, self.id, self.note)
 
 
 # An action: its app, its reference, its name, and the JSON schema of its result, if that is declared.
@@ -489,8 +481,12 @@ class Settled:
     corrected: bool = False
 
 
+# What a person said of a held effect, by what it is then.
+SAYS = {"confirmed": "confirm", "retrying": "repeat", "abandoned": "abandon"}
+
+
 @dataclass(slots=True)
-class SettleEffect(Request[Settled | None]):
+class SettleEffect(ByPerson[Settled | None]):
     """A person says what became of a held effect: the first answer stands. Its run goes on once none is held any more. The result
     of a confirmed one can be corrected until its run has stored anything more.
 
@@ -499,19 +495,14 @@ class SettleEffect(Request[Settled | None]):
 
     id: str
     state: Literal["confirmed", "retrying", "abandoned"]
-    operator: str
-    note: str | None = None
     result: str | None = None
     refuse: Callable[[str, str | None], str | None] | None = None
 
-    def readies(self) -> Ready | None:
-        return ANYTHING
-
-    def alarming(self) -> bool:
-        return True
-
-    def tell(self, result: Settled | None, others: Others) -> None:
-        others.all = others.all or bool(result)
+    def audit(self, result: Settled | None) -> Audit | None:
+        if result is None or not result.first:
+            return None
+        word = "correct the result" if result.corrected else SAYS[self.state]
+        return Audit("effects", None, self.id, f"{word}: {self.note}" if self.note else word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -574,39 +565,35 @@ class WorkLane(Request[Lane]):
 
 
 @dataclass(slots=True)
-class RedoDelivery(Request[str | None]):
+class RedoDelivery(ByPerson[str | None]):
     """A person lets a dead delivery be tried again, or discards it. With `waiting` also one that is pending: it is tried now,
     or those behind it need not wait for it any longer.
     """
 
     id: str
-    operator: str
-    note: str | None = None
     discard: bool = False
     waiting: bool = False
-
-    def readies(self) -> Ready | None:
-        return ANYTHING
-
-    def alarming(self) -> bool:
-        return True
-
-    def tell(self, result: str | None, others: Others) -> None:
-        others.all = others.all or bool(result)
 
     def follow(self, _: str | None, heard: Heard) -> None:
         heard.deliveries()
 
+    def audit(self, result: str | None) -> Audit | None:
+        if result != "dead" and not (self.waiting and result == "pending"):
+            return None
+        return Audit(f"deliveries {'discard' if self.discard else 'replay'}", None, self.id, self.note)
+
 
 @dataclass(slots=True)
-class ChangeState(Request[int]):
+class ChangeState(ByPerson[int]):
     """A person sets or clears (None) what an agent keeps. A run that has read it goes again with the new one."""
 
     app: str
     agent: str
     key: str
     value: str | None
-    operator: str
+
+    def audit(self, _: int) -> Audit | None:
+        return Audit("state clear" if self.value is None else "state set", self.app, self.agent, self.note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -737,25 +724,17 @@ class Answered:
 
 
 @dataclass(slots=True)
-class AnswerApproval(Request[Answered | None]):
+class AnswerApproval(ByPerson[Answered | None]):
     """A person's answer (JSON). The first stands."""
 
     id: str
     answer: str
-    operator: str
-    note: str | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
 
     may_wake = True
 
-    def readies(self) -> Ready | None:
-        return ANYTHING
-
-    def alarming(self) -> bool:
-        return True
-
-    def tell(self, result: Answered | None, others: Others) -> None:
-        others.all = others.all or bool(result)
+    def audit(self, result: Answered | None) -> Audit | None:
+        return None if result is None or not result.first else Audit("answer", None, self.id, self.note)
 
 
 @dataclass(slots=True)
@@ -875,14 +854,12 @@ class ChangeCircuit(Request[CircuitChanged]):
 
 
 @dataclass(slots=True)
-class RedoRun(Request[Redone | None]):
+class RedoRun(ByPerson[Redone | None]):
     """A person lets a run that was over go on, or one that went well be done `again` as a new one of its family; or
     `discard`s it. `data` is handed to the handler instead of the event's own.
     """
 
     id: str
-    operator: str
-    note: str | None = None
     data: str | None = None
     again: bool = False
     discard: bool = False
@@ -890,14 +867,10 @@ class RedoRun(Request[Redone | None]):
     def lock_keys(self, lanes: Lanes) -> None:
         lanes.named.add(self.id)
 
-    def readies(self) -> Ready | None:
-        return ANYTHING
-
-    def alarming(self) -> bool:
-        return True
-
-    def tell(self, result: Redone | None, others: Others) -> None:
-        others.all = others.all or bool(result)
+    def audit(self, result: Redone | None) -> Audit | None:
+        if result is None or result.refused is not None:
+            return None
+        return Audit("discard" if self.discard else "replay", None, result.run, self.note)
 
 
 @dataclass(slots=True)
@@ -913,7 +886,7 @@ class Cancelled:
 
 
 @dataclass(slots=True)
-class CancelRun(Request[Cancelled | None]):
+class CancelRun(ByPerson[Cancelled | None]):
     """A person, or the run that called it, wants a run to stop. One that never did anything outside is over at once; of any
     other a worker undoes what it did. The runs that it called and that are not over are cancelled with it.
 
@@ -921,8 +894,6 @@ class CancelRun(Request[Cancelled | None]):
     """
 
     id: str
-    operator: str
-    note: str | None = None
     claim: Claim | None = None
     undo: bool = True  # False: it is over at once, and what it did stays: no worker has its code any more
 
@@ -935,18 +906,15 @@ class CancelRun(Request[Cancelled | None]):
     def lock_keys(self, lanes: Lanes) -> None:
         lanes.named.add(self.id)
 
-    def readies(self) -> Ready | None:
-        return ANYTHING
-
-    def alarming(self) -> bool:
-        return True
-
-    def tell(self, result: Cancelled | None, others: Others) -> None:
-        others.all = others.all or bool(result)
-
     def follow(self, result: Cancelled | None, heard: Heard) -> None:
         if result is not None and result.refused is None:
-            heard.stops(CancelAsked(result.run, self.operator, self.note))
+            heard.stops(CancelAsked(result.run, self.by.name, self.note))
+
+    def audit(self, result: Cancelled | None) -> Audit | None:
+        """Who asked a run to stop was written down then: the worker that obeys writes nothing more."""
+        if result is None or result.refused is not None or self.claim is not None:
+            return None
+        return Audit("cancel", None, result.run, self.note)
 
 
 @dataclass(slots=True)
@@ -992,7 +960,7 @@ class NoteChange(OfRun[None]):
 
 
 @dataclass(slots=True)
-class ForkRun(Request[Redone | None]):
+class ForkRun(ByPerson[Redone | None]):
     """A further run of a family that is over, which keeps what was finished before the step of this `key` (for people:
     `step`). `results` are kept instead of those of the steps with these keys; `edited` are the same by name, for the record.
     """
@@ -1000,8 +968,6 @@ class ForkRun(Request[Redone | None]):
     id: str
     key: str
     step: str
-    operator: str
-    note: str | None = None
     data: str | None = None
     results: dict[str, str] = field(default_factory=dict)
     edited: dict[str, Any] = field(default_factory=dict)
@@ -1009,14 +975,11 @@ class ForkRun(Request[Redone | None]):
     def lock_keys(self, lanes: Lanes) -> None:
         lanes.named.add(self.id)
 
-    def readies(self) -> Ready | None:
-        return ANYTHING
-
-    def alarming(self) -> bool:
-        return True
-
-    def tell(self, result: Redone | None, others: Others) -> None:
-        others.all = others.all or bool(result)
+    def audit(self, result: Redone | None) -> Audit | None:
+        if result is None or result.refused is not None:
+            return None
+        words = f"{result.run} from {self.step}" + (f": {self.note}" if self.note else "")
+        return Audit("fork", None, self.id, words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1034,7 +997,7 @@ class StoredEvent:
 
 
 @dataclass(slots=True)
-class FeedEvents(Request[int]):
+class FeedEvents(ByPerson[int]):
     """Hand stored events to an agent that did not get them. `runs` is (the event's seq, the run's id); `denied` are those
     that policy does not allow; `flows` says of an event's run which key and priority it has, where the agent has any.
     """
@@ -1059,6 +1022,12 @@ class FeedEvents(Request[int]):
 
     def tell(self, result: int, others: Others) -> None:
         others.all = others.all or bool(result)
+
+    def audit(self, result: int) -> Audit | None:
+        return Audit("replay", self.app, self.agent, f"{result} events" + (f": {self.note}" if self.note else ""))
+
+    def counted(self, result: int) -> int:
+        return result
 
 
 @dataclass(slots=True)
@@ -1276,7 +1245,7 @@ class Paused:
 
 
 @dataclass(slots=True)
-class ChangePause(Request[Paused]):
+class ChangePause(ByPerson[Paused]):
     """A person pauses an agent ('': all of the app), or lets it go on, at first no faster than `rate`. Once this is committed
     nothing of a paused agent is claimed any more.
     """
@@ -1284,21 +1253,15 @@ class ChangePause(Request[Paused]):
     app: str
     agent: str
     paused: bool
-    operator: str
-    note: str | None = None
     rate: str | None = None
-
-    def readies(self) -> Ready | None:
-        return ANYTHING
-
-    def alarming(self) -> bool:
-        return True
-
-    def tell(self, result: Paused, others: Others) -> None:
-        others.all = others.all or bool(result)
 
     def shuts(self) -> str | None:
         return self.app
+
+    def audit(self, _: Paused) -> Audit | None:
+        words = [*([f"at {self.rate}"] if self.rate else []), *([self.note] if self.note else [])]
+        verb = "pause" if self.paused else "resume"
+        return Audit(verb, self.app, self.agent or "all", ": ".join(words) if words else None)
 
 
 @dataclass(frozen=True, slots=True)

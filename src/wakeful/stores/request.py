@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from uuid import uuid4
 
 from wakeful.errors import CancelAsked
 from wakeful.model import Claim
@@ -148,6 +149,12 @@ FLAGS = {
 }
 
 
+class Doer(Protocol):
+    """Where requests are carried out: a store."""
+
+    async def do(self, request: Request[R], /) -> R: ...
+
+
 @dataclass(slots=True)
 class OfRun(Request[R]):
     """What a run in flight asks for. It is tried until it is stored, or another process owns the run."""
@@ -183,12 +190,31 @@ class Audit:
     note: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """A choice that is carried out slice by slice: it has one row, which the first slice writes and each later one counts on."""
+
+    verb: str
+    app: str | None = None
+    subject: str | None = None
+    of: str | None = None  # of how many, in words: the row says "3 of 5 events"; None: it says `says` alone
+    says: str | None = None
+    begins: str = ""  # before the number
+    id: str = field(default_factory=lambda: uuid4().hex)
+
+    def words(self, done: int, note: str | None) -> str | None:
+        if self.of is None:
+            return self.says
+        return f"{self.begins}{done} of {self.of}" + (f": {note}" if note else "")
+
+
 @dataclass(slots=True, kw_only=True)
 class ByPerson(Request[R]):
     """What a person or a token asks for. Any process may have work afterwards, and an alarm may be over."""
 
     by: Actor
     note: str | None = None
+    bulk: Bulk | None = None  # the choice that it is a part of
 
     audited = True
 
@@ -204,3 +230,7 @@ class ByPerson(Request[R]):
     def audit(self, result: R, /) -> Audit | None:
         """The row that says who did it, written by the same transaction; None: nothing was done."""
         raise NotImplementedError
+
+    def counted(self, result: R, /) -> int:
+        """How many of its choice were done with it."""
+        return int(self.audit(result) is not None)

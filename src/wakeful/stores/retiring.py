@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wakeful.stores.request import Request
+from wakeful.stores.request import Audit, ByPerson
 
 
 @dataclass(slots=True)
-class RetireApp(Request[bool]):
+class RetireApp(ByPerson[bool]):
     """Nothing is expected of an app any more. Recorded with who said so; a second time changes nothing."""
 
     app: str
-    operator: str
-    note: str | None = None
+
+    def audit(self, result: bool) -> Audit | None:
+        return Audit("retire", self.app, self.app, self.note) if result else None
 
 
 @dataclass(slots=True)
-class BringBackApp(Request[bool]):
+class BringBackApp(ByPerson[bool]):
     """The app is not retired any more. The answer: was it?"""
 
     app: str
-    operator: str
-    note: str | None = None
+
+    def audit(self, result: bool) -> Audit | None:
+        return Audit("bring back", self.app, self.app, self.note) if result else None

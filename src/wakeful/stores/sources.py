@@ -14,7 +14,7 @@ from wakeful.clock import Microseconds
 from wakeful.model import Arrival, Receipt, SourceState
 from wakeful.stores.base import AcceptEvents, Alarm, WithEvents
 from wakeful.stores.quarantine_room import ROOM_OF_ROWS
-from wakeful.stores.request import Others, Request
+from wakeful.stores.request import Audit, ByPerson, Others, Request
 
 QuarantineKind = Literal["unverified", "unreadable"]
 # What the bytes in quarantine are: as they came from outside, or an event that the source had read, as Wakeful wrote it down.
@@ -187,7 +187,7 @@ class ReportSource(Request[None]):
 
 
 @dataclass(slots=True)
-class SettleQuarantine(WithEvents[TakenIn | None]):
+class SettleQuarantine(WithEvents[TakenIn | None], ByPerson[TakenIn | None]):
     """Say what becomes of something in quarantine: `accept` has the events that were made of it; without them it is discarded.
 
     None comes back when it was settled before, or is not there.
@@ -195,19 +195,24 @@ class SettleQuarantine(WithEvents[TakenIn | None]):
 
     app: str
     key: str  # of its event
-    operator: str
     accept: AcceptEvents | None = None
-    note: str | None = None
+
+    def audit(self, result: TakenIn | None) -> Audit | None:
+        verb = "discard" if self.accept is None else "release"
+        return None if result is None else Audit(f"quarantine {verb}", self.app, self.key, self.note)
 
 
 @dataclass(slots=True)
-class ForgetSource(Request[bool]):
+class ForgetSource(ByPerson[bool]):
     """Remove a source, with its cursor and its items: for one that is declared no more. False comes back when there is none, or
     a process that is alive reads it.
     """
 
     app: str
     name: str
+
+    def audit(self, result: bool) -> Audit | None:
+        return Audit("sources forget", self.app, self.name, self.note) if result else None
 
 
 @dataclass(slots=True)

@@ -59,9 +59,7 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
     if arguments.json:
         left = max(0, planned.count - told["done"]) if stopped else 0
         counted = {bulk.done: told["done"], "left": left}
-        print_json(
-            (counted if bulk.answers is None else bulk.answers(told["done"], planned, stopped)) | planned.more
-        )
+        print_json((counted if bulk.answers is None else bulk.answers(told["done"], planned, stopped)) | planned.more)
     else:
         print_all(out, bulk.says(told["done"], planned, look_of(out)))
     return said_stop(stopped=stopped)

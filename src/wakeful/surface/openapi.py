@@ -95,14 +95,15 @@ def operation_of(resource: Resource, offer: Offer) -> Json:
 def read_answer(resource: Resource, offer: Offer) -> Json:
     if offer.kind == "list" and resource.listing is not None:
         schema = listing(resource.plural, reference(resource.view.__name__))
-        if get_origin(returned_by(resource.listing.read)) is Page:
+        paged = get_origin(returned_by(resource.listing.read)) is Page
+        if paged:
             schema["properties"]["next"] = {"type": ["string", "null"], "description": "Give it as after"}
             schema["required"].append("next")
         if resource.listing.more is not None:
             more = schema_of(resource.listing.more)
             schema["properties"] |= more["properties"]
             schema["required"] += more.get("required", [])
-        return answer(f"The {resource.plural}", schema)
+        return answer(f"{'A page of' if paged else 'The'} {resource.plural}", schema)
     read = offer.reading.read if offer.reading is not None else resource.show.find if resource.show else None
     if read is None:
         raise AssertionError(offer)

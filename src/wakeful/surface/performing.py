@@ -17,7 +17,16 @@ from wakeful.resources.declare import Ambiguous, Listing, Page, Resource, Verb
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
-from wakeful.surface.acting import Missing, as_json, carry_out, find, items_of, missing_words, refuse_unallowed, subject_of
+from wakeful.surface.acting import (
+    Missing,
+    as_json,
+    carry_out,
+    find,
+    items_of,
+    missing_words,
+    refuse_unallowed,
+    subject_of,
+)
 from wakeful.surface.offers import Offer
 from wakeful.surface.table import look_of, print_all, print_listing
 

@@ -35,6 +35,7 @@ from wakeful.runtime import Runtime
 from wakeful.stores.base import BuryProcess, SettleEffect
 from wakeful.stores.journal import Probe
 from wakeful.stores.reading import LONGEST_PAGE
+from wakeful.stores.request import Actor
 from wakeful.testing.deeds import Deeds
 from wakeful.testing.fakes import NOTHING, Fake, ignore, refuse_for_channel
 from wakeful.testing.files import files_of
@@ -308,7 +309,14 @@ class World:
     ) -> None:
         identifier = effect if isinstance(effect, str) else str(effect["id"])
         settled = await self.runtime.store.settle_effect(
-            SettleEffect(identifier, state, "a test", "said in a test", result, unfit_result)
+            SettleEffect(
+                identifier,
+                state,
+                result=result,
+                refuse=unfit_result,
+                by=Actor("a test", "worker"),
+                note="said in a test",
+            )
         )
         if settled is not None and settled.refused is not None:
             message = f"effect {identifier} of {settled.effect.action}: {settled.refused.partition(': give it')[0]}"
@@ -356,7 +364,7 @@ class World:
         if wrong:
             message = f"the answer to {question['question']!r} does not fit: {'; '.join(wrong)}"
             raise ValueError(message)
-        await answer_question(self.runtime.store, question["id"], answer, operator="a test")
+        await answer_question(self.runtime.store, question["id"], answer, by=Actor("a test", "worker"))
 
     # fakes
 

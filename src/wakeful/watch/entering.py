@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from wakeful.stores.agents import DeclaredAgent, KeepAgents
+from wakeful.stores.request import Actor
 from wakeful.stores.retiring import BringBackApp
 from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
 from wakeful.telemetry.logger import logger_of
@@ -36,7 +37,9 @@ async def bring_back(app: str, database: Queries, store: EnteringStore) -> None:
         return
     _, by, note = retired[0]
     words = f"retired by {by}" + (f": {note}" if note else "")
-    await store.bring_app_back(BringBackApp(app, "code", f"its code was started; it had been {words}"))
+    await store.bring_app_back(
+        BringBackApp(app, by=Actor("code", "worker"), note=f"its code was started; it had been {words}")
+    )
     logger_of(app=app).warning("the app was retired, and is back; runs that were cancelled stay so", was=words)
 
 

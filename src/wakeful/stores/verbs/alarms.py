@@ -54,13 +54,13 @@ def _change(now: int | None, request: ChangeAlarm) -> Transaction[AlarmChanged |
         return AlarmChanged(app, state, state, refused)
     after: AlarmState = state
     if request.verb == "acknowledge":
-        yield "acknowledge_alarm", [(now, request.key, request.operator, request.note)]
+        yield "acknowledge_alarm", [(now, request.key, request.by.name, request.note)]
         after = "acknowledged"
     elif request.verb == "mute":
         yield "mute_alarm", [(now, request.key, request.span)]
     else:
         noted = f": {request.note}" if request.note else ""
-        yield from resolve_alarms(now, [request.key], f"resolved by {request.operator}{noted}")
+        yield from resolve_alarms(now, [request.key], f"resolved by {request.by.name}{noted}")
         after = "resolved"
     return AlarmChanged(app, state, after)
 

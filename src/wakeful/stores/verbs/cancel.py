@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import ClaimLost
 from wakeful.model import FINAL_RUN_STATES, Outcome, RunState
 from wakeful.stores.base import Cancelled, CancelRun, Count, FinishCancelled, FinishRun, Row, Transaction
+from wakeful.stores.request import Actor
 from wakeful.stores.tampered import plain
 from wakeful.stores.verbs.asking import withdraw_questions
 from wakeful.stores.verbs.held import HeldRun, resolve_held
@@ -76,24 +77,24 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
     if (why := _refusal(run, undo=request.undo) or _not_beside(at_work)) is not None:
         return Cancelled(run.id, run.state, run.state, why)
     ended_with = to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else plain(run.error)
-    yield "insert_remedy", [(now, run.seq, "cancel", request.operator, request.note, None, ended_with)]
-    reason = said(request.operator, request.note)
+    yield "insert_remedy", [(now, run.seq, "cancel", request.by.name, request.note, None, ended_with)]
+    reason = said(request.by.name, request.note)
     if run.state == "running":
-        yield "ask_to_stop", [(now, run.seq, request.operator, request.note)]
+        yield "ask_to_stop", [(now, run.seq, request.by.name, request.note)]
         then: RunState = "running"
     elif request.undo and (yield "done_outside", [(run.root, run.seq)]):
         way = "revive_to_undo" if run.state == "dead" else "stop_to_undo"
-        yield way, [(now, run.seq, request.operator, request.note, f"{reason}; what it did is undone first")]
+        yield way, [(now, run.seq, request.by.name, request.note, f"{reason}; what it did is undone first")]
         yield from resolve_held(now, [HeldRun(run.seq, run.app, run.agent, run.id)], reason)
         if run.state == "dead":
             yield from queue([(run, run.seq)])
         then = "ready"
     else:
-        yield "cancel_now", [(now, run.seq, request.operator, request.note, reason, _outcome_of(run))]
+        yield "cancel_now", [(now, run.seq, request.by.name, request.note, reason, _outcome_of(run))]
         yield from _wind_up(now, [Ending(run.seq, run.id, run.root, run.app, run.agent, reason)])
         yield from tell_caller(now, run.seq, run.id, "cancelled", reason)
         then = "cancelled"
-    yield from _cancel_children(now, run.seq, run.id, request.operator, undo=request.undo)
+    yield from _cancel_children(now, run.seq, run.id, request.by, undo=request.undo)
     return Cancelled(run.id, run.state, then)
 
 
@@ -122,7 +123,7 @@ def finish_cancelled(now: int | None, requests: Sequence[FinishCancelled]) -> Tr
     for one in ended:
         yield from tell_caller(now, one.claim.seq, one.claim.id, "cancelled", one.reason)
         by = one.claim.cancelled[0] if one.claim.cancelled is not None else "its caller"
-        yield from _cancel_children(now, one.claim.seq, one.claim.id, by)
+        yield from _cancel_children(now, one.claim.seq, one.claim.id, Actor(by, "worker"))
     return [gone.get((one.claim.seq, one.claim.token)) for one in requests]
 
 
@@ -163,7 +164,7 @@ def end_undone(now: int | None, requests: Sequence[FinishRun]) -> Transaction[No
     ]
     yield from _drop_prepared(now, endings)
     for one in ordered:
-        yield from _cancel_children(now, one.claim.seq, one.claim.id, by_failure(one.claim.id))
+        yield from _cancel_children(now, one.claim.seq, one.claim.id, Actor(by_failure(one.claim.id), "worker"))
 
 
 def _wind_up(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
@@ -184,11 +185,9 @@ def _drop_prepared(now: int | None, runs: Sequence[Ending]) -> Transaction[None]
     yield from resolve_held(now, [HeldRun(run.seq, run.app, run.agent, run.id) for run in runs], runs[0].reason)
 
 
-def _cancel_children(
-    now: int | None, seq: int, identifier: str, operator: str, *, undo: bool = True
-) -> Transaction[None]:
+def _cancel_children(now: int | None, seq: int, identifier: str, by: Actor, *, undo: bool = True) -> Transaction[None]:
     for _, child in (yield "children_at_work", [(seq,)]):
-        yield from _cancel(now, CancelRun(child, operator, cancelled_with(identifier), undo=undo))
+        yield from _cancel(now, CancelRun(child, undo=undo, by=by, note=cancelled_with(identifier)))
 
 
 def _refusal(run: Found, *, undo: bool) -> str | None:

@@ -156,9 +156,9 @@ def release_runs(now: int | None, requests: Sequence[ReleaseRun]) -> Transaction
                 words = f"would save a state that agent {agent} has changed since: `wakeful replay {identifier}` does it again"
                 results.append(Redone(identifier, state, words))
                 continue
-        reason = f"released by {request.operator}" + (f": {request.note}" if request.note else "")
+        reason = f"released by {request.by.name}" + (f": {request.note}" if request.note else "")
         told = to_json({**from_json(outcome), "commit": "committed"}).decode()
-        yield "insert_remedy", [(now, seq, "release", request.operator, request.note, None, None)]
+        yield "insert_remedy", [(now, seq, "release", request.by.name, request.note, None, None)]
         yield "release_deliveries", [(now, seq)]
         yield "release_output", [(now, seq, reason, told)]
         yield from resolve_held(now, [HeldRun(seq, app, agent, identifier)], reason)

@@ -114,7 +114,7 @@ def _settle(now: int | None, one: SettleEffect) -> Transaction[Settled | None]:
         return (yield from correct(now, one, effect, root, run))
     holder = one.id if effect.undoes is None else effect.undoes
     keyed = yield "lock_keys_of_effect", [(holder,)]
-    settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.operator, one.note, one.state)]
+    settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.by.name, one.note, one.state)]
     if settled:
         if one.state == "confirmed":
             if effect.undoes is not None:
@@ -125,7 +125,7 @@ def _settle(now: int | None, one: SettleEffect) -> Transaction[Settled | None]:
         if keyed:
             yield from tell_followers(now, holder)
         released = yield "release_held_runs", [(now, root)]
-        ended = f"{one.state} by {one.operator}" + (f": {one.note}" if one.note else "")
+        ended = f"{one.state} by {one.by.name}" + (f": {one.note}" if one.note else "")
         yield from resolve_held(now, [HeldRun(row[3], *row[:3]) for row in released], ended)
     found = yield "find_effect", [(one.id,)]
     return Settled(effect_of(found[0]), run, first=bool(settled))

@@ -40,7 +40,7 @@ def _fork(now: int | None, request: ForkRun) -> Transaction[Redone | None]:
         return Redone(run.id, run.state, f"has no step {request.step} any more")
     number = (yield "count_family", [(run.root,)])[0][1] + 1
     name = f"{run.root}.{number}"
-    reason = f"forked from run {run.id} at {request.step} by {request.operator}" + (
+    reason = f"forked from run {run.id} at {request.step} by {request.by.name}" + (
         f": {request.note}" if request.note else ""
     )
     data = (yield from data_of([run.seq]))[run.seq] if request.data is None else request.data
@@ -61,5 +61,5 @@ def _fork(now: int | None, request: ForkRun) -> Transaction[Redone | None]:
     if request.results:
         about["steps"] = request.edited
     told = to_json(about).decode()
-    yield "insert_remedy", [(now, made[1], "fork", request.operator, request.note, told, None)]
+    yield "insert_remedy", [(now, made[1], "fork", request.by.name, request.note, told, None)]
     return Redone(name, run.state)

@@ -67,7 +67,7 @@ def redo_deliveries(now: int | None, requests: Sequence[RedoDelivery]) -> Transa
         results.append(found[0][1] if found else None)
         if found and (found[0][1] == "dead" or (found[0][1] == "pending" and request.waiting)):
             word = "discarded" if request.discard else "replayed"
-            reason = f"{word} by {request.operator}" + (f": {request.note}" if request.note else "")
+            reason = f"{word} by {request.by.name}" + (f": {request.note}" if request.note else "")
             seq, _, run, error, app, channel = found[0]
             yield "redo_delivery", [(now, seq, "discarded" if request.discard else "pending", reason)]
             ended = to_json({**from_json(error or "{}"), "delivery": request.id}).decode()
@@ -77,7 +77,7 @@ def redo_deliveries(now: int | None, requests: Sequence[RedoDelivery]) -> Transa
                 raised = yield "alarms_of_deliveries", [(seq,)]
                 yield from resolve_if_last(now, [row[0] for row in raised])
             verb = "drop" if request.discard else "redeliver"
-            yield "insert_remedy", [(now, run, verb, request.operator, request.note, None, ended)]
+            yield "insert_remedy", [(now, run, verb, request.by.name, request.note, None, ended)]
     return results
 
 

@@ -20,5 +20,5 @@ def change_pauses(now: int | None, requests: Sequence[ChangePause]) -> Transacti
         if not one.paused and one.agent != ALL:
             yield from resumed(now, one.app, one.agent)
         if (one.paused, one.rate) != (was.paused, was.rate):
-            yield "set_pause", [(now, one.app, one.agent, int(one.paused), one.rate, one.operator, one.note)]
+            yield "set_pause", [(now, one.app, one.agent, int(one.paused), one.rate, one.by.name, one.note)]
     return results

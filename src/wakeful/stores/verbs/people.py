@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wakeful.stores.base import Alarm, RaiseAlarm, RecordOperation, Transaction
-from wakeful.stores.request import ByPerson, Request
+from wakeful.stores.base import Alarm, RaiseAlarm, RecordOperation, Row, Transaction
+from wakeful.stores.request import Bulk, ByPerson, Request
 
 
 def raise_alarms(now: int | None, requests: Sequence[RaiseAlarm]) -> Transaction[list[None]]:
@@ -49,12 +49,26 @@ def record_operations(now: int | None, requests: Sequence[RecordOperation]) -> T
 
 
 def write_audits(now: int | None, requests: Sequence[Request[Any]], results: Sequence[Any]) -> Transaction[None]:
-    """Who did what, as each request tells it by its result. One that was refused did nothing."""
-    by_people = [(one, result) for one, result in zip(requests, results, strict=True) if isinstance(one, ByPerson)]
-    rows = [
-        (now, row.app, request.by.name, request.by.way, row.verb, row.subject, row.note)
-        for request, result in by_people
-        if not isinstance(result, Exception) and (row := request.audit(result)) is not None
-    ]
+    """Who did what, as each request tells it by its result. One that was refused did nothing. Those that are parts of one choice
+    have one row, with how many were done until now.
+    """
+    rows: list[Row] = []
+    counts: dict[str, tuple[ByPerson[Any], Bulk, int]] = {}
+    for request, result in zip(requests, results, strict=True):
+        if not isinstance(request, ByPerson) or isinstance(result, Exception):
+            continue
+        if request.bulk is not None:
+            _, _, before = counts.get(request.bulk.id, (None, None, 0))
+            counts[request.bulk.id] = (request, request.bulk, before + request.counted(result))
+        elif (row := request.audit(result)) is not None:
+            rows.append((now, row.app, request.by.name, request.by.way, row.verb, row.subject, row.note))
     if rows:
         yield "insert_operation", rows
+    for choice in sorted(counts):
+        request, bulk, done = counts[choice]
+        found = yield "find_choice", [(choice,)]
+        done += found[0][0] if found else 0
+        if bulk.of is None and not done:
+            continue  # it was done before
+        by, words = request.by, bulk.words(done, request.note)
+        yield "count_operation", [(now, bulk.app, by.name, by.way, bulk.verb, bulk.subject, words, choice, done)]

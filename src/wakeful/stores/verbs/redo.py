@@ -124,7 +124,7 @@ def _not_beside(run: Found, relatives: dict[int, str], begun: set[str]) -> str |
 def _discard(now: int | None, asked: Asked) -> Transaction[None]:
     """Nothing more of it happens: what it staged and has not begun is given up with it."""
     yield from _drop_outgoing(now, asked, "discarded")
-    remedies = [(now, run.seq, "discard", one.operator, one.note, None, _ended_with(run)) for one, run in asked]
+    remedies = [(now, run.seq, "discard", one.by.name, one.note, None, _ended_with(run)) for one, run in asked]
     yield "insert_remedy", remedies
     yield "discard_run", [(now, run.seq, _reason("discarded", one)) for one, run in asked]
     for one, run in asked:
@@ -167,7 +167,7 @@ def _replay(now: int | None, asked: Asked) -> Transaction[None]:
     remedies = []
     for one, run in ordered:
         error = _with_errors(_ended_with(run), steps.get(run.seq), effects.pop(run.root, None))
-        remedies.append((now, run.seq, "replay", one.operator, one.note, one.data, error))
+        remedies.append((now, run.seq, "replay", one.by.name, one.note, one.data, error))
     yield "insert_remedy", remedies
     yield "replay_run", [(now, run.seq, _reason("replayed", one), one.data) for one, run in ordered]
     yield from queue([(run, run.seq) for _, run in ordered])
@@ -189,7 +189,7 @@ def _replay_children(now: int | None, asked: RedoRun, run: Found) -> Transaction
     children = [child for child, note in (yield "cancelled_children", [(run.seq,)]) if note == with_it]
     if children:
         note = f"run {run.id}, which called it, was replayed"
-        yield from redo_runs(now, [RedoRun(child, asked.operator, note) for child in children])
+        yield from redo_runs(now, [RedoRun(child, by=asked.by, note=note) for child in children])
 
 
 def queue(runs: Sequence[tuple[Keyed, int]]) -> Transaction[None]:
@@ -242,7 +242,7 @@ def _begin_again(now: int | None, asked: Asked) -> Transaction[list[str]]:
         rows.append((now, names[-1], run.seq, _reason("done again", one), kept.get(run.seq, one.data)))
     made = {row[0]: row[1] for row in (yield "insert_again", rows)}
     remedies = [
-        (now, made[name], "again", one.operator, one.note, one.data, None)
+        (now, made[name], "again", one.by.name, one.note, one.data, None)
         for name, (one, _) in zip(names, asked, strict=True)
     ]
     yield "insert_remedy", remedies
@@ -290,4 +290,4 @@ def _refusal(request: RedoRun, state: str, *, holds_output: bool) -> str | None:
 
 
 def _reason(what: str, request: RedoRun) -> str:
-    return f"{what} by {request.operator}" + (f": {request.note}" if request.note else "")
+    return f"{what} by {request.by.name}" + (f": {request.note}" if request.note else "")

@@ -12,19 +12,16 @@ def retire_apps(now: int | None, requests: Sequence[RetireApp]) -> Transaction[l
     """For each: was it not retired before?"""
     results = []
     for one in requests:
-        new = bool((yield "insert_retired", [(now, one.app, one.operator, one.note)]))
+        new = bool((yield "insert_retired", [(now, one.app, one.by.name, one.note)]))
         if new:
-            yield "insert_operation", [(now, one.app, one.operator, None, "retire", one.app, one.note)]
             yield "remove_guards", [(one.app,)]  # no server of it is left to say which token counts
         results.append(new)
     return results
 
 
-def bring_apps_back(now: int | None, requests: Sequence[BringBackApp]) -> Transaction[list[bool]]:
+def bring_apps_back(_: int | None, requests: Sequence[BringBackApp]) -> Transaction[list[bool]]:
     results = []
     for one in requests:
         was = bool((yield "remove_retired", [(one.app,)]))
-        if was:
-            yield "insert_operation", [(now, one.app, one.operator, None, "bring back", one.app, one.note)]
         results.append(was)
     return results

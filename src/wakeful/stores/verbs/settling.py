@@ -49,8 +49,8 @@ def correct(now: int | None, request: SettleEffect, effect: Effect, root: str, r
         for (other,) in (yield "follower_that_has", [(effect.id,)]):
             words = f"run {other} has the same key and got the result that {effect.settled_by} gave: it stands"
             return Settled(effect, run, first=False, refused=words)
-    yield "correct_effect", [(now, request.id, request.result, request.operator, request.note)]
-    effect.result, effect.settled_by, effect.note = request.result, request.operator, request.note
+    yield "correct_effect", [(now, request.id, request.result, request.by.name, request.note)]
+    effect.result, effect.settled_by, effect.note = request.result, request.by.name, request.note
     return Settled(effect, run, first=True, corrected=True)
 
 

@@ -221,7 +221,7 @@ def settle_quarantined(now: int | None, requests: Sequence[SettleQuarantine]) ->
             first = one.accept.arrivals[0]
             named = (yield "find_alias", [(alias,) for alias in sorted(first.aliases)]) if first.aliases else []
             state, became, made = "released", named[0][1] if named else first.key, len(one.accept.arrivals)
-        settled = yield "settle_quarantine", [(now, one.app, one.key, state, became, made, one.operator, one.note)]
+        settled = yield "settle_quarantine", [(now, one.app, one.key, state, became, made, one.by.name, one.note)]
         if not settled:
             results[number] = None
             continue

@@ -60,6 +60,6 @@ def load_states_of_keys(claims: Sequence[Claim]) -> Transaction[None]:
 def change_states(now: int | None, requests: Sequence[ChangeState]) -> Transaction[list[int]]:
     results = []
     for one in requests:
-        rows = yield "change_state", [(now, one.app, one.agent, one.key, one.value, one.operator)]
+        rows = yield "change_state", [(now, one.app, one.agent, one.key, one.value, one.by.name)]
         results.append(rows[0][0])
     return results

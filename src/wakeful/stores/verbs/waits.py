@@ -362,7 +362,7 @@ def answer_approvals(
             message = f"question {identifier} was tampered with: it points at a step of run {run} that did not ask it. {WHAT_TO_DO}"
             results.append(PayloadTampered(message))
             continue
-        answered = yield "answer_approval", [(now, request.id, request.answer, request.operator, request.note)]
+        answered = yield "answer_approval", [(now, request.id, request.answer, request.by.name, request.note)]
         if not answered:
             now_is = (yield "find_approval", [(request.id,)])[0]
             results.append(
@@ -371,10 +371,10 @@ def answer_approvals(
             continue
         seq, key = answered[0]
         yield "answer_step", [(now, seq, key, "done", request.answer, None)]
-        request.woken = yield from wake(now, seq, f"answered by {request.operator}")
-        yield "insert_remedy", [(now, seq, "answer", request.operator, request.note, request.answer, None)]
-        yield from tell_answered(now, app, agent, identifier, request.operator, request.answer)
-        results.append(Answered(identifier, run, first=True, state=state, answered_by=request.operator))
+        request.woken = yield from wake(now, seq, f"answered by {request.by.name}")
+        yield "insert_remedy", [(now, seq, "answer", request.by.name, request.note, request.answer, None)]
+        yield from tell_answered(now, app, agent, identifier, request.by.name, request.answer)
+        results.append(Answered(identifier, run, first=True, state=state, answered_by=request.by.name))
     return results
 
 

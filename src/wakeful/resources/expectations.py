@@ -1,0 +1,68 @@
+"""Expectations: what should happen by when, and how it stands."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from typing_extensions import TypedDict
+
+from wakeful.resources.declare import About, Column, Listing, MomentOrNone, OfApp, Resource
+from wakeful.resources.desk import Desk
+from wakeful.resources.words import Look, plain
+from wakeful.watch.absence import WORDS, Kind
+
+
+class Expectation(TypedDict):
+    """Something that should happen by a time."""
+
+    app: str
+    name: str
+    kind: Literal["schedule", "by", "every", "output"]
+    what: Annotated[str, About("What should happen, in words")]
+    agent: str | None
+    owner: Annotated[str | None, About("Who hears of it")]
+    state: Literal["met", "pending", "absent", "excused"]
+    absence: Annotated[Kind | None, About("Absent: how it failed to happen")]
+    reason: str
+    met_at: Annotated[MomentOrNone, About("When it was last met")]
+    due_at: Annotated[MomentOrNone, About("When it would be overdue")]
+
+
+async def expectations(desk: Desk, *, app: OfApp = None) -> list[Expectation]:
+    found: list[Expectation] = await desk.reader.expectations()
+    return [one for one in found if app in {None, one["app"]}]
+
+
+async def none(_: Desk, *, app: str | None = None) -> str:
+    if app is not None:
+        return f"nothing is expected of app {plain(app)}"
+    return "nothing is expected here. Every schedule is; more is declared by app.expect(…)."
+
+
+def standing(one: Any, _: Look) -> tuple[str, str]:
+    absence: Kind | None = one["absence"]
+    return (one["state"], "state") if absence is None else (WORDS[absence], "red")
+
+
+RESOURCE = Resource(
+    noun="expectation",
+    plural="expectations",
+    view=Expectation,
+    key="name",
+    example="nightly backup",
+    listing=Listing(
+        read=expectations,
+        summary="what is expected, and how it stands",
+        none=none,
+        columns=(
+            Column("app", when=lambda items: len({one["app"] for one in items}) > 1),
+            Column("expectation", "name"),
+            Column("state", show=standing),
+            Column("last met", "met_at"),
+            Column("due", "due_at"),
+            Column("what"),
+            Column("reason", style="dim", least=140),
+        ),
+    ),
+    more="wakeful why NAME tells the story of one of them.",
+)
