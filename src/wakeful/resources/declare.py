@@ -23,10 +23,22 @@ Printed = Iterable[str | Line | Table]
 
 
 class Refused(WakefulError):
-    """This cannot be done to it now: HTTP answers 409 (or `status`), a shell prints the reason."""
+    """This cannot be done to it now: HTTP answers 409 (or `status`), a shell prints the reason. 422: what was given does not fit,
+    which a shell counts as a wrong call. `said` are lines that a shell prints before the reason.
+    """
 
-    def __init__(self, detail: str, *, kind: str, title: str, status: int = 409, field: str | None = None) -> None:
+    def __init__(
+        self,
+        detail: str,
+        *,
+        kind: str,
+        title: str,
+        status: int = 409,
+        field: str | None = None,
+        said: Sequence[str] = (),
+    ) -> None:
         super().__init__(detail)
+        self.said = said
         self.kind = kind
         self.title = title
         self.status = status
@@ -84,8 +96,13 @@ class AsJson:
 
 
 @dataclass(frozen=True, slots=True)
+class AsCutJson:
+    """JSON text in the row, of which a long one was cut: then it stays a text, with … at its end."""
+
+
+@dataclass(frozen=True, slots=True)
 class AsError:
-    """A stored error in the row, outside as people and programs see it."""
+    """A stored error in the row, outside without what is stored beside it for the next try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +133,12 @@ Count = Annotated[int, AtLeast(0)]
 UNSET: Any = object()
 
 
+class Typed(str):
+    """A word that a person typed where HTTP takes JSON: the noun's function says what it means."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Param:
     """What a keyword-only parameter of a noun's function is called outside, and how its text is read.
@@ -124,6 +147,7 @@ class Param:
     """
 
     help: str
+    about: str | None = None  # in the OpenAPI document, where it says more
     flag: str | None = None  # in a shell; else -- and its name
     short: str | None = None  # -n
     metavar: str | None = None
@@ -241,14 +265,14 @@ class Bulk:
     none: Callable[[str], str]  # what is said where no thing is like that; it is handed "cli" or "http"
     planned: Callable[[Planned, Mapping[str, Any], Look], Printed]  # the plan in a shell
     says: Callable[[int, Planned, Look], Printed]  # what a shell says afterwards
+    before: Callable[[Planned, Look], Iterable[str]] | None = None  # what a shell says before it plans or does it
+    words: Callable[[Planned, Mapping[str, Any]], str] | None = None  # the plan in a sentence: "plan" of a shell's JSON
     view: type | None = None  # of what a plan answers
+    both: type | None = None  # instead of `view`: one of what a plan and a slice answer
+    summary: str | None = None  # in the OpenAPI document
     inside: str = "filter"  # the member of an HTTP body that holds the choice
     rate: float | None = 50.0  # in a shell, where no --rate is given
     which: str | None = None  # what a shell says where nothing says which ones are meant
-    first: Callable[[Planned], Iterable[str]] | None = None  # what a shell says beside the output before it begins
-    answers: Callable[[int, Planned, bool], Json] | None = (
-        None  # --json afterwards, where a shell answers otherwise than HTTP
-    )
     http: str | None = None
 
 
@@ -296,6 +320,7 @@ class Resource:
     example: str
     key: str = "id"  # the field that names one thing, and the name of the path's parameter
     deep: bool = False  # a key may have slashes in it
+    called: str | None = None  # what people call it, where that is not the noun: "question"
     state: str | None = "state"
     listing: Listing | None = None
     show: Show | None = None
@@ -314,6 +339,14 @@ class Resource:
     def takes_for(self, word: str) -> str | None:
         """What is said to a wrong number of words after this one."""
         return self.takes(word) if callable(self.takes) else self.takes
+
+    @property
+    def name(self) -> str:
+        return self.called or self.noun
+
+    @property
+    def names(self) -> str:
+        return self.plural if self.called is None else f"{self.called}s"
 
     @property
     def root(self) -> str:

@@ -7,7 +7,7 @@ discard   dead ones shall not be sent; by its ID also one that waits
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, cast, NotRequired
+from typing import Annotated, Any, Literal, cast
 
 from typing_extensions import TypedDict
 
@@ -17,7 +17,6 @@ from wakeful.operations.pace import Pace, Progress
 from wakeful.operations.redelivery import REDOABLE, DeliveryPlan, plan_redelivery, redo_deliveries, why_not
 from wakeful.operations.redo import Choice
 from wakeful.resources.declare import (
-    LONGEST_PAGE,
     After,
     AsError,
     AsJson,
@@ -38,7 +37,7 @@ from wakeful.resources.declare import (
 from wakeful.resources.desk import Desk
 from wakeful.resources.words import Look, failure_line, in_json, number, plain, whole_json
 from wakeful.stores.base import RedoDelivery
-from wakeful.stores.readers.base import LAST_CHARACTER, SHORTEST_PREFIX, cursor_of, several
+from wakeful.stores.readers.base import LAST_CHARACTER, SHORTEST_PREFIX, several
 from wakeful.triggers.past import read_past
 
 
@@ -58,12 +57,6 @@ class Delivery(TypedDict):
     settled_at: MomentOrNone
     run: str
     agent: str
-
-
-class ListedDelivery(Delivery):
-    """With its place in the listing, from which the next page goes on."""
-
-    seq: NotRequired[int]
 
 
 class RedoneDelivery(TypedDict):
@@ -95,7 +88,6 @@ class DeadDeliveries(TypedDict):
 class DeliveriesRedoPlan(TypedDict):
     """What would be done to dead deliveries."""
 
-    plan: str
     count: Count
     groups: list[DeadDeliveries]
     until: str
@@ -112,10 +104,7 @@ async def deliveries(
     limit: Limit = 50,
     after: After = None,
 ) -> Page[Delivery]:
-    most = min(limit, LONGEST_PAGE)
-    rows = await desk.reads.rows(ListedDelivery, "page_of_deliveries", channel, state, cursor_of(after), most + 1)
-    places = [one.pop("seq") for one in rows]
-    return Page([*rows[:most]], str(places[most - 1]) if len(rows) > most else None)
+    return await desk.reads.page(Delivery, "page_of_deliveries", channel, state, limit=limit, after=after)
 
 
 async def find(desk: Desk, identifier: str) -> Delivery | None:
@@ -257,11 +246,9 @@ async def planned_many(desk: Desk, word: str, channel: str | None, error: str | 
     present = await desk.reads.time()
     last = None if until is None else past(until, present)
     plan = await plan_redelivery(desk.reader, Choice(None, error, last), channel)
-    count = len(plan.letters)
-    answer = {"plan": f"would {word} {number(count, 'dead delivery')}", **plan.to_json()}
     # Handed back, so that the next slice does not take again what was replayed in this one and has died once more.
     more = {"until": to_text(present if last is None else last)} if desk.by.way == "http" else {}
-    return Planned(count, answer, (plan, word), more)
+    return Planned(len(plan.letters), plan.to_json(), (plan, word), more)
 
 
 def past(text: str, present: Microseconds) -> Microseconds:
@@ -282,22 +269,18 @@ async def redo_slice(desk: Desk, planned: Planned, most: int, pace: Pace, progre
     )
 
 
-def groups_of(planned: Planned) -> list[str]:
+def groups_of(planned: Planned, _: Look) -> list[str]:
     plan: DeliveryPlan = planned.work[0]
     return [f"{len(one.letters):>7,}  to {plain(one.channel)}  {plain(one.signature)}" for one in plan.groups]
 
 
-def said_plan(planned: Planned, _given: Mapping[str, Any], _look: Look) -> list[str]:
-    return [planned.answer["plan"]]
+def would(planned: Planned, _: Mapping[str, Any]) -> str:
+    return f"would {planned.work[1]} {number(planned.count, 'dead delivery')}"
 
 
 def said_done(done: int, planned: Planned, _: Look) -> list[str]:
     became = "discarded" if planned.work[1] == "discard" else f"{'is' if done == 1 else 'are'} pending again"
     return [f"{done:,} of {number(planned.count, 'dead delivery')} {became}"]
-
-
-def answered(done: int, planned: Planned, stopped: bool) -> dict[str, Any]:
-    return {"redone": done, "of": planned.count, "stopped": stopped}
 
 
 def none_like_that(way: str) -> str:
@@ -314,10 +297,10 @@ def many(plan: Any) -> Bulk:
         many="dead deliveries",
         done="redone",
         none=none_like_that,
-        first=groups_of,
-        planned=said_plan,
+        before=groups_of,
+        words=would,
+        planned=lambda planned, given, _: [would(planned, given)],
         says=said_done,
-        answers=answered,
         view=DeliveriesRedoPlan,
         which="which ones? Give an ID, --channel NAME, --error TEXT or --all",
         rate=None,  # what is replayed goes out in its channel's lane, as fast as the channel takes it

@@ -104,14 +104,14 @@ class ReadsRuns(ReadsDatabase):
 
     async def _whole(self, row: Row, parts: Mapping[str, list[Row]]) -> dict[str, Any]:
         from wakeful.resources.deliveries import Delivery
-        from wakeful.resources.desk import as_views
+        from wakeful.resources.desk import views
         from wakeful.stores.reading_schedules import scheduled_summary
 
         summary = run_summary(row)
         _, event_key, output, error, outcome, owner, token, expires_at, envelope, _ = row[15:25]
         cancel_at, cancel_by, cancel_note, version, data, parked_for = row[25:31]
         steps, attempts, decisions = parts["list_steps"], parts["list_attempts"], parts["list_decisions"]
-        deliveries: list[Any] = as_views(Delivery, parts["list_deliveries"])
+        deliveries: list[Any] = views(Delivery, parts["list_deliveries"])
         carried = from_json(envelope)
         misfits = {key: noted for key, *noted in parts["misfits_of_run"]}
         parent, children = parts["parent_of_run"], parts["children_of_run"]
