@@ -28,6 +28,7 @@ NOUNS: dict[str, str] = {
     "circuits": "circuits",
     "deliveries": "deliveries",
     "locks": "locks",
+    "events": "events",
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
 ALIAS_HOMES: dict[str, str] = {}

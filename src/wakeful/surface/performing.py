@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import inspect
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from wakeful.cli.arguments import UsageError, operator_of
 from wakeful.cli.opening import changing, chosen_store, reading, sending
 from wakeful.cli.terminal import print_json, terminal
 from wakeful.errors import NotFound
-from wakeful.resources.declare import Ambiguous, Listing, Page, Resource, Verb
+from wakeful.resources.declare import Ambiguous, Listing, Page, Resource, Unfit, Verb
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
@@ -65,7 +65,7 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
     if asked.arguments.json:
         print_json(as_json(resource, offer, answer))
     elif nothing is not None:
-        print(nothing)
+        print_all(terminal(), [nothing, *last_of(answer)])
     else:
         show()
     return 0
@@ -106,6 +106,8 @@ async def _answer(
 async def listed(listing: Listing, desk: Desk, given: Mapping[str, Any]) -> Any:
     try:
         return await listing.read(desk, **given)
+    except Unfit as error:
+        raise UsageError(error.typed) from None
     except ValueError:
         if given.get("after") is None:
             raise
@@ -119,11 +121,17 @@ async def _nothing(listing: Listing | None, desk: Desk, given: Mapping[str, Any]
 
 
 def _print_page(out: Any, resource: Resource, listing: Listing, page: Any, given: Mapping[str, Any]) -> None:
+    listing = next((form for name, form in listing.forms if given.get(name)), listing)
     print_listing(out, resource, listing, items_of(page))
     if listing.after is not None:
         print_all(out, listing.after(items_of(page), given, look_of(out)))
     if isinstance(page, Page) and page.next is not None:
-        print(f"more {resource.names}: --after {page.next}")
+        print(f"more {listing.called or resource.names}: --after {page.next}")
+    print_all(out, last_of(page))
+
+
+def last_of(page: Any) -> Sequence[str]:
+    return page.last if isinstance(page, Page) else ()
 
 
 def fields_in_lines(one: Mapping[str, Any], look: Any) -> list[str]:
