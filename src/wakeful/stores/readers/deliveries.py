@@ -13,16 +13,18 @@ class ReadsDeliveries(ReadsDatabase):
 
     async def deliveries(self, **filters: Any) -> dict[str, Any]:
         """As `GET /v1/deliveries` lists them."""
-        from wakeful.resources import deliveries, desk
+        from wakeful.resources import desk, resource_of
 
-        page = await deliveries.deliveries(desk.looking(self), **filters)
+        listing = resource_of("deliveries").listing
+        page: Any = await listing.read(desk.looking(self), **filters) if listing is not None else None
         return {"deliveries": page.items, "next": page.next}
 
     async def delivery(self, identifier: str) -> Any:
         """As `GET /v1/deliveries/{id}` shows it."""
-        from wakeful.resources import deliveries, desk
+        from wakeful.resources import desk, resource_of
 
-        return await deliveries.find(desk.looking(self), identifier)
+        show = resource_of("deliveries").show
+        return None if show is None else await show.find(desk.looking(self), identifier)
 
     async def dead_deliveries(self, *, channel: str | None = None, agent: str | None = None) -> list[dict[str, Any]]:
         """All dead deliveries, newest first, as much of each as it takes to group and to replay them."""

@@ -103,7 +103,7 @@ class ReadsRuns(ReadsDatabase):
         return parts
 
     async def _whole(self, row: Row, parts: Mapping[str, list[Row]]) -> dict[str, Any]:
-        from wakeful.resources.deliveries import Delivery
+        from wakeful.resources import resource_of
         from wakeful.resources.desk import views
         from wakeful.stores.reading_schedules import scheduled_summary
 
@@ -111,7 +111,7 @@ class ReadsRuns(ReadsDatabase):
         _, event_key, output, error, outcome, owner, token, expires_at, envelope, _ = row[15:25]
         cancel_at, cancel_by, cancel_note, version, data, parked_for = row[25:31]
         steps, attempts, decisions = parts["list_steps"], parts["list_attempts"], parts["list_decisions"]
-        deliveries: list[Any] = views(Delivery, parts["list_deliveries"])
+        deliveries: list[Any] = views(resource_of("deliveries").view, parts["list_deliveries"])
         carried = from_json(envelope)
         misfits = {key: noted for key, *noted in parts["misfits_of_run"]}
         parent, children = parts["parent_of_run"], parts["children_of_run"]
