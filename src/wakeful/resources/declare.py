@@ -287,6 +287,9 @@ class Bulk:
     summary: str | None = None  # in the OpenAPI document
     inside: str = "filter"  # the member of an HTTP body that holds the choice
     rate: float | None = 50.0  # in a shell, where no --rate is given
+    apps: Callable[..., Awaitable[Iterable[str]]] | None = (
+        None  # `apps(desk, planned)`: whose token a guarded verb needs
+    )
     which: str | None = None  # what a shell says where nothing says which ones are meant
     http: str | None = None
 
@@ -319,6 +322,7 @@ class Verb:
         None  # "close a circuit": in a shell it needs the token that the app's server was started with
     )
     person: str | None = None  # "settle an effect": as `guarded`, and a program that a run starts is refused
+    apps: Callable[..., Awaitable[Iterable[str]]] | None = None  # `apps(desk, one)`: whose token, where it names no app
 
     @property
     def spoken(self) -> str:

@@ -182,6 +182,11 @@ def redo_plan(one: Delivery, word: str) -> DeliveryRedoPlan:
     return DeliveryRedoPlan(plan=f"would {word} {named(one)}", count=1)
 
 
+async def app_of(desk: Desk, one: Delivery) -> list[str]:
+    run = await desk.reader.run(one["run"])
+    return [] if run is None else [run["app"]]
+
+
 def refusal(identifier: str, state: str, *, discard: bool) -> Refused:
     words = why_not(identifier, state, discard=discard)
     return Refused(words, kind="not-waiting", title="This delivery is over, or held")
@@ -269,6 +274,11 @@ async def redo_slice(desk: Desk, planned: Planned, most: int, pace: Pace, progre
     )
 
 
+async def apps_of(desk: Desk, planned: Planned) -> list[str]:
+    agents = dict.fromkeys(letter["agent"] for letter in planned.work[0].letters)
+    return [app for agent in agents for app in await desk.reader.apps_of_agent(agent)]
+
+
 def groups_of(planned: Planned, _: Look) -> list[str]:
     plan: DeliveryPlan = planned.work[0]
     return [f"{len(one.letters):>7,}  to {plain(one.channel)}  {plain(one.signature)}" for one in plan.groups]
@@ -297,6 +307,7 @@ def many(plan: Any) -> Bulk:
         many="dead deliveries",
         done="redone",
         none=none_like_that,
+        apps=apps_of,
         before=groups_of,
         words=would,
         planned=lambda planned, given, _: [would(planned, given)],
@@ -339,6 +350,7 @@ RESOURCE = Resource(
             says=replayed,
             plans=lambda one: str(one["plan"]),
             guarded="replay a message",
+            apps=app_of,
             bulk=many(plan_replays),
         ),
         Verb(

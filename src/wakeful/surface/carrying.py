@@ -34,6 +34,8 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
             planned = told["planned"] = await bulk.plan(desk, **choice)
             if not planned.count:
                 raise NotFound(bulk.none("cli"))
+            if asked.token is not None and bulk.apps is not None:
+                asked.token.opens(await bulk.apps(desk, planned))
             if bulk.before is not None and not arguments.json:
                 for one in bulk.before(planned, look_of(terminal())):
                     say(one)

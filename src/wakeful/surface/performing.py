@@ -11,6 +11,7 @@ from typing import Any
 
 from wakeful.cli.arguments import UsageError, operator_of
 from wakeful.cli.opening import changing, chosen_store, reading, sending
+from wakeful.cli.person import Token
 from wakeful.cli.terminal import print_json, terminal
 from wakeful.errors import NotFound
 from wakeful.resources.declare import Ambiguous, Listing, Page, Resource, Unfit, Verb
@@ -19,6 +20,7 @@ from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
 from wakeful.surface.acting import (
     Missing,
+    apps_of,
     as_json,
     carry_out,
     find,
@@ -39,6 +41,7 @@ class Asked:
     key: str | None
     given: dict[str, Any]
     code: str | None = None  # APP, where it was named
+    token: Token | None = None  # that of a person, where the verb is guarded
 
     def of(self, parameters: Any) -> dict[str, Any]:
         return {one.name: self.given[one.name] for one in parameters if one.name in self.given}
@@ -97,6 +100,8 @@ async def _answer(
         raise AssertionError(offer)
     refuse_unallowed(desk, verb)
     about = await subject_of(resource, verb, desk, asked.key, which)
+    if asked.token is not None and about:
+        asked.token.opens(await apps_of(verb, desk, about[0]))
     result = await carry_out(verb, desk, about, given, plan=asked.plan)
     says = verb.plans if asked.plan and verb.plans is not None else verb.says
     seen = about if len(inspect.signature(says).parameters) > 1 else ()
