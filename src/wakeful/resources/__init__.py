@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 # The plural of each noun, which is its command and its path, and the module in this package that declares it.
 NOUNS: dict[str, str] = {
+    "reminders": "reminders",
     "expectations": "expectations",
     "circuits": "circuits",
     "deliveries": "deliveries",
-    "locks": "locks",
     "events": "events",
+    "locks": "locks",
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
 ALIAS_HOMES: dict[str, str] = {}
