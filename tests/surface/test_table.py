@@ -39,12 +39,10 @@ OFFERS = [
 
 @pytest.mark.parametrize(("resource", "offer"), OFFERS)
 def test_whatever_one_surface_can_do_all_can(resource: Resource, offer: Offer):
-    paths = {path_of(resource, offer): (*offer.which, *offer.takes)}
-    if offer.bulk is not None:
-        paths[path_of(resource, offer, many=True)] = offer.choice
+    paths = [path_of(resource, offer)] + ([path_of(resource, offer, many=True)] if offer.bulk is not None else [])
     routed = routes_of(resource)
     options = set(parser_of(resource, offer)._option_string_actions)
-    for (method, path), taken in paths.items():
+    for (method, path), taken in zip(paths, ((*offer.which, *offer.takes), offer.choice), strict=False):
         assert (method, path) in routed
         operation = document()["paths"][path][method.lower()]
         assert operation["tags"] == [resource.plural]

@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from pydantic_core import to_json
 from rich.console import Console
 from rich.text import Text
 
@@ -18,31 +17,19 @@ from wakeful.resources.words import (
     SHOWN_OF_AN_ID,
     ago,
     clock_time,
-    cut,
+    in_json,
     moment,
     now,
     plain,
     plain_lines,
     roughly,
     took,
-    value,
+    whole_json,
 )
 from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
 
 # Commands that are not made from the table take these from here.
-__all__ = [
-    "SHOWN_OF_AN_ID",
-    "ago",
-    "clock_time",
-    "cut",
-    "moment",
-    "now",
-    "plain",
-    "plain_lines",
-    "roughly",
-    "took",
-    "value",
-]
+__all__ = ["SHOWN_OF_AN_ID", "ago", "clock_time", "moment", "now", "plain", "plain_lines", "roughly", "took"]
 
 UNLIMITED = 10_000
 CUT_WHEN_PIPED = 2_000
@@ -117,7 +104,7 @@ def is_piped(out: Console) -> bool:
 
 def print_json(value: Any) -> None:
     """The same objects that the HTTP API answers with."""
-    sys.stdout.write(redact(to_json(value, indent=2, inf_nan_mode="null").decode()) + "\n")
+    sys.stdout.write(whole_json(value) + "\n")
 
 
 def announce(text: str) -> None:
@@ -197,6 +184,17 @@ def hanging(text: str, out: Console, indent: int) -> str:
 
 def state(name: str) -> Text:
     return Text(name, style=STYLES.get(name, ""))
+
+
+def value(thing: Any, room: int | None = None) -> str:
+    """A stored value as JSON on one line, cut to what there is room for."""
+    text = in_json(thing)
+    return text if room is None else cut(text, room)
+
+
+def cut(text: str, room: int) -> str:
+    room = max(room, 10)
+    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 def short(identifier: str, out: Console) -> str:

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 # The plural of each noun, which is its command and its path, and the module in this package that declares it.
 NOUNS: dict[str, str] = {
+    "reminders": "reminders",
     "expectations": "expectations",
     "circuits": "circuits",
+    "deliveries": "deliveries",
     "effects": "effects",
     "events": "events",
     "locks": "locks",

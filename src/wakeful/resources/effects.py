@@ -39,7 +39,7 @@ from wakeful.resources.declare import (
 )
 from wakeful.resources.desk import Desk
 from wakeful.resources.failures import failure_lines
-from wakeful.resources.words import Line, Look, ago, clock_time, line, number, plain, value
+from wakeful.resources.words import Line, Look, ago, clock_time, in_json, line, number, plain
 from wakeful.stores.readers.base import SHORTEST_PREFIX
 from wakeful.values import arguments_of, to_text
 
@@ -205,7 +205,7 @@ def described(one: EffectDetail) -> Iterator[tuple[tuple[Any, ...], str]]:
         said = CALL_AGAIN if again else SAYS.get(one["state"], CALL_AGAIN)
         yield (f"{plain(one['settled_by'])} said {said}" + (f": {plain(one['note'])}" if one["note"] else ""),), ""
     if one["result"] is not None:
-        yield (f"result: {value(one['result'])}",), ""
+        yield (f"result: {in_json(one['result'])}",), ""
     if one["state"] in NEXT:
         yield (NEXT[one["state"]],), ""
     for said in what_to_say(one) if one["state"] == "held" else ():
@@ -254,11 +254,11 @@ def text_of(result: Any) -> str | None:
 
 
 def unfit(desk: Desk, text: str) -> Refused:
-    detail = plain(text if desk.by.way == "cli" else in_json(text))
+    detail = plain(text if desk.by.way == "cli" else as_member(text))
     return Refused(detail, kind="result-does-not-fit", title="The result does not fit", status=422, field="result")
 
 
-def in_json(text: str) -> str:
+def as_member(text: str) -> str:
     """The option of the command line, as the member of a body."""
     return OPTION.sub(r'"result": \1', text)
 
@@ -275,7 +275,7 @@ async def abandon(desk: Desk, effect: EffectDetail) -> Settled | None:
     return await settled_by(desk, "abandon", effect)
 
 
-def told(effect: EffectDetail, one: Settled) -> str:
+def told(one: Settled, effect: EffectDetail) -> str:
     if "corrected" in one:
         return (
             f"{plain(effect['action'])} {one['id']}: its result is corrected. Run {one['run']} finds it when it goes on; if it is "
@@ -296,7 +296,7 @@ async def planned(desk: Desk, verb: str, agent: str | None, action: str | None, 
     if not plan.effects:
         raise NotFound(await no_such(desk, agent, action))
     wrong = plan.unfit(verb, text_of(result))
-    shown_wrong = wrong if wrong is None or desk.by.way == "cli" else in_json(wrong)
+    shown_wrong = wrong if wrong is None or desk.by.way == "cli" else as_member(wrong)
     return Planned(len(plan.effects), {**plan.to_json(), "unfit": shown_wrong}, (verb, plan, text_of(result), wrong))
 
 
@@ -388,7 +388,7 @@ def verb_of(
         name,
         run,
         summary,
-        tells=told,
+        says=told,
         person="settle an effect",
         apps=app_of,
         danger="some",

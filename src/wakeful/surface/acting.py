@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from wakeful.errors import NotFound, did_you_mean
@@ -10,9 +10,6 @@ from wakeful.resources.declare import NotAllowed, Page, Resource, Verb
 from wakeful.resources.desk import Desk
 from wakeful.resources.words import plain
 from wakeful.surface.offers import Offer
-
-# Denied, or a problem, unless the token that was given is one of each of these apps that is guarded.
-Guard = Callable[[Iterable[str | None]], Awaitable[None]]
 
 
 class Missing(NotFound):
@@ -37,28 +34,29 @@ async def find(resource: Resource, desk: Desk, key: str, which: Mapping[str, Any
     return one
 
 
-async def act(
-    resource: Resource,
-    verb: Verb,
-    desk: Desk,
-    key: str | None,
-    which: Mapping[str, Any],
-    given: Mapping[str, Any],
-    *,
-    plan: bool = False,
-    guard: Guard | None = None,
-) -> tuple[Any, Any]:
-    """Carry a verb out, or only plan it: the thing as it was found, and the answer. `Missing` if it is not there."""
-    refuse_unallowed(desk, verb)
-    subject = (await find(resource, desk, key, which),) if verb.of_one and key is not None else ()
-    if guard is not None and subject and not plan:
-        one = subject[0]
-        await guard([one.get("app")] if verb.apps is None else await verb.apps(desk, one))
+async def subject_of(
+    resource: Resource, verb: Verb, desk: Desk, key: str | None, which: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """What a verb is about: one thing, or nothing if it is about the collection."""
+    return (await find(resource, desk, key, which),) if verb.of_one and key is not None else ()
+
+
+async def apps_of(verb: Verb, desk: Desk, one: Any) -> list[str]:
+    """The apps that a thing is of: a guarded verb needs the token of each."""
+    if verb.apps is not None:
+        return list(await verb.apps(desk, one))
+    return [one["app"]] if one.get("app") is not None else []
+
+
+async def carry_out(
+    verb: Verb, desk: Desk, subject: tuple[Any, ...], given: Mapping[str, Any], *, plan: bool = False
+) -> Any:
+    """Carry a verb out, or only plan it. `Missing` if what it is about is not there any more."""
     run = verb.run if not plan or verb.plan is None else verb.plan
     result = await run(desk, *subject, **given)
     if result is None:
         raise Missing
-    return subject[0] if subject else None, result
+    return result
 
 
 async def missing_words(resource: Resource, desk: Desk, key: str, which: Mapping[str, Any]) -> str:

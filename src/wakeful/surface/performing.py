@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import inspect
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,21 @@ from wakeful.cli.opening import changing, chosen_store, reading, sending
 from wakeful.cli.person import Token
 from wakeful.cli.terminal import print_json, terminal
 from wakeful.errors import NotFound
-from wakeful.resources.declare import Ambiguous, Listing, Page, Printed, Resource, Unfit, Verb
+from wakeful.resources.declare import Ambiguous, Listing, Page, Resource, Unfit, Verb
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
-from wakeful.surface.acting import Missing, act, as_json, find, items_of, missing_words
+from wakeful.surface.acting import (
+    Missing,
+    apps_of,
+    as_json,
+    carry_out,
+    find,
+    items_of,
+    missing_words,
+    refuse_unallowed,
+    subject_of,
+)
 from wakeful.surface.offers import Offer
 from wakeful.surface.table import look_of, print_all, print_listing
 
@@ -34,11 +45,6 @@ class Asked:
 
     def of(self, parameters: Any) -> dict[str, Any]:
         return {one.name: self.given[one.name] for one in parameters if one.name in self.given}
-
-    async def opens(self, apps: Iterable[str | None]) -> None:
-        """Denied, unless the person's token is one of each of these apps that is guarded."""
-        if self.token is not None:
-            self.token.opens(apps)
 
     @property
     def plan(self) -> bool:
@@ -80,11 +86,14 @@ async def _answer(
         return page, lambda: _print_page(out, resource, listing, page, given)
     if offer.kind == "show" and resource.show is not None:
         one = await find(resource, desk, asked.key or "", which)
+        if resource.show.told is not None and not asked.arguments.json:
+            story = await resource.show.told(desk, one)
+            return one, lambda: print_all(out, story)
         lines = resource.show.lines or fields_in_lines
         return one, lambda: print_all(out, lines(one, look))
     if offer.reading is not None:
-        about = (await find(resource, desk, asked.key or "", which),) if offer.of_one else ()
-        found = await offer.reading.read(desk, *about, **given)
+        subject = (await find(resource, desk, asked.key or "", which),) if offer.of_one else ()
+        found = await offer.reading.read(desk, *subject, **given)
         if found is None:
             raise Missing
         told = offer.reading.lines
@@ -92,25 +101,14 @@ async def _answer(
     verb = offer.verb
     if verb is None:
         raise AssertionError(offer)
-    subject, result = await act(
-        resource,
-        verb,
-        desk,
-        asked.key,
-        which,
-        given,
-        plan=asked.plan,
-        guard=None if asked.token is None else asked.opens,
-    )
-    return result, lambda: print_all(out, said(verb, subject, result, plan=asked.plan))
-
-
-def said(verb: Verb, subject: Any, result: Any, *, plan: bool) -> str | Printed:
-    if plan and verb.plans is not None:
-        return verb.plans(result)
-    if verb.tells is not None:
-        return verb.tells(subject, result)
-    return verb.spoken if verb.says is None else verb.says(result)
+    refuse_unallowed(desk, verb)
+    about = await subject_of(resource, verb, desk, asked.key, which)
+    if asked.token is not None and about:
+        asked.token.opens(await apps_of(verb, desk, about[0]))
+    result = await carry_out(verb, desk, about, given, plan=asked.plan)
+    says = verb.plans if asked.plan and verb.plans is not None else verb.says
+    seen = about if len(inspect.signature(says).parameters) > 1 else ()
+    return result, lambda: print_all(out, says(result, *seen))
 
 
 async def listed(listing: Listing, desk: Desk, given: Mapping[str, Any]) -> Any:
