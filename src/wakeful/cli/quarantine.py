@@ -295,10 +295,12 @@ def _release(arguments: argparse.Namespace, rest: list[str]) -> int:
         raise UsageError(message)
     app = load_app(place)
     arguments.url = chosen_store(arguments, app)
-    needs_token(RELEASE, arguments.url)
+    token = needs_token(RELEASE, arguments.url)
+    token.opens([app.name])
     if identifier is None:
         return _settle_all(arguments, app.name, app)
     found = find(arguments.url, identifier)
+    token.opens([found["app"]])
 
     async def go() -> Settled:
         async with sending(app, arguments.url, sources=True) as runtime:

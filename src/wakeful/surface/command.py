@@ -279,7 +279,7 @@ def refuse_strangers(verb: Verb, asked: Asked) -> None:
         refuse_children(verb.person)
     what = verb.person or verb.guarded
     if what is not None and not asked.plan:
-        needs_token(what, chosen_store(asked.arguments))
+        asked.token = needs_token(what, chosen_store(asked.arguments))
 
 
 def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> Asked:

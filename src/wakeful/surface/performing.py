@@ -10,6 +10,7 @@ from typing import Any
 
 from wakeful.cli.arguments import UsageError, operator_of
 from wakeful.cli.opening import changing, chosen_store, reading, sending
+from wakeful.cli.person import Token
 from wakeful.cli.terminal import print_json, terminal
 from wakeful.errors import NotFound
 from wakeful.resources.declare import Ambiguous, Listing, Page, Resource, Unfit, Verb
@@ -29,6 +30,7 @@ class Asked:
     key: str | None
     given: dict[str, Any]
     code: str | None = None  # APP, where it was named
+    token: Token | None = None  # that of a person, where the verb is guarded
 
     def of(self, parameters: Any) -> dict[str, Any]:
         return {one.name: self.given[one.name] for one in parameters if one.name in self.given}
@@ -85,6 +87,9 @@ async def _answer(
     verb = offer.verb
     if verb is None:
         raise AssertionError(offer)
+    if asked.token is not None and offer.of_one and asked.key is not None:
+        one = await find(resource, desk, asked.key, which)
+        asked.token.opens([one.get("app")])
     result = await act(resource, verb, desk, asked.key, which, given, plan=asked.plan)
     says = verb.plans if asked.plan and verb.plans is not None else verb.says
     return result, lambda: print_all(out, says(result))
