@@ -494,7 +494,7 @@ class FakeReader:
 
     async def quarantine(self, *, app=None, source=None, kind=None, state=None, limit=50, after=None) -> dict[str, Any]:
         self._ask(app=app, source=source, kind=kind, state=state, limit=limit, after=after)
-        return {"quarantine": [INPUT], "next": CURSOR}
+        return {"quarantine": [INPUT], "next": CURSOR, "unverified": {"held": 0, "cut": []}}
 
     async def quarantined(self, identifier: str) -> dict[str, Any] | None:
         self._ask(identifier=identifier)
