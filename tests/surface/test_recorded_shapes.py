@@ -13,7 +13,11 @@ from wakeful.api.openapi import document
 
 RECORDED = Path(__file__).parents[1] / "golden" / "recorded" / "http"
 # The schema of an item of a listing, and of one thing.
-SCHEMAS = {"events": ("StoredEvent", "StoredEvent"), "runs": ("Run", "RunDetail")}
+SCHEMAS = {
+    "events": ("StoredEvent", "StoredEvent"),
+    "reminders": ("Reminder", "Reminder"),
+    "runs": ("Run", "RunDetail"),
+}
 
 
 def closed(schema: Any) -> Any:

@@ -14,10 +14,9 @@ from wakeful.api.openapi_alarms import alarm_paths, alarm_schemas
 from wakeful.api.openapi_approvals import approval_paths, approval_schemas
 from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
-from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
+from wakeful.api.openapi_output import output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
-from wakeful.api.openapi_reminders import reminder_paths, reminder_schemas
 from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
 from wakeful.api.openapi_sources import source_paths, source_schemas
 from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
@@ -168,7 +167,6 @@ def _paths() -> Json:
         ),
         **effect_paths(),
         **approval_paths(),
-        **delivery_paths(),
         **state_paths(),
         **pause_paths(),
         **app_paths(),
@@ -177,7 +175,6 @@ def _paths() -> Json:
         **schedule_paths(),
         **source_paths(),
         **redo_paths(),
-        **reminder_paths(),
         **stopping_paths(),
         **alarm_paths(),
         "/v1/openapi.json": {
@@ -284,7 +281,6 @@ def _schemas() -> Json:
         **redo_schemas(),
         **pause_schemas(),
         **app_schemas(),
-        **reminder_schemas(),
         **stopping_schemas(),
         **output_schemas(),
         **approval_schemas(),
