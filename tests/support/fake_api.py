@@ -56,8 +56,20 @@ RUN = {
     "event": {"source": "/shop", "id": "1", "type": "order.created"},
     "created_at": "2026-01-01T00:00:00Z",
     "finished_at": None,
+    "crashes": 0,
+    "reason": None,
+    "started_at": None,
+    "due_at": None,
 }
+NOTHING = ("chain", "scheduled", "key", "priority", "gathers_until", "ahead", "behind", "edited", "owner", "parked_for")
 RUN_DETAIL = RUN | {
+    **dict.fromkeys((*NOTHING, "expires_at", "version", "cancel", "change", "awaits_code")),
+    "root": "abc",
+    "event": {"source": "/shop", "id": "1", "type": "order.created", "key": "k", "data": None},
+    "events": [],
+    "token": 1,
+    "history": [],
+    "remedies": [],
     "steps": [],
     "effects": [],
     "decisions": [],
@@ -69,7 +81,18 @@ RUN_DETAIL = RUN | {
     "error": None,
     "outcome": None,
 }
-EVENT = {"key": "k", "source": "/shop", "id": "a/b", "type": "order.created", "state": "accepted"}
+EVENT = {
+    "key": "k",
+    "app": "shop",
+    "source": "/shop",
+    "id": "a/b",
+    "type": "order.created",
+    "subject": None,
+    "state": "accepted",
+    "reason": None,
+    "duplicates": 0,
+    "accepted_at": "2026-01-01T00:00:00Z",
+}
 EFFECT = {
     "id": "eff",
     "action": "charge",
@@ -93,21 +116,6 @@ LETTER = {
     "finished": 1_000_000,
     "finished_at": "1970-01-01T00:00:01Z",
     "confirmed": {"charge": 2},
-}
-DELIVERY = {
-    "id": "abc-d1",
-    "channel": "ops",
-    "state": "dead",
-    "reason": "will fail the same way again",
-    "message": {"text": "hello"},
-    "subject": None,
-    "error": {"type": "Persistent", "message": "gone 7"},
-    "tries": 1,
-    "due_at": None,
-    "committed_at": "1970-01-01T00:00:00Z",
-    "settled_at": "1970-01-01T00:00:01Z",
-    "run": "abc",
-    "agent": "review",
 }
 DEAD_DELIVERY = {
     "id": "abc-d1",
@@ -398,14 +406,6 @@ class FakeReader:
         self._ask(agent=agent)
         return self.letters if agent in (None, "review") else []
 
-    async def deliveries(self, *, channel=None, state=None, limit=50, after=None) -> dict[str, Any]:
-        self._ask(channel=channel, state=state, limit=limit, after=after)
-        return {"deliveries": [DELIVERY], "next": CURSOR}
-
-    async def delivery(self, identifier: str) -> dict[str, Any] | None:
-        self._ask(identifier=identifier)
-        return DELIVERY if identifier == "abc-d1" else None
-
     async def dead_deliveries(self, *, channel=None, agent=None) -> list[dict[str, Any]]:
         self._ask(channel=channel, agent=agent)
         return self.dead_letters if channel in (None, "ops") and agent in (None, "review") else []
@@ -438,7 +438,7 @@ class FakeReader:
 
     async def quarantine(self, *, app=None, source=None, kind=None, state=None, limit=50, after=None) -> dict[str, Any]:
         self._ask(app=app, source=source, kind=kind, state=state, limit=limit, after=after)
-        return {"quarantine": [INPUT], "next": CURSOR}
+        return {"quarantine": [INPUT], "next": CURSOR, "unverified": {"held": 0, "cut": []}}
 
     async def quarantined(self, identifier: str) -> dict[str, Any] | None:
         self._ask(identifier=identifier)

@@ -14,7 +14,7 @@ from wakeful.api.openapi_alarms import alarm_paths, alarm_schemas
 from wakeful.api.openapi_approvals import approval_paths, approval_schemas
 from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
-from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
+from wakeful.api.openapi_output import output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
 from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
@@ -42,7 +42,8 @@ from wakeful.api.schema import (
 from wakeful.intake.cloudevents import BATCH, BATCH_LIMIT, EXTENSION_NAME_LIMIT, PLAIN, STRUCTURED, TEXT_LIMIT
 from wakeful.model import EVENT_STATES, RUN_STATES
 from wakeful.resources import all_resources
-from wakeful.surface.openapi import resource_paths, resource_schemas
+from wakeful.resources.run_views import Run, RunDetail
+from wakeful.surface.openapi import resource_paths, resource_schemas, whole_schema
 
 A_TIME = "RFC 3339, a date, how long ago (2h) or in words (yesterday 9am)"
 
@@ -166,7 +167,6 @@ def _paths() -> Json:
         ),
         **effect_paths(),
         **approval_paths(),
-        **delivery_paths(),
         **state_paths(),
         **pause_paths(),
         **app_paths(),
@@ -253,38 +253,6 @@ def _schemas() -> Json:
         },
         "not": {"required": ["data", "data_base64"]},
     }
-    reference: Json = {
-        "type": "object",
-        "properties": {name: {"type": "string"} for name in ("source", "id", "type")},
-        "required": ["source", "id", "type"],
-    }
-    run: Json = {
-        "id": {"type": "string"},
-        "agent": {"type": "string"},
-        "state": one_of(RUN_STATES),
-        "attempts": {"type": "integer"},
-        "event": reference,
-        "created_at": moment,
-        "finished_at": {"type": ["string", "null"], "format": "date-time"},
-    }
-    detail: Json = {name: {"type": "array"} for name in ("steps", "effects", "decisions", "deliveries")}
-    outdated = "A held output that cannot be released: it would save a state that was changed since"
-    called = object_of({name: {"type": "string"} for name in ("id", "agent", "state")}, "id", "agent", "state")
-    detail |= {"parent": {"type": ["string", "null"], "description": "The run that called it with run.call"}}
-    detail |= {"children": {"type": "array", "items": called, "description": "Runs that it called"}}
-    detail |= {"outdated": {"type": "boolean", "description": outdated}}
-    number = {"type": ["integer", "null"]}
-    nullable = {"type": ["string", "null"]}
-    ahead: Json = {"count": {"type": "integer"}, "run": nullable, "state": nullable}
-    detail |= {
-        "events": {"type": "array", "items": reference, "description": "All that it is over; one, unless batch="},
-        "key": nullable | {"description": "Runs of one key go in order"},
-        "priority": number,
-        "gathers_until": nullable | {"description": "Until then it waits for more events, or for a newer one"},
-        "ahead": {"type": ["object", "null"], "properties": ahead, "description": "Runs of its key that it waits for"},
-        "behind": number | {"description": "Of a dead letter: how many runs of its key wait for a person"},
-    }
-    detail |= {"output": {}, "error": {"type": ["object", "null"]}, "outcome": {"type": ["object", "null"]}}
     receipt: Json = {
         "source": {"type": "string"},
         "id": {"type": "string"},
@@ -320,8 +288,8 @@ def _schemas() -> Json:
         **source_schemas(),
         **resource_schemas(all_resources()),
         **alarm_schemas(),
-        "Run": object_of(run, *run),
-        "RunDetail": object_of(run | detail, *run, *detail),
+        "Run": whole_schema(Run),
+        "RunDetail": whole_schema(RunDetail),
         "Story": {"type": "object"},
         "Health": object_of(
             {
