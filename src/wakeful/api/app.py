@@ -13,7 +13,6 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from wakeful.api.agents import agent_routes
-from wakeful.api.alarms import alarm_routes
 from wakeful.api.approvals import approval_routes
 from wakeful.api.apps import app_routes
 from wakeful.api.checkins import checkin_routes
@@ -86,7 +85,6 @@ def create_api(
         *schedule_routes(reader, schedules, agents, settings),
         *([] if reminders is None else reminder_routes(reader, reminders, settings)),
         *resource_routes(all_resources(), desk_of, settings),
-        *alarm_routes(reader, store, settings),
         *openapi_routes(webhooks),
         *source_routes(reader),
         *quarantine_routes(reader, store, releasing, settings),

@@ -10,7 +10,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
-from wakeful.api.openapi_alarms import alarm_paths, alarm_schemas
 from wakeful.api.openapi_approvals import approval_paths, approval_schemas
 from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
@@ -195,7 +194,6 @@ def _paths() -> Json:
         **redo_paths(),
         **reminder_paths(),
         **stopping_paths(),
-        **alarm_paths(),
         "/v1/openapi.json": {
             "get": {
                 "operationId": "openapi",
@@ -334,7 +332,6 @@ def _schemas() -> Json:
         **schedule_schemas(),
         **source_schemas(),
         **resource_schemas(all_resources()),
-        **alarm_schemas(),
         "StoredEvent": reference,
         "Run": object_of(run, *run),
         "RunDetail": object_of(run | detail, *run, *detail),

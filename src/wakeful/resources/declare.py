@@ -89,6 +89,15 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
+class InPlace:
+    """Of a view inside a view: its schema has no name in the OpenAPI document, and stands where it is used."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Json:
+        found: Json = handler.resolve_ref_schema(handler(schema))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class AtLeast:
     """The smallest number that it can be."""
 
@@ -119,6 +128,7 @@ class Param:
     """
 
     help: str
+    about: str | None = None  # in the OpenAPI document, where it says more
     flag: str | None = None  # in a shell; else -- and its name
     short: str | None = None  # -n
     metavar: str | None = None

@@ -14,7 +14,7 @@ from wakeful.resources.given import Given, returned_by
 from wakeful.surface.offers import Offer, offers_of, path_of
 
 TEXT: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
-NOTE: Json = {**TEXT, "description": "Why, for the record"}
+NOTE: Json = {**TEXT, "description": "Why"}
 PLAN: Json = {"type": "boolean", "default": False, "description": "Only answer what would be done"}
 YES: Json = {"type": "boolean", "default": False, "description": "Also when there are very many"}
 RATE: Json = {
@@ -186,7 +186,7 @@ def operator() -> Json:
 
 def field_schema(one: Given) -> Json:
     """A parameter as a member of a body."""
-    schema: Json = {"description": sentence(one.param.help)}
+    schema: Json = {"description": sentence(one.param.about or one.param.help)}
     match one.kind:
         case "flag":
             schema |= {"type": "boolean", "default": bool(one.default)}
