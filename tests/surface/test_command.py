@@ -81,7 +81,12 @@ def test_many_at_once(shell):
     assert shell("pets", "wash", "--all", "--plan", "--json").json == {"pets": 3, "until": "now"}
     assert shell("pets", "wash", "--all", "--soap", "foam", "--rate", "max").out == "washed 3 pets\n"
     assert {soap for *_, soap in YARD.done} == {"foam"}
-    assert shell("pets", "wash", "--state", "asleep", "--json").json == {"washed": 1, "left": 0, "until": "now"}
+    assert shell("pets", "wash", "--state", "asleep", "--json").json == {
+        "washed": 1,
+        "of": 1,
+        "stopped": False,
+        "until": "now",
+    }
     assert shell("pets", "wash", "tom").out == "tom is clean\n"
 
 
@@ -119,13 +124,13 @@ def test_the_code_of_an_app(shell, tmp_path):
         (("give", "tom"), 2, "give takes --weight and how much, like: --weight 2kg"),
         (("give", "tom", "--weight", "two"), 2, "pets: --weight: 'two' is no weight: write 2kg"),
         (("give", "tom", "--weight", "2kg"), 1, "pet tom is asleep"),
-        (("show", "tom", "--weight", "2kg"), 2, "--weight is for give, not for show"),
+        (("show", "tom", "--weight", "2kg"), 2, "--weight is for give: show has none"),
         (("--stat", "asleep"), 2, 'pets: there is no option "--stat". Did you mean "--state"?'),
         (("--state", "aslep"), 2, 'pets: --state: no state "aslep". Did you mean "asleep"?'),
         (("--limit", "0"), 2, 'pets: --limit: "0" is not a whole number from 1 to 500'),
         (("--after", "x"), 2, "--after: not a cursor of this listing"),
         (("wash",), 2, "pets wash takes a NAME, or for many at once --state, --all"),
-        (("wash", "tom", "--all"), 2, "--state, --all and --plan are for many at once"),
+        (("wash", "tom", "--all"), 2, "--state, --all and --plan are for many pets: leave out the NAME, or them"),
         (("wash", "--state", "asleep", "--rate", "x"), 2, "'x' is no rate"),
     ],
 )

@@ -110,19 +110,26 @@ def test_the_page_of_reference_is_up_to_date():
 # views and queries
 
 
-def named_queries() -> Iterator[tuple[str, type, str]]:
-    """The views that resources read, and the query of each, found in their code."""
+def named_queries() -> Iterator[tuple[str, type, str, tuple[str, ...]]]:
+    """The views that resources read, and the query of each with its columns before those of the view, found in their code."""
     for module in {*NOUNS.values(), *ALIAS_HOMES.values()}:
         loaded = import_module(f"wakeful.resources.{module}")
         for node in ast.walk(ast.parse(inspect.getsource(loaded))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "rows":
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in {"rows", "page"}
+            ):
                 view, query = node.args[:2]
                 assert isinstance(view, ast.Name), ast.unparse(node)
                 assert isinstance(query, ast.Constant), ast.unparse(node)
-                yield module, getattr(loaded, view.id), str(query.value)
+                yield module, getattr(loaded, view.id), str(query.value), ("seq",) * (node.func.attr == "page")
 
 
-READ = [pytest.param(view, query, id=f"{module} {query}") for module, view, query in sorted(named_queries(), key=str)]
+READ = [
+    pytest.param(view, query, first, id=f"{module} {query}")
+    for module, view, query, first in sorted(named_queries(), key=str)
+]
 
 
 async def columns(url: str, query: str) -> list[str]:
@@ -142,9 +149,9 @@ async def columns(url: str, query: str) -> list[str]:
         await server.close()
 
 
-@pytest.mark.parametrize(("view", "query"), READ)
-async def test_a_view_names_the_columns_of_its_query(view: type, query: str, store_url: str):
-    assert tuple(await columns(store_url, query)) == columns_of(view)
+@pytest.mark.parametrize(("view", "query", "first"), READ)
+async def test_a_view_names_the_columns_of_its_query(view: type, query: str, first: tuple[str, ...], store_url: str):
+    assert tuple(await columns(store_url, query)) == (*first, *columns_of(view))
 
 
 async def test_a_row_becomes_a_view():

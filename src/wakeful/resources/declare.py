@@ -23,10 +23,22 @@ Printed = Iterable[str | Line | Table]
 
 
 class Refused(WakefulError):
-    """This cannot be done to it now: HTTP answers 409 (or `status`), a shell prints the reason."""
+    """This cannot be done to it now: HTTP answers 409 (or `status`), a shell prints the reason. 422: what was given does not fit,
+    which a shell counts as a wrong call. `said` are lines that a shell prints before the reason.
+    """
 
-    def __init__(self, detail: str, *, kind: str, title: str, status: int = 409, field: str | None = None) -> None:
+    def __init__(
+        self,
+        detail: str,
+        *,
+        kind: str,
+        title: str,
+        status: int = 409,
+        field: str | None = None,
+        said: Sequence[str] = (),
+    ) -> None:
         super().__init__(detail)
+        self.said = said
         self.kind = kind
         self.title = title
         self.status = status
@@ -84,6 +96,16 @@ class AsJson:
 
 
 @dataclass(frozen=True, slots=True)
+class AsCutJson:
+    """JSON text in the row, of which a long one was cut: then it stays a text, with … at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsError:
+    """A stored error in the row, outside without what is stored beside it for the next try."""
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
     """In no row: the function that reads fills it in."""
 
@@ -120,6 +142,12 @@ Count = Annotated[int, AtLeast(0)]
 UNSET: Any = object()
 
 
+class Typed(str):
+    """A word that a person typed where HTTP takes JSON: the noun's function says what it means."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Param:
     """What a keyword-only parameter of a noun's function is called outside, and how its text is read.
@@ -145,7 +173,7 @@ class Param:
 
 LONGEST_PAGE = 500
 Limit = Annotated[int, Param("how many at most", metavar="N", least=1, most=LONGEST_PAGE)]
-After = Annotated[str | None, Param('go on after an earlier page: its "next"', metavar="CURSOR")]
+After = Annotated[str | None, Param('the "next" of the page before', metavar="CURSOR")]
 OfApp = Annotated[str | None, Param("only those of this app", flag="--of", metavar="NAME")]
 WhichApp = Annotated[str | None, Param("the app's name, where several apps have it", flag="--of", metavar="NAME")]
 
@@ -246,7 +274,11 @@ class Bulk:
     none: Callable[[str], str]  # what is said where no thing is like that; it is handed "cli" or "http"
     planned: Callable[[Planned, Mapping[str, Any], Look], Printed]  # the plan in a shell
     says: Callable[[int, Planned, Look], Printed]  # what a shell says afterwards
+    before: Callable[[Planned, Look], Iterable[str]] | None = None  # what a shell says before it plans or does it
+    words: Callable[[Planned, Mapping[str, Any]], str] | None = None  # the plan in a sentence: "plan" of a shell's JSON
     view: type | None = None  # of what a plan answers
+    both: type | None = None  # instead of `view`: one of what a plan and a slice answer
+    summary: str | None = None  # in the OpenAPI document
     inside: str = "filter"  # the member of an HTTP body that holds the choice
     rate: float | None = 50.0  # in a shell, where no --rate is given
     http: str | None = None
@@ -294,6 +326,7 @@ class Resource:
     example: str
     key: str = "id"  # the field that names one thing, and the name of the path's parameter
     deep: bool = False  # a key may have slashes in it
+    called: str | None = None  # what people call it, where that is not the noun: "question"
     state: str | None = "state"
     listing: Listing | None = None
     show: Show | None = None
@@ -308,6 +341,14 @@ class Resource:
     bare: bool = False  # in a shell a word that is no verb is the key of show
     path: str | None = None  # of the collection, where it is not /v1/PLURAL
     commands: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.called or self.noun
+
+    @property
+    def names(self) -> str:
+        return self.plural if self.called is None else f"{self.called}s"
 
     @property
     def root(self) -> str:

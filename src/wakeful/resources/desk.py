@@ -16,9 +16,11 @@ from typing_extensions import get_type_hints
 
 from wakeful.clock import Microseconds, seconds, to_text
 from wakeful.errors import WakefulError
-from wakeful.resources.declare import AsFlag, AsJson, InSeconds, Instant, Made, Scope
+from wakeful.resources.declare import AsCutJson, AsError, AsFlag, AsJson, InSeconds, Instant, Made, Page, Scope
 from wakeful.stores.readers.base import NOW as NOW  # noqa: PLC0414 resources name it as theirs
+from wakeful.stores.readers.base import cursor_of, next_of, shown
 from wakeful.stores.request import Actor, Request
+from wakeful.stores.shown_errors import shown_error
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -39,15 +41,12 @@ class Reads:
 
     async def rows(self, view: type[V], query: str, *parameters: Any) -> list[V]:
         """The rows of a query as views. Its columns have the names of the view's fields, in their order."""
-        names, made, converting = _shape(cast("Any", view))
-        found = []
-        for row in await self.fetch(query, *parameters):
-            one: Any = {**made, **dict(zip(names, row, strict=True))} if made else dict(zip(names, row, strict=True))
-            for name, convert in converting:
-                if one[name] is not None:
-                    one[name] = convert(one[name])
-            found.append(one)
-        return found
+        return views(view, await self.fetch(query, *parameters))
+
+    async def page(self, view: type[V], query: str, *parameters: Any, limit: int, after: str | None) -> Page[V]:
+        """A page of a query whose first column is the place of a row, and whose first parameters are `after` and `most`."""
+        rows = await self.fetch(query, cursor_of(after), limit + 1, *parameters)
+        return Page(views(view, [row[1:] for row in rows[:limit]]), next_of(rows, limit))
 
     async def fetch(self, query: str, *parameters: Any) -> list[Row]:
         """The rows as they are, for views that are put together by hand."""
@@ -112,7 +111,28 @@ def looking(reader: Any) -> Desk:
 
 # how a row becomes a view
 
-CONVERSIONS: dict[type, Callable[[Any], Any]] = {Instant: to_text, InSeconds: seconds, AsFlag: bool, AsJson: from_json}
+
+def views(view: type[V], rows: Sequence[Row]) -> list[V]:
+    """Rows, whose columns are the fields of a view in their order, as views."""
+    names, made, converting = _shape(cast("Any", view))
+    found = []
+    for row in rows:
+        one: Any = {**made, **dict(zip(names, row, strict=True))} if made else dict(zip(names, row, strict=True))
+        for name, convert in converting:
+            if one[name] is not None:
+                one[name] = convert(one[name])
+        found.append(one)
+    return found
+
+
+CONVERSIONS: dict[type, Callable[[Any], Any]] = {
+    Instant: to_text,
+    InSeconds: seconds,
+    AsFlag: bool,
+    AsJson: from_json,
+    AsCutJson: shown,
+    AsError: shown_error,
+}
 
 
 @cache

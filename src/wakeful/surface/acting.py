@@ -58,7 +58,7 @@ async def missing_words(resource: Resource, desk: Desk, key: str, which: Mapping
     """What a shell says of a thing that is not there."""
     if callable(resource.missing):
         return await resource.missing(desk, key, **which)
-    template = resource.missing or f'there is no {resource.noun} "{{key}}"'
+    template = resource.missing or f'there is no {resource.name} "{{key}}"'
     hint = "" if resource.known is None else did_you_mean(key, await resource.known(desk))
     return f"{template.format(key=plain(key))}.{hint} See `wakeful {resource.plural}`"
 

@@ -7,7 +7,7 @@ from typing import Any
 from wakeful.cli.arguments import UsageError
 from wakeful.cli.carrying import ProgressLine, refuse_many, said_stop
 from wakeful.cli.life import Stopping, live
-from wakeful.cli.terminal import print_json, terminal
+from wakeful.cli.terminal import print_json, say, terminal
 from wakeful.errors import NotFound
 from wakeful.operations.pace import Pace
 from wakeful.resources.declare import Bulk, Resource
@@ -34,6 +34,9 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
             planned = told["planned"] = await bulk.plan(desk, **choice)
             if not planned.count:
                 raise NotFound(bulk.none("cli"))
+            if bulk.before is not None and not arguments.json:
+                for one in bulk.before(planned, look_of(terminal())):
+                    say(one)
             if asked.plan:
                 return 0
             refuse_many(arguments, planned.count, bulk.many)
@@ -46,17 +49,16 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
         return 0
 
     live(go)
-    out, planned = terminal(), told["planned"]
+    out, planned, given = terminal(), told["planned"], {**choice, "rate": arguments.rate}
     if asked.plan:
         if arguments.json:
-            print_json(planned.answer | planned.more)
+            words = {} if bulk.words is None else {"plan": bulk.words(planned, given)}
+            print_json(words | planned.answer | planned.more)
         else:
-            print_all(out, bulk.planned(planned, {**choice, "rate": arguments.rate}, look_of(out)))
+            print_all(out, bulk.planned(planned, given, look_of(out)))
         return 0
     if arguments.json:
-        print_json(
-            {bulk.done: told["done"], "left": max(0, planned.count - told["done"]) if stopped else 0} | planned.more
-        )
+        print_json({bulk.done: told["done"], "of": planned.count, "stopped": stopped} | planned.more)
     else:
         print_all(out, bulk.says(told["done"], planned, look_of(out)))
     return said_stop(stopped=stopped)

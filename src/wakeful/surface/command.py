@@ -11,13 +11,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wakeful.cli.arguments import Parser, UsageError, Wrapped, add_json, add_store
+from wakeful.cli.arguments import Parser, UsageError, Wrapped, add_json, add_store, read_data
 from wakeful.cli.opening import chosen_store
+from wakeful.cli.terminal import say
 from wakeful.errors import did_you_mean
 from wakeful.operations.pace import read_rate
 from wakeful.operations.redo import MANY
 from wakeful.resources import alias_of, resource_of
-from wakeful.resources.declare import UNSET, Resource, Verb
+from wakeful.resources.declare import UNSET, Refused, Resource, Typed, Verb
 from wakeful.resources.given import Given
 from wakeful.resources.words import plain
 from wakeful.surface.carrying import carry_out
@@ -25,6 +26,7 @@ from wakeful.surface.offers import Offer, offers_of
 from wakeful.surface.performing import Asked, perform
 
 HELP = ("-h", "--help")
+UNFIT = 422  # what was given does not fit: the command was called the wrong way
 
 
 def call(name: str, summary: str, words: Sequence[str]) -> int:
@@ -111,7 +113,7 @@ def refuse_foreign(resource: Resource, offer: Offer, parser: Parser, words: Sequ
         flags = {one.word: set(parser_of(resource, one)._option_string_actions) for one in offers_of(resource)}  # noqa: SLF001
         takers = [name for name, known in flags.items() if flag in known]
         if takers:
-            message = f"{flag} is for {either(takers, 'and')}, not for {offer.word}"
+            message = f"{flag} is for {either(takers, 'and')}: {offer.word} has none"
             raise UsageError(message)
         hint = did_you_mean(flag, set().union(*flags.values()))
         raise UsageError(f'{resource.plural}: there is no option "{word}".{hint}')
@@ -153,7 +155,7 @@ def positionals_of(resource: Resource, offer: Offer) -> list[str]:
 
 
 def positional_help(resource: Resource, offer: Offer) -> str:
-    helps = [f"of the {resource.noun}, like {resource.example}"] if offer.of_one else []
+    helps = [f"of the {resource.name}, like {resource.example}"] if offer.of_one else []
     helps += [one.help for one in offer.positionals]
     if offer.verb is not None and offer.verb.needs_app == "yes":
         helps.append("APP: file.py, file.py:name or module:name (default: WAKEFUL_APP, else app.py here)")
@@ -182,8 +184,6 @@ def add_option(parser: Parser, one: Given) -> None:
 def reader_of(one: Given) -> Callable[[str], Any]:
     def read(text: str) -> Any:
         if one.kind == "json":
-            from wakeful.cli.arguments import read_data
-
             return read_data(text, what=one.flag)
         try:
             return one.text(text)
@@ -252,9 +252,16 @@ def execute(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> 
     asked = asked_of(resource, offer, arguments)
     if offer.verb is not None:
         refuse_strangers(offer.verb, asked)
-    if offer.bulk is not None and asked.key is None:
-        return carry_out(resource, offer, asked)
-    return asyncio.run(perform(resource, offer, asked))
+    try:
+        if offer.bulk is not None and asked.key is None:
+            return carry_out(resource, offer, asked)
+        return asyncio.run(perform(resource, offer, asked))
+    except Refused as error:
+        for one in error.said:
+            say(plain(one))
+        if error.status == UNFIT:
+            raise UsageError(str(error)) from None
+        raise
 
 
 def refuse_strangers(verb: Verb, asked: Asked) -> None:
@@ -287,11 +294,11 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
     key = words.pop(0) if offer.of_one and words else None
     for one, word in zip(offer.positionals, words, strict=False):
         try:
-            given[one.name] = one.text(word)
+            given[one.name] = spoken(one, word)
         except ValueError as error:
             raise UsageError(f"{resource.plural}: {one.metavar}: {error}") from None
     if offer.bulk is not None and key is not None:
-        refuse_choice(offer, given, arguments)
+        refuse_choice(resource, offer, given, arguments)
     for one in offer.which if many else (*offer.which, *offer.takes):
         if one.required and one.name not in given:
             like = "" if one.param.example is None else f", like: {one.flag} {one.param.example}"
@@ -300,12 +307,19 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
     return Asked(arguments, key, given, code)
 
 
-def refuse_choice(offer: Offer, given: dict[str, Any], arguments: argparse.Namespace) -> None:
+def spoken(one: Given, word: str) -> Any:
+    """A word without a flag. JSON is read from a file or standard input; a text may mean it: the noun's function knows."""
+    if one.kind != "json":
+        return one.text(word)
+    return read_data(word, what=one.metavar) if word == "-" or word.startswith("@") else Typed(word)
+
+
+def refuse_choice(resource: Resource, offer: Offer, given: dict[str, Any], arguments: argparse.Namespace) -> None:
     own = {one.name for one in (*offer.which, *offer.takes)}
     many = [one.flag for one in offer.choice if one.name in given and one.name not in own]
     if many or (arguments.plan and offer.verb is not None and offer.verb.plan is None):
         flags = [one.flag for one in offer.choice if one.name not in own]
-        message = f"{either([*flags, '--plan'], 'and')} are for many at once: leave out the key, or them"
+        message = f"{either([*flags, '--plan'], 'and')} are for many {resource.plural}: leave out the {resource.key.upper()}, or them"
         raise UsageError(message)
 
 

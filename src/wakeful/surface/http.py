@@ -75,12 +75,12 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
             try:
                 subject = (await find(resource, desk, key_of(resource, request), which),)
             except Missing:
-                return found(None, resource.noun)
+                return found(None, resource.name)
             except Ambiguous as error:
                 raise ambiguous(error, offer) from None
         if offer.reading is None:
             return JsonResponse(subject[0])
-        return found(await offer.reading.read(desk, *subject, **takes), resource.noun)
+        return found(await offer.reading.read(desk, *subject, **takes), resource.name)
 
     async def change(request: Request) -> Response:
         verb = required(offer)
@@ -94,7 +94,7 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
         try:
             return JsonResponse(await act(resource, verb, desk, key, which, given, plan=plan))
         except Missing:
-            return found(None, resource.noun)
+            return found(None, resource.name)
         except Ambiguous as error:
             raise ambiguous(error, offer) from None
 
@@ -110,7 +110,7 @@ def ambiguous(error: Ambiguous, offer: Offer) -> Problem:
 def key_of(resource: Resource, request: Request) -> str:
     key: str = request.path_params[resource.key]
     if not is_plain(key):
-        found(None, resource.noun)
+        found(None, resource.name)
     return key
 
 

@@ -9,14 +9,15 @@ from pydantic import TypeAdapter
 
 from wakeful.api.change import NOTE_LIMIT, OPERATOR, OPERATOR_LIMIT
 from wakeful.api.schema import Json, answer, listing, object_of, problems, reference
+from wakeful.operations.redo import MANY
 from wakeful.resources.declare import Bulk, Page, Resource, Verb
 from wakeful.resources.given import Given, returned_by
 from wakeful.surface.offers import Offer, offers_of, path_of
 
 TEXT: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
 NOTE: Json = {**TEXT, "description": "Why"}
-PLAN: Json = {"type": "boolean", "default": False, "description": "Only answer what would be done"}
-YES: Json = {"type": "boolean", "default": False, "description": "Also when there are very many"}
+PLAN: Json = {"type": "boolean", "default": False, "description": "Only say what would be done"}
+YES: Json = {"type": "boolean", "default": False, "description": f"Also when there are more than {MANY:,}"}
 RATE: Json = {
     "type": ["string", "number", "null"],
     "description": "So many a second, like 20/s, or max",
@@ -64,8 +65,8 @@ def views_of(resource: Resource) -> list[Any]:
         found.append(returned_by(verb.run))
         if verb.plan is not None:
             found.append(returned_by(verb.plan))
-        if verb.bulk is not None and verb.bulk.view is not None:
-            found.append(verb.bulk.view)
+        if verb.bulk is not None:
+            found += [one for one in (verb.bulk.view, verb.bulk.both) if one is not None]
     return [one for one in found if isinstance(one, type)]
 
 
@@ -95,14 +96,15 @@ def operation_of(resource: Resource, offer: Offer) -> Json:
 def read_answer(resource: Resource, offer: Offer) -> Json:
     if offer.kind == "list" and resource.listing is not None:
         schema = listing(resource.plural, reference(resource.view.__name__))
-        if get_origin(returned_by(resource.listing.read)) is Page:
+        paged = get_origin(returned_by(resource.listing.read)) is Page
+        if paged:
             schema["properties"]["next"] = {"type": ["string", "null"], "description": "Give it as after"}
             schema["required"].append("next")
         if resource.listing.more is not None:
             more = schema_of(resource.listing.more)
             schema["properties"] |= more["properties"]
             schema["required"] += more.get("required", [])
-        return answer(f"The {resource.plural}", schema)
+        return answer(f"A page of {resource.names}" if paged else f"The {resource.names}", schema)
     read = offer.reading.read if offer.reading is not None else resource.show.find if resource.show else None
     if read is None:
         raise AssertionError(offer)
@@ -137,15 +139,16 @@ def bulk_operation(resource: Resource, offer: Offer, verb: Verb, bulk: Bulk) -> 
         fields["note"] = NOTE
     counted = object_of({bulk.done: {"type": "integer"}, "left": {"type": "integer"}}, bulk.done, "left")
     done = counted if bulk.view is None else {"anyOf": [counted, answered(bulk.view)]}
+    done = done if bulk.both is None else answered(bulk.both)
     statuses = {"400", "401", "403", "404", "409", "413", "421", "503", *verb.statuses}
     return {
         "operationId": f"{verb.name}_{resource.plural}".replace(" ", "_"),
-        "summary": f"{sentence(verb.summary)}: many at once, a slice of them a request",
+        "summary": bulk.summary or f"{sentence(verb.summary)}: many at once, a slice of them a request",
         "tags": [resource.plural],
         "security": [{"token": []}],
         "parameters": [operator()],
-        "requestBody": body_schema(fields, [bulk.inside]),
-        "responses": {"200": answer("A slice was done, or the plan", done), **problems(*sorted(statuses))},
+        "requestBody": body_schema(fields, []),
+        "responses": {"200": answer("Done", done), **problems(*sorted(statuses))},
     }
 
 

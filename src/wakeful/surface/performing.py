@@ -110,7 +110,7 @@ def _print_page(out: Any, resource: Resource, listing: Listing, page: Any, given
     if listing.after is not None:
         print_all(out, listing.after(items_of(page), given, look_of(out)))
     if isinstance(page, Page) and page.next is not None:
-        print(f"more {resource.plural}: --after {page.next}")
+        print(f"more {resource.names}: --after {page.next}")
 
 
 def fields_in_lines(one: Mapping[str, Any], look: Any) -> list[str]:
