@@ -169,6 +169,7 @@ class Param:
     positional: bool = False  # in a shell: a word after the key, without a flag
     nullable: bool = False  # null over HTTP is handed on as None: it takes something away
     outside: bool = False  # of a bulk verb: beside the filter, not inside it
+    elsewhere: str | None = None  # what a shell says where another {word} of the noun is given it
 
 
 LONGEST_PAGE = 500
