@@ -139,7 +139,17 @@ async def acknowledge(desk: Desk, alarm: AlarmWithChanges) -> AlarmWithChanges |
 
 
 Muted = Annotated[
-    int, Param("how long", about="how long, like 2h", flag="--for", http="for", metavar="TIME", example="2h", read=span)
+    int,
+    Param(
+        "how long",
+        about="how long, like 2h",
+        flag="--for",
+        http="for",
+        metavar="TIME",
+        example="2h",
+        read=span,
+        elsewhere="--for is for mute, not for {word}",
+    ),
 ]
 
 
