@@ -360,7 +360,7 @@ class FakeReader:
         self._ask(identifier=identifier)
         return RUN_DETAIL if identifier == "abc" else None
 
-    async def events(self, *, type=None, state=None, limit=50, after=None) -> dict[str, Any]:  # noqa: A002
+    async def events(self, *, type=None, state=None, id=None, limit=50, after=None) -> dict[str, Any]:  # noqa: A002
         self._ask(type=type, state=state, limit=limit, after=after)
         return {"events": [EVENT], "next": None}
 

@@ -70,7 +70,7 @@ def create_api(
 
     routes: list[BaseRoute] = [
         *([] if webhooks is None else webhook_routes(webhooks)),
-        *event_routes(door, reader, settings.body_limit, results),
+        *event_routes(door, settings.body_limit, results),
         *run_routes(reader),
         *agent_routes(door, agents, results, settings.body_limit),
         *effect_routes(reader, store, settings),

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.change import read_change
+from wakeful.api.guarded import refuse_other_runs
 from wakeful.api.parameters import bad_cursor, is_plain, read_limit, read_parameters, read_state
 from wakeful.api.ports import Reader, Store
 from wakeful.api.problem import Problem
@@ -44,6 +45,8 @@ def delivery_routes(reader: Reader, store: Store, settings: ApiSettings) -> list
             change = await read_change(request, settings, ("note",))
             note, discard, identifier = change.fields.text("note"), verb == "discard", request.path_params["id"]
             delivery = await reader.delivery(identifier) if is_plain(identifier) else None
+            if delivery is not None and not discard:
+                await refuse_other_runs(settings, [delivery["run"]])
             asked = (
                 None
                 if delivery is None

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.change import Change, bad_body, read_change
+from wakeful.api.guarded import refuse_other_agents, refuse_other_runs
 from wakeful.api.parameters import bad_cursor, is_plain, read_limit, read_parameters, read_state
 from wakeful.api.ports import Reader, Store
 from wakeful.api.problem import Problem
@@ -54,6 +55,8 @@ def effect_routes(reader: Reader, store: Store, settings: ApiSettings) -> list[R
             result = to_text(given["result"], what="the result") if "result" in given else None
             identifier = request.path_params["id"]
             effect = await reader.effect(identifier) if is_plain(identifier) else None
+            if effect is not None:
+                await refuse_other_runs(settings, [effect["run"]])
             settled = (
                 None
                 if effect is None
@@ -76,7 +79,7 @@ def effect_routes(reader: Reader, store: Store, settings: ApiSettings) -> list[R
 
         async def answer(request: Request) -> Response:
             change = await read_change(request, settings, known)
-            return JsonResponse(await settle_many(reader, store, change, verb))
+            return JsonResponse(await settle_many(reader, store, settings, change, verb))
 
         return answer
 
@@ -88,7 +91,7 @@ def effect_routes(reader: Reader, store: Store, settings: ApiSettings) -> list[R
     ]
 
 
-async def settle_many(reader: Reader, store: Store, change: Change, verb: str) -> dict[str, Any]:
+async def settle_many(reader: Reader, store: Store, settings: ApiSettings, change: Change, verb: str) -> dict[str, Any]:
     """A slice of the held effects of an agent, or an action, or all; or the plan."""
     chosen = change.fields.object("filter", ("agent", "action", "all"))
     agent, action = (None, None) if chosen is None else (chosen.text("agent"), chosen.text("action"))
@@ -108,6 +111,7 @@ async def settle_many(reader: Reader, store: Store, change: Change, verb: str) -
     refuse_many(change, len(plan.effects), "held effects")
     rate, most = slice_of(change)
     effects = plan.effects[:most]
+    await refuse_other_agents(settings, (one.agent for one in effects))
     note = change.fields.text("note")
     done = await settle_held(store, effects, verb, by=change.by, note=note, result=result, pace=Pace(rate))
     return {"settled": done, "left": len(plan.effects) - len(effects)}

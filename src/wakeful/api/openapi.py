@@ -40,7 +40,7 @@ from wakeful.api.schema import (
     reference,
 )
 from wakeful.intake.cloudevents import BATCH, BATCH_LIMIT, EXTENSION_NAME_LIMIT, PLAIN, STRUCTURED, TEXT_LIMIT
-from wakeful.model import EVENT_STATES, RUN_STATES, STORED_EVENT_STATES
+from wakeful.model import EVENT_STATES, RUN_STATES
 from wakeful.resources import all_resources
 from wakeful.surface.openapi import resource_paths, resource_schemas
 
@@ -69,7 +69,7 @@ def document() -> Json:
         },
         "servers": [{"url": "/"}],
         "security": [{}, {"token": []}],
-        "paths": _guarded(_paths()),
+        "paths": _guarded(_merged(_paths(), resource_paths(all_resources()))),
         "components": {
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer", "description": "WAKEFUL_TOKEN, where one is set"}
@@ -111,24 +111,8 @@ def _paths() -> Json:
                     "202": answer("What became of each event", reference("Receipts")),
                     **problems("400", "401", "413", "415", "421", "422", "503"),
                 },
-            },
-            "get": {
-                "operationId": "list_events",
-                "summary": "List events, newest first",
-                "parameters": [
-                    query("type", {"type": "string"}, "Only events of this type"),
-                    query("state", one_of(STORED_EVENT_STATES), "Only events in this state"),
-                    query("id", {"type": "string"}, "Only the event of this CloudEvents id or key"),
-                    limit(),
-                    after(),
-                ],
-                "responses": {
-                    "200": answer("A page of events", page("events", "StoredEvent")),
-                    **problems("400", "401", "421", "503"),
-                },
-            },
+            }
         },
-        "/v1/events/{key}": one("get_event", "One event, by its key or its CloudEvents id", "key", "StoredEvent"),
         "/v1/runs": {
             "get": {
                 "operationId": "list_runs",
@@ -190,7 +174,6 @@ def _paths() -> Json:
         **checkin_paths(),
         **schedule_paths(),
         **source_paths(),
-        **resource_paths(all_resources()),
         **redo_paths(),
         **reminder_paths(),
         **stopping_paths(),
@@ -223,6 +206,11 @@ def _paths() -> Json:
             }
         },
     }
+
+
+def _merged(paths: Json, others: Json) -> Json:
+    """Paths that are written by hand, and those of resources; one path may have methods of both."""
+    return paths | {path: paths.get(path, {}) | methods for path, methods in others.items()}
 
 
 def _guarded(paths: Json) -> Json:
@@ -332,7 +320,6 @@ def _schemas() -> Json:
         **schedule_schemas(),
         **source_schemas(),
         **resource_schemas(all_resources()),
-        "StoredEvent": reference,
         "Run": object_of(run, *run),
         "RunDetail": object_of(run | detail, *run, *detail),
         "Story": {"type": "object"},

@@ -114,23 +114,8 @@ class Reader(
         """One run with all that belongs to it, or None."""
         ...
 
-    async def events(
-        self,
-        *,
-        type: str | None = None,  # noqa: A002 the word of CloudEvents
-        state: str | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Shown:
-        """`{"events": [...], "next": cursor or None}`, newest first."""
-        ...
-
     async def listed_apps(self) -> list[Shown]:
         """The apps that have to do with the store."""
-        ...
-
-    async def event(self, identifier: str, /) -> Shown | None:
-        """One event by its key or its CloudEvents id, or None."""
         ...
 
     async def why(self, identifier: str, /) -> Shown | None:

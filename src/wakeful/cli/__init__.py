@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "why": ("why", "tell the whole story of an event, a run, a delivery, a schedule…"),
     "trace": ("trace", "show a run: steps, arguments, results, attempts, errors, times"),
     "runs": ("listings", "list runs, the newest first"),
-    "events": ("listings", "list events, the newest first"),
+    "events": (TABLE, "list events, the newest first"),
     "alarms": (TABLE, "list alarms, the latest first; acknowledge, mute or resolve one"),
     "watch": ("watch", "look whether what is expected happened, and say where it did not"),
     "expectations": (TABLE, "list what should happen by when, and how it stands"),

@@ -17,7 +17,7 @@ from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.failures import failure_line
 from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.person import needs_token
+from wakeful.cli.person import Token, needs_token
 from wakeful.cli.terminal import (
     Cell,
     ago,
@@ -71,11 +71,11 @@ def execute(arguments: argparse.Namespace) -> int:
     if verb == "show":
         print_json(find_delivery(arguments.url, rest[0]))
         return 0
-    if verb == "replay" and not arguments.plan:
-        needs_token("replay a message", arguments.url)
+    replays = verb == "replay" and not arguments.plan
+    token = needs_token("replay a message", arguments.url) if replays else None
     if rest:
-        return redo_one_delivery(arguments, rest[0], discard=verb == "discard")
-    return _redo_many(arguments, discard=verb == "discard")
+        return redo_one_delivery(arguments, rest[0], token, discard=verb == "discard")
+    return _redo_many(arguments, token, discard=verb == "discard")
 
 
 deliveries_command = Command(declare, execute, "wakeful why ID tells the story of one of them.")
@@ -111,9 +111,11 @@ def find_delivery(url: str, identifier: str) -> dict[str, Any]:
     return found
 
 
-def redo_one_delivery(arguments: argparse.Namespace, identifier: str, *, discard: bool) -> int:
+def redo_one_delivery(arguments: argparse.Namespace, identifier: str, token: Token | None, *, discard: bool) -> int:
     """Replay or discard a delivery that is dead, or waits."""
     delivery = find_delivery(arguments.url, identifier)
+    if token is not None:
+        token.opens_run(arguments.url, delivery["run"])
     what = f"delivery {delivery['id']} to channel {plain(delivery['channel'])}"
     word = "discard" if discard else "replay"
     if delivery["state"] not in REDOABLE:
@@ -142,12 +144,14 @@ def redo_one_delivery(arguments: argparse.Namespace, identifier: str, *, discard
 # many
 
 
-def _redo_many(arguments: argparse.Namespace, *, discard: bool) -> int:
+def _redo_many(arguments: argparse.Namespace, token: Token | None, *, discard: bool) -> int:
     choice, word = Choice(error=arguments.error), "discard" if discard else "replay"
     plan = read(arguments.url, lambda reader: plan_redelivery(reader, choice, arguments.channel))
     if not plan.letters:
         message = "no dead delivery is like that: see `wakeful dead list`"
         raise NotFound(message)
+    if token is not None:
+        token.opens_agents(arguments.url, (one["agent"] for one in plan.letters))
     count = number(len(plan.letters), "dead delivery")
     if not arguments.json:
         say_groups(plan)

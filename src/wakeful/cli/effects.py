@@ -20,7 +20,7 @@ from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.effect_views import show_effect
 from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.person import people_only
+from wakeful.cli.person import Token, people_only
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, state, terminal
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import EffectState
@@ -83,13 +83,14 @@ def execute(arguments: argparse.Namespace) -> int:
     if rest and (many or arguments.plan):
         message = "--agent, --action, --all and --plan are for many effects: leave out the ID, or them"
         raise UsageError(message)
-    if verb in ANSWERS and not arguments.plan:
-        people_only("settle an effect", chosen_store(arguments))
+    settles = verb in ANSWERS and not arguments.plan
+    token = people_only("settle an effect", chosen_store(arguments)) if settles else None
     if not rest:
-        return _settle_many(arguments, verb)
+        return _settle_many(arguments, verb, token)
     found = _find(arguments, rest[0])
-    if verb == "show":
+    if token is None:
         return _show(arguments, found)
+    token.opens_run(chosen_store(arguments), found["run"])
     return _tell(arguments, verb, asyncio.run(_settle(arguments, found["id"], verb, _result(arguments, verb))))
 
 
@@ -202,10 +203,12 @@ def _tell(arguments: argparse.Namespace, verb: str, settled: Settled | None) -> 
 # many
 
 
-def _settle_many(arguments: argparse.Namespace, verb: str) -> int:
+def _settle_many(arguments: argparse.Namespace, verb: str, token: Token | None) -> int:
     arguments.url = chosen_store(arguments)
     result = _result(arguments, verb)
     plan = read(arguments.url, lambda reader: _plan(arguments, reader))
+    if token is not None:
+        token.opens_agents(arguments.url, (one.agent for one in plan.effects))
     count = len(plan.effects)
     unfit = plan.unfit(verb, result)
     if not arguments.json:

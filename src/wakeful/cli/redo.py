@@ -19,7 +19,7 @@ from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.dead_views import show_dead_delivery, show_dead_run
 from wakeful.cli.deliveries import find_delivery, redo_one_delivery
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.person import needs_token
+from wakeful.cli.person import Token, needs_token
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
 from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound, did_you_mean
@@ -85,12 +85,11 @@ def declare_replay(parser: Parser) -> None:
 
 def replay(arguments: argparse.Namespace) -> int:
     prepare(arguments)
-    if not arguments.plan:
-        needs_token("replay", arguments.url)
+    token = None if arguments.plan else needs_token("replay", arguments.url)
     if arguments.events is not None:
         from wakeful.cli.feeding import feed
 
-        return feed(arguments)
+        return feed(arguments, token)
     if arguments.since is not None or arguments.until is not None:
         message = "--from and --to are for --events TYPE"
         raise UsageError(message)
@@ -98,11 +97,11 @@ def replay(arguments: argparse.Namespace) -> int:
         message = "--denied is for --events TYPE: what was denied has no run yet"
         raise UsageError(message)
     if arguments.run is not None:
-        return redo_one(arguments, arguments.run, again=arguments.again)
+        return redo_one(arguments, arguments.run, token, again=arguments.again)
     if arguments.again:
         message = "--again takes a RUN"
         raise UsageError(message)
-    return redo_many(arguments)
+    return redo_many(arguments, token)
 
 
 replay_command = Command(declare_replay, replay, "wakeful dead list shows what there is, grouped by agent and error.")
@@ -134,17 +133,16 @@ def dead(arguments: argparse.Namespace) -> int:
         return list_dead(arguments)
     if verb == "show":
         return show_dead(arguments, rest[0])
-    if verb == "replay" and not arguments.plan:
-        needs_token("replay", arguments.url)
+    token = needs_token("replay", arguments.url) if verb == "replay" and not arguments.plan else None
     if rest and DASH in rest[0]:
         if arguments.data is not None:
             message = "--data is for a run: a delivery goes out as it was committed, or not at all"
             raise UsageError(message)
-        return redo_one_delivery(arguments, rest[0], discard=verb == "discard")
+        return redo_one_delivery(arguments, rest[0], token, discard=verb == "discard")
     if rest:
         refuse_done(arguments, rest[0], verb)
-        return redo_one(arguments, rest[0], discard=verb == "discard")
-    return redo_many(arguments, discard=verb == "discard")
+        return redo_one(arguments, rest[0], token, discard=verb == "discard")
+    return redo_many(arguments, token, discard=verb == "discard")
 
 
 dead_command = Command(declare_dead, dead, "wakeful why RUN tells how one of them came about.")
@@ -244,8 +242,12 @@ def refuse_done(arguments: argparse.Namespace, identifier: str, verb: str) -> No
         raise NotFound(message)
 
 
-def redo_one(arguments: argparse.Namespace, identifier: str, *, again: bool = False, discard: bool = False) -> int:
+def redo_one(
+    arguments: argparse.Namespace, identifier: str, token: Token | None, *, again: bool = False, discard: bool = False
+) -> int:
     run = find(arguments, identifier)
+    if token is not None:
+        token.opens([run["app"]])
     data = edited_data(arguments, run)
     confirmed: dict[str, int] = {}
     for effect in run["effects"]:
@@ -312,7 +314,7 @@ def refuse_unknown_agent(arguments: argparse.Namespace) -> None:
         raise NotFound(message)
 
 
-def redo_many(arguments: argparse.Namespace, *, discard: bool = False) -> int:
+def redo_many(arguments: argparse.Namespace, token: Token | None, *, discard: bool = False) -> int:
     if not (arguments.agent or arguments.error or arguments.all):
         message = "which ones? Give a RUN, --agent NAME, --error TEXT or --all"
         raise UsageError(message)
@@ -322,6 +324,8 @@ def redo_many(arguments: argparse.Namespace, *, discard: bool = False) -> int:
     plan = plan_of(arguments)
     if arguments.agent is not None and not plan.letters:
         refuse_unknown_agent(arguments)
+    if token is not None:
+        token.opens_agents(arguments.url, (one["agent"] for one in plan.letters))
     others = len(deliveries_of(arguments).letters)
     words = f"{number(others, 'dead delivery')} like that: `wakeful deliveries {'discard' if discard else 'replay'} --all` is for those"
     if not plan.letters:

@@ -53,6 +53,15 @@ class Ambiguous(WakefulError):
         self.parameter = parameter
 
 
+class Unfit(WakefulError):
+    """What was given cannot be read, or does not go together. `typed` says it with the names of options, to a shell."""
+
+    def __init__(self, detail: str, parameter: str, *, typed: str) -> None:
+        super().__init__(detail)
+        self.parameter = parameter
+        self.typed = typed
+
+
 class NotAllowed(WakefulError):
     """The actor has no permission for this verb."""
 
@@ -170,6 +179,7 @@ class Param:
     nullable: bool = False  # null over HTTP is handed on as None: it takes something away
     outside: bool = False  # of a bulk verb: beside the filter, not inside it
     elsewhere: str | None = None  # what a shell says where another {word} of the noun is given it
+    http_only: bool = False  # a shell has another way
 
 
 LONGEST_PAGE = 500
@@ -181,11 +191,14 @@ WhichApp = Annotated[str | None, Param("the app's name, where several apps have 
 
 @dataclass(slots=True)
 class Page(Generic[V]):
-    """A part of a listing. `next` is handed back as `after`; `more` are further members of the answer."""
+    """A part of a listing. `next` is handed back as `after`; `more` are further members of the answer; `last` are lines that
+    only a shell prints, below all others.
+    """
 
     items: list[V]
     next: str | None
     more: Json = field(default_factory=dict)
+    last: Sequence[str] = ()
 
 
 # what can be read
@@ -222,6 +235,8 @@ class Listing:
     below: str | None = None  # the column that stands below its row where the terminal is narrow
     after: Callable[[Sequence[Any], Mapping[str, Any], Look], Printed] | None = None  # printed below: items, filters
     more: type | None = None  # a view of the further members of the answer
+    called: str | None = None  # what the items are called where there are more of them, if that is not the plural
+    forms: tuple[tuple[str, Listing], ...] = ()  # where this filter is given, it is printed as that listing is
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from wakeful.cli.arguments import Parser, UsageError, Wrapped, add_json, add_store, read_data
@@ -57,11 +57,18 @@ def call_noun(resource: Resource, summary: str, words: list[str]) -> int:
     elif resource.bare:
         offer = offers["show"]
     else:
-        message = f'there is no "{resource.plural} {plain(words[place])}".{did_you_mean(words[place], offers)}'
-        raise UsageError(message)
+        raise UsageError(unknown_word(resource, words[place], offers))
     parser = parser_of(resource, offer)
     refuse_foreign(resource, offer, parser, words)
     return execute(resource, offer, parser.read(words))
+
+
+def unknown_word(resource: Resource, word: str, offers: Iterable[str]) -> str:
+    """Of a noun that can only be looked at, a word that is like none of its own is taken for a slip of a filter."""
+    hint = did_you_mean(word, offers)
+    if resource.verbs or "Did" in hint:
+        return f'there is no "{resource.plural} {plain(word)}".{hint}'
+    return f'{resource.plural}: "{plain(word)}" is one argument too many; see wakeful {resource.plural} --help'
 
 
 # which word
@@ -274,7 +281,7 @@ def refuse_strangers(verb: Verb, asked: Asked) -> None:
         refuse_children(verb.person)
     what = verb.person or verb.guarded
     if what is not None and not asked.plan:
-        needs_token(what, chosen_store(asked.arguments))
+        asked.token = needs_token(what, chosen_store(asked.arguments))
 
 
 def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> Asked:

@@ -25,7 +25,7 @@ from wakeful.api.security import ApiSettings
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.operations.pace import Pace, nobody_looks, read_rate
 from wakeful.operations.redo import MANY
-from wakeful.resources.declare import Ambiguous, Resource, Verb
+from wakeful.resources.declare import Ambiguous, Resource, Unfit, Verb
 from wakeful.resources.desk import Desk
 from wakeful.resources.given import Given
 from wakeful.stores.request import Actor
@@ -66,6 +66,8 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
         if offer.kind == "list" and resource.listing is not None:
             try:
                 return JsonResponse(as_json(resource, offer, await resource.listing.read(desk, **takes)))
+            except Unfit as error:
+                raise bad_parameter(str(error), error.parameter) from None
             except ValueError:
                 if takes.get("after") is None:
                     raise

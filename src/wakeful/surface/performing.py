@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from wakeful.cli.arguments import UsageError, operator_of
 from wakeful.cli.opening import changing, chosen_store, reading, sending
+from wakeful.cli.person import Token
 from wakeful.cli.terminal import print_json, terminal
 from wakeful.errors import NotFound
-from wakeful.resources.declare import Ambiguous, Listing, Page, Resource, Verb
+from wakeful.resources.declare import Ambiguous, Listing, Page, Resource, Unfit, Verb
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
@@ -29,6 +30,7 @@ class Asked:
     key: str | None
     given: dict[str, Any]
     code: str | None = None  # APP, where it was named
+    token: Token | None = None  # that of a person, where the verb is guarded
 
     def of(self, parameters: Any) -> dict[str, Any]:
         return {one.name: self.given[one.name] for one in parameters if one.name in self.given}
@@ -55,7 +57,7 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
     if asked.arguments.json:
         print_json(as_json(resource, offer, answer))
     elif nothing is not None:
-        print(nothing)
+        print_all(terminal(), [nothing, *last_of(answer)])
     else:
         show()
     return 0
@@ -85,6 +87,9 @@ async def _answer(
     verb = offer.verb
     if verb is None:
         raise AssertionError(offer)
+    if asked.token is not None and offer.of_one and asked.key is not None:
+        one = await find(resource, desk, asked.key, which)
+        asked.token.opens([one.get("app")])
     result = await act(resource, verb, desk, asked.key, which, given, plan=asked.plan)
     says = verb.plans if asked.plan and verb.plans is not None else verb.says
     return result, lambda: print_all(out, says(result))
@@ -93,6 +98,8 @@ async def _answer(
 async def listed(listing: Listing, desk: Desk, given: Mapping[str, Any]) -> Any:
     try:
         return await listing.read(desk, **given)
+    except Unfit as error:
+        raise UsageError(error.typed) from None
     except ValueError:
         if given.get("after") is None:
             raise
@@ -106,11 +113,17 @@ async def _nothing(listing: Listing | None, desk: Desk, given: Mapping[str, Any]
 
 
 def _print_page(out: Any, resource: Resource, listing: Listing, page: Any, given: Mapping[str, Any]) -> None:
+    listing = next((form for name, form in listing.forms if given.get(name)), listing)
     print_listing(out, resource, listing, items_of(page))
     if listing.after is not None:
         print_all(out, listing.after(items_of(page), given, look_of(out)))
     if isinstance(page, Page) and page.next is not None:
-        print(f"more {resource.names}: --after {page.next}")
+        print(f"more {listing.called or resource.names}: --after {page.next}")
+    print_all(out, last_of(page))
+
+
+def last_of(page: Any) -> Sequence[str]:
+    return page.last if isinstance(page, Page) else ()
 
 
 def fields_in_lines(one: Mapping[str, Any], look: Any) -> list[str]:
