@@ -13,8 +13,6 @@ from starlette.testclient import TestClient
 from wakeful.api.app import create_api
 from wakeful.api.security import ApiSettings
 from wakeful.app import App
-from wakeful.clock import VirtualClock, to_datetime
-from wakeful.errors import TooLate
 from wakeful.intake.reserved import By
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
@@ -46,9 +44,7 @@ from wakeful.stores.sources import SettleQuarantine, StoredSource, TakenIn
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.cron import cron
 from wakeful.triggers.on import on
-from wakeful.triggers.reminders import Reminder, read_when, refuse_condition
 from wakeful.triggers.schedule import Schedule, as_stored
-from wakeful.triggers.zones import zone_named
 
 RUN = {
     "id": "abc",
@@ -268,27 +264,6 @@ class FakeDoor:
         return [Receipt(event.source, event.id, "accepted", [f"run-{event.id}"]) for event in events]
 
 
-REMINDER = {
-    "id": "r-abcdef",
-    "app": "shop",
-    "state": "pending",
-    "text": "call the bank",
-    "to": "log",
-    "unless": None,
-    "where": None,
-    "due_at": "2026-01-01T09:00:00Z",
-    "zone": "UTC",
-    "made_at": "2026-01-01T00:00:00Z",
-    "made_by": "ada",
-    "changed_at": "2026-01-01T00:00:00Z",
-    "changed_by": "ada",
-    "told_at": None,
-    "late": None,
-    "run": None,
-    "reason": None,
-}
-
-
 APP: dict[str, Any] = {
     "app": "shop",
     "state": "alive",
@@ -395,14 +370,6 @@ class FakeReader:
     async def approval(self, identifier: str) -> dict[str, Any] | None:
         self._ask(identifier=identifier)
         return APPROVAL if identifier == "app" else None
-
-    async def reminders(self, *, app=None, state=None, limit=50, after=None) -> dict[str, Any]:
-        self._ask(app=app, state=state, limit=limit, after=after)
-        return {"reminders": [REMINDER], "next": CURSOR}
-
-    async def reminder(self, identifier: str) -> dict[str, Any] | None:
-        self._ask(identifier=identifier)
-        return {**REMINDER, "history": []} if identifier == "r-abcdef" else None
 
     async def dead(self, *, agent=None) -> list[dict[str, Any]]:
         self._ask(agent=agent)
@@ -719,35 +686,6 @@ def a_shop() -> App:
     return app
 
 
-class FakeReminders:
-    """Reads times and refuses what cannot be meant as the real ones do; all of its reminders are one."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[Any, ...]] = []
-
-    async def make(self, when, text, *, to=None, unless=None, where=None, tz=None, id=None, operator) -> Reminder:  # noqa: A002
-        refuse_condition(unless, where)
-        self.asked.append(("make", when, text, to, unless, where, tz, id, operator))
-        return self._reminder(when, tz, text=text)
-
-    async def move(self, name, when, *, tz=None, operator, note=None) -> Reminder:
-        self.asked.append(("move", name, when, tz, operator, note))
-        return self._reminder(when, tz)
-
-    async def cancel(self, name, *, operator, note=None) -> Reminder:
-        self.asked.append(("cancel", name, operator, note))
-        if len(self.asked) > 1 and self.asked[-2][0] == "cancel":
-            message = f"reminder {name} cannot be cancelled: ada cancelled it"
-            raise TooLate(message)
-        return self._reminder("in 1 hour", None)
-
-    @staticmethod
-    def _reminder(when: str, tz: str | None, text: str = "call the bank") -> Reminder:
-        zone = zone_named(tz, where="reminder")
-        moment = read_when(when, now=VirtualClock().now(), zone=zone)
-        return Reminder("r-abcdef", "shop", text, "log", to_datetime(moment).astimezone(zone))
-
-
 class Api:
     """The API over the fakes, with a client."""
 
@@ -759,14 +697,12 @@ class Api:
         self.schedules = FakeSchedules()
         self.silent: dict[str, float] = {}
         options.setdefault("silent", lambda: self.silent)
-        self.reminders = FakeReminders()
         self.app = create_api(
             self.door,
             self.reader,
             self.store,
             Declared(a_shop()),
             schedules=self.schedules,
-            reminders=self.reminders,
             settings=settings,
             **options,
         )

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from wakeful.api.openapi import document
 
 RECORDED = Path(__file__).parents[1] / "golden" / "recorded" / "http"
-ONE = {"events": "StoredEvent"}
+ONE = {"events": "StoredEvent", "reminders": "Reminder"}
 
 
 def closed(schema: Any) -> Any:

@@ -7,6 +7,7 @@ Guard (Host, token) ──► routes ──► Door, Reader, Store
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -22,11 +23,10 @@ from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.pauses import pause_routes
-from wakeful.api.ports import Agents, Door, Reader, Reminders, Results, Scheduling, Store, Webhooks
+from wakeful.api.ports import Agents, Door, Reader, Results, Scheduling, Store, Webhooks
 from wakeful.api.problem import HANDLED, answer_with_problem
 from wakeful.api.quarantine import quarantine_routes
 from wakeful.api.redo import redo_routes
-from wakeful.api.reminders import reminder_routes
 from wakeful.api.runs import run_routes
 from wakeful.api.schedules import schedule_routes
 from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
@@ -48,7 +48,7 @@ def create_api(
     agents: Agents,
     *,
     schedules: Scheduling,
-    reminders: Reminders | None = None,
+    reminders: Any = None,
     results: Results | None = None,
     settings: ApiSettings | None = None,
     extra_routes: Sequence[BaseRoute] = (),
@@ -83,7 +83,6 @@ def create_api(
         *stopping_routes(reader, store, agents, settings),
         *checkin_routes(door, reader, agents, settings.body_limit),
         *schedule_routes(reader, schedules, agents, settings),
-        *([] if reminders is None else reminder_routes(reader, reminders, settings)),
         *resource_routes(all_resources(), desk_of, settings),
         *openapi_routes(webhooks),
         *source_routes(reader),

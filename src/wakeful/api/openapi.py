@@ -16,7 +16,6 @@ from wakeful.api.openapi_checkins import checkin_paths
 from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
-from wakeful.api.openapi_reminders import reminder_paths, reminder_schemas
 from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
 from wakeful.api.openapi_sources import source_paths, source_schemas
 from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
@@ -175,7 +174,6 @@ def _paths() -> Json:
         **schedule_paths(),
         **source_paths(),
         **redo_paths(),
-        **reminder_paths(),
         **stopping_paths(),
         "/v1/openapi.json": {
             "get": {
@@ -313,7 +311,6 @@ def _schemas() -> Json:
         **redo_schemas(),
         **pause_schemas(),
         **app_schemas(),
-        **reminder_schemas(),
         **stopping_schemas(),
         **output_schemas(),
         **approval_schemas(),

@@ -29,7 +29,6 @@ from wakeful.stores.base import StoredEvent
 from wakeful.stores.request import Request
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.endpoint import Endpoint
-from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.verifier import Answer
 
@@ -146,16 +145,6 @@ class Reader(
 
     async def delivery(self, identifier: str, /) -> Shown | None:
         """One delivery by its id or the beginnings of its two parts, or None."""
-        ...
-
-    async def reminders(
-        self, *, app: str | None = None, state: Any = None, limit: int = 50, after: str | None = None
-    ) -> Shown:
-        """`{"reminders": [...], "next": cursor or None}`, newest first."""
-        ...
-
-    async def reminder(self, identifier: str, /) -> Shown | None:
-        """One reminder by its id or the beginning of it, or None."""
         ...
 
     async def states(self, agent: str | None = None, /) -> list[Shown]:
@@ -280,29 +269,6 @@ class Scheduling(Protocol):
     async def remove(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...
 
     async def fire(self, name: str, /, *, operator: str, note: str | None) -> Receipt: ...
-
-
-class Reminders(Protocol):
-    """Makes, moves and cancels reminders. InvalidTime, ConfigError, NotFound or TooLate say why not."""
-
-    async def make(
-        self,
-        when: str,
-        text: str,
-        *,
-        to: str | None = None,
-        unless: str | None = None,
-        where: str | None = None,
-        tz: str | None = None,
-        id: str | None = None,  # noqa: A002 the field's own name
-        operator: str,
-    ) -> Reminder: ...
-
-    async def move(
-        self, name: str, when: str, *, tz: str | None = None, operator: str, note: str | None = None
-    ) -> Reminder: ...
-
-    async def cancel(self, name: str, *, operator: str, note: str | None = None) -> Reminder: ...
 
 
 class Agents(Protocol):

@@ -24,7 +24,7 @@ Printed = Iterable[str | Line | Table]
 
 class Refused(WakefulError):
     """This cannot be done to it now: HTTP answers 409 (or `status`), a shell prints the reason. 422: what was given does not fit,
-    which a shell counts as a wrong call. `said` are lines that a shell prints before the reason.
+    which a shell counts as a wrong call, unless `wrong_call` is False. `said` are lines that a shell prints before the reason.
     """
 
     def __init__(
@@ -36,8 +36,10 @@ class Refused(WakefulError):
         status: int = 409,
         field: str | None = None,
         said: Sequence[str] = (),
+        wrong_call: bool = True,
     ) -> None:
         super().__init__(detail)
+        self.wrong_call = wrong_call
         self.said = said
         self.kind = kind
         self.title = title
@@ -179,6 +181,7 @@ class Param:
     nullable: bool = False  # null over HTTP is handed on as None: it takes something away
     outside: bool = False  # of a bulk verb: beside the filter, not inside it
     elsewhere: str | None = None  # what a shell says where another {word} of the noun is given it
+    missing: str | None = None  # what HTTP says of it where it is required and not given; else its help
     http_only: bool = False  # a shell has another way
 
 
@@ -246,6 +249,9 @@ class Show:
     find: Callable[..., Awaitable[Any]]
     summary: str
     lines: Callable[[Any, Look], Printed] | None = None
+    told: Callable[..., Awaitable[Printed]] | None = (
+        None  # `told(desk, one)`: instead of lines, where more is read for them
+    )
     hidden: bool = False  # it is only found for the verbs, and has no path and no word of its own
 
 

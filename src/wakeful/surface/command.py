@@ -268,7 +268,7 @@ def execute(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> 
     except Refused as error:
         for one in error.said:
             say(plain(one))
-        if error.status == UNFIT:
+        if error.status == UNFIT and error.wrong_call:
             raise UsageError(str(error)) from None
         raise
 

@@ -171,6 +171,8 @@ def _of_query(one: Given, text: str) -> Any:
 
 
 def missing(one: Given) -> str:
+    if one.param.missing is not None:
+        return f"{one.http} is missing: {one.param.missing}"
     like = "" if one.param.example is None else f', like "{one.param.example}"'
     return f"{one.http} is missing: {one.param.help}{like}"
 

@@ -75,6 +75,9 @@ async def _answer(
         return page, lambda: _print_page(out, resource, listing, page, given)
     if offer.kind == "show" and resource.show is not None:
         one = await find(resource, desk, asked.key or "", which)
+        if resource.show.told is not None and not asked.arguments.json:
+            story = await resource.show.told(desk, one)
+            return one, lambda: print_all(out, story)
         lines = resource.show.lines or fields_in_lines
         return one, lambda: print_all(out, lines(one, look))
     if offer.reading is not None:
