@@ -93,21 +93,6 @@ LETTER = {
     "finished_at": "1970-01-01T00:00:01Z",
     "confirmed": {"charge": 2},
 }
-DELIVERY = {
-    "id": "abc-d1",
-    "channel": "ops",
-    "state": "dead",
-    "reason": "will fail the same way again",
-    "message": {"text": "hello"},
-    "subject": None,
-    "error": {"type": "Persistent", "message": "gone 7"},
-    "tries": 1,
-    "due_at": None,
-    "committed_at": "1970-01-01T00:00:00Z",
-    "settled_at": "1970-01-01T00:00:01Z",
-    "run": "abc",
-    "agent": "review",
-}
 DEAD_DELIVERY = {
     "id": "abc-d1",
     "channel": "ops",
@@ -374,14 +359,6 @@ class FakeReader:
     async def dead(self, *, agent=None) -> list[dict[str, Any]]:
         self._ask(agent=agent)
         return self.letters if agent in (None, "review") else []
-
-    async def deliveries(self, *, channel=None, state=None, limit=50, after=None) -> dict[str, Any]:
-        self._ask(channel=channel, state=state, limit=limit, after=after)
-        return {"deliveries": [DELIVERY], "next": CURSOR}
-
-    async def delivery(self, identifier: str) -> dict[str, Any] | None:
-        self._ask(identifier=identifier)
-        return DELIVERY if identifier == "abc-d1" else None
 
     async def dead_deliveries(self, *, channel=None, agent=None) -> list[dict[str, Any]]:
         self._ask(channel=channel, agent=agent)

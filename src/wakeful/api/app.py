@@ -17,7 +17,6 @@ from wakeful.api.agents import agent_routes
 from wakeful.api.approvals import approval_routes
 from wakeful.api.apps import app_routes
 from wakeful.api.checkins import checkin_routes
-from wakeful.api.deliveries import delivery_routes
 from wakeful.api.effects import effect_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
@@ -75,7 +74,6 @@ def create_api(
         *agent_routes(door, agents, results, settings.body_limit),
         *effect_routes(reader, store, settings),
         *approval_routes(reader, store, settings),
-        *delivery_routes(reader, store, settings),
         *state_routes(reader, store, agents, settings),
         *pause_routes(reader, store, agents, settings),
         *app_routes(reader, store, settings),

@@ -13,7 +13,7 @@ from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.openapi_approvals import approval_paths, approval_schemas
 from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
-from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
+from wakeful.api.openapi_output import output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
 from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
@@ -165,7 +165,6 @@ def _paths() -> Json:
         ),
         **effect_paths(),
         **approval_paths(),
-        **delivery_paths(),
         **state_paths(),
         **pause_paths(),
         **app_paths(),

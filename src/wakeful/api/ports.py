@@ -137,16 +137,6 @@ class Reader(
         """One effect by its id or the beginning of it, or None."""
         ...
 
-    async def deliveries(
-        self, *, channel: str | None = None, state: str | None = None, limit: int = 50, after: str | None = None
-    ) -> Shown:
-        """`{"deliveries": [...], "next": cursor or None}`, newest first."""
-        ...
-
-    async def delivery(self, identifier: str, /) -> Shown | None:
-        """One delivery by its id or the beginnings of its two parts, or None."""
-        ...
-
     async def states(self, agent: str | None = None, /) -> list[Shown]:
         """What agents keep from run to run."""
         ...

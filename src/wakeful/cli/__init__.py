@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "approvals": ("approvals", "list what runs ask people, and answer"),
     "effects": ("effects", "list what runs did outside; settle what is held for a person"),
     "release": ("release", "let a held output out, although it did not pass its checks"),
-    "deliveries": ("deliveries", "list messages on their way to channels; replay or discard them"),
+    "deliveries": (TABLE, "list messages on their way to channels; replay or discard them"),
     "state": ("state", "show, set or clear what an agent keeps from run to run"),
     "quarantine": ("quarantine", "list inputs that could not be read; show, release or discard them"),
     "dead": ("redo", "list dead letters by error; show, replay or discard them"),

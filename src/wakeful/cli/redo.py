@@ -17,7 +17,6 @@ from rich.text import Text
 from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store, read_data
 from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.dead_views import show_dead_delivery, show_dead_run
-from wakeful.cli.deliveries import find_delivery, redo_one_delivery
 from wakeful.cli.opening import changing, chosen_store, read
 from wakeful.cli.person import Token, needs_token
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
@@ -27,7 +26,12 @@ from wakeful.operations.pace import read_rate, shown_rate
 from wakeful.operations.quarantine import dead_inputs
 from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery
 from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters
+from wakeful.resources import deliveries
+from wakeful.resources.desk import looking
 from wakeful.stores.base import Redone, RedoRun
+from wakeful.stores.reading import Reader
+from wakeful.surface.offers import Offer, offers_of
+from wakeful.surface.performing import Asked, perform
 from wakeful.values import to_text
 
 DEAD_WORDS = ("list", "show", "replay", "discard")
@@ -138,7 +142,7 @@ def dead(arguments: argparse.Namespace) -> int:
         if arguments.data is not None:
             message = "--data is for a run: a delivery goes out as it was committed, or not at all"
             raise UsageError(message)
-        return redo_one_delivery(arguments, rest[0], token, discard=verb == "discard")
+        return asyncio.run(perform(deliveries.RESOURCE, offer_of(verb), Asked(arguments, rest[0], {}, token=token)))
     if rest:
         refuse_done(arguments, rest[0], verb)
         return redo_one(arguments, rest[0], token, discard=verb == "discard")
@@ -148,15 +152,26 @@ def dead(arguments: argparse.Namespace) -> int:
 dead_command = Command(declare_dead, dead, "wakeful why RUN tells how one of them came about.")
 
 
+def offer_of(verb: str) -> Offer:
+    """What is done to a delivery is done as `wakeful deliveries` does it."""
+    return next(one for one in offers_of(deliveries.RESOURCE) if one.name == verb)
+
+
+async def delivery_of(reader: Reader, identifier: str) -> deliveries.Delivery:
+    desk = looking(reader)
+    found = await deliveries.find(desk, identifier)
+    if found is None:
+        raise NotFound(await deliveries.missing(desk, identifier))
+    return found
+
+
 def show_dead(arguments: argparse.Namespace, identifier: str) -> int:
-    is_delivery = DASH in identifier
-    found = find_delivery(arguments.url, identifier) if is_delivery else find(arguments, identifier)
-    if arguments.json:
-        print_json(found)
-    elif is_delivery:
-        show_dead_delivery(found)
-    else:
-        show_dead_run(found)
+    if DASH in identifier:
+        delivery = read(arguments.url, lambda reader: delivery_of(reader, identifier))
+        print_json(delivery) if arguments.json else show_dead_delivery({**delivery})
+        return 0
+    found = find(arguments, identifier)
+    print_json(found) if arguments.json else show_dead_run(found)
     return 0
 
 

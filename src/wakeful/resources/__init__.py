@@ -28,6 +28,7 @@ NOUNS: dict[str, str] = {
     "reminders": "reminders",
     "expectations": "expectations",
     "circuits": "circuits",
+    "deliveries": "deliveries",
     "events": "events",
     "locks": "locks",
 }

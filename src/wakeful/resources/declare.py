@@ -303,6 +303,10 @@ class Bulk:
     summary: str | None = None  # in the OpenAPI document
     inside: str = "filter"  # the member of an HTTP body that holds the choice
     rate: float | None = 50.0  # in a shell, where no --rate is given
+    apps: Callable[..., Awaitable[Iterable[str]]] | None = (
+        None  # `apps(desk, planned)`: whose token a guarded verb needs
+    )
+    which: str | None = None  # what a shell says where nothing says which ones are meant
     http: str | None = None
 
 
@@ -316,7 +320,9 @@ class Verb:
     name: str
     run: Callable[..., Awaitable[Any]]
     summary: str
-    says: Callable[[Any], str | Printed]
+    says: Callable[
+        ..., str | Printed
+    ]  # of what it returned; with a second parameter also of the thing as it was before
     word: str | None = None  # in a shell, where it has another name
     of_one: bool = True
     scope: Scope = "operate"
@@ -332,6 +338,7 @@ class Verb:
         None  # "close a circuit": in a shell it needs the token that the app's server was started with
     )
     person: str | None = None  # "settle an effect": as `guarded`, and a program that a run starts is refused
+    apps: Callable[..., Awaitable[Iterable[str]]] | None = None  # `apps(desk, one)`: whose token, where it names no app
 
     @property
     def spoken(self) -> str:
@@ -359,10 +366,14 @@ class Resource:
     )
     known: Callable[..., Awaitable[Sequence[str]]] | None = None  # `known(desk, **which)`: names for "did you mean"
     more: str = ""  # what stands below the options in --help
-    takes: str | None = None  # what is said to a wrong number of words
+    takes: str | Callable[[str], str | None] | None = None  # what is said to a wrong number of words after this word
     bare: bool = False  # in a shell a word that is no verb is the key of show
     path: str | None = None  # of the collection, where it is not /v1/PLURAL
     commands: tuple[str, ...] = ()
+
+    def takes_for(self, word: str) -> str | None:
+        """What is said to a wrong number of words after this one."""
+        return self.takes(word) if callable(self.takes) else self.takes
 
     @property
     def name(self) -> str:

@@ -299,7 +299,7 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
         code = words.pop()
     many = offer.bulk is not None and not words
     if not many and not least <= len(words) <= most:
-        raise UsageError(resource.takes or takes(resource))
+        raise UsageError(resource.takes_for(offer.word) or takes(resource))
     key = words.pop(0) if offer.of_one and words else None
     for one, word in zip(offer.positionals, words, strict=False):
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,17 @@ from wakeful.resources.declare import Ambiguous, Listing, Page, Resource, Unfit,
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
-from wakeful.surface.acting import Missing, act, as_json, find, items_of, missing_words
+from wakeful.surface.acting import (
+    Missing,
+    apps_of,
+    as_json,
+    carry_out,
+    find,
+    items_of,
+    missing_words,
+    refuse_unallowed,
+    subject_of,
+)
 from wakeful.surface.offers import Offer
 from wakeful.surface.table import look_of, print_all, print_listing
 
@@ -90,12 +101,14 @@ async def _answer(
     verb = offer.verb
     if verb is None:
         raise AssertionError(offer)
-    if asked.token is not None and offer.of_one and asked.key is not None:
-        one = await find(resource, desk, asked.key, which)
-        asked.token.opens([one.get("app")])
-    result = await act(resource, verb, desk, asked.key, which, given, plan=asked.plan)
+    refuse_unallowed(desk, verb)
+    about = await subject_of(resource, verb, desk, asked.key, which)
+    if asked.token is not None and about:
+        asked.token.opens(await apps_of(verb, desk, about[0]))
+    result = await carry_out(verb, desk, about, given, plan=asked.plan)
     says = verb.plans if asked.plan and verb.plans is not None else verb.says
-    return result, lambda: print_all(out, says(result))
+    seen = about if len(inspect.signature(says).parameters) > 1 else ()
+    return result, lambda: print_all(out, says(result, *seen))
 
 
 async def listed(listing: Listing, desk: Desk, given: Mapping[str, Any]) -> Any:
