@@ -55,8 +55,20 @@ RUN = {
     "event": {"source": "/shop", "id": "1", "type": "order.created"},
     "created_at": "2026-01-01T00:00:00Z",
     "finished_at": None,
+    "crashes": 0,
+    "reason": None,
+    "started_at": None,
+    "due_at": None,
 }
+NOTHING = ("chain", "scheduled", "key", "priority", "gathers_until", "ahead", "behind", "edited", "owner", "parked_for")
 RUN_DETAIL = RUN | {
+    **dict.fromkeys((*NOTHING, "expires_at", "version", "cancel", "change", "awaits_code")),
+    "root": "abc",
+    "event": {"source": "/shop", "id": "1", "type": "order.created", "key": "k", "data": None},
+    "events": [],
+    "token": 1,
+    "history": [],
+    "remedies": [],
     "steps": [],
     "effects": [],
     "decisions": [],
@@ -68,7 +80,18 @@ RUN_DETAIL = RUN | {
     "error": None,
     "outcome": None,
 }
-EVENT = {"key": "k", "source": "/shop", "id": "a/b", "type": "order.created", "state": "accepted"}
+EVENT = {
+    "key": "k",
+    "app": "shop",
+    "source": "/shop",
+    "id": "a/b",
+    "type": "order.created",
+    "subject": None,
+    "state": "accepted",
+    "reason": None,
+    "duplicates": 0,
+    "accepted_at": "2026-01-01T00:00:00Z",
+}
 EFFECT = {
     "id": "eff",
     "action": "charge",
@@ -392,7 +415,7 @@ class FakeReader:
 
     async def quarantine(self, *, app=None, source=None, kind=None, state=None, limit=50, after=None) -> dict[str, Any]:
         self._ask(app=app, source=source, kind=kind, state=state, limit=limit, after=after)
-        return {"quarantine": [INPUT], "next": CURSOR}
+        return {"quarantine": [INPUT], "next": CURSOR, "unverified": {"held": 0, "cut": []}}
 
     async def quarantined(self, identifier: str) -> dict[str, Any] | None:
         self._ask(identifier=identifier)

@@ -12,7 +12,12 @@ from jsonschema import Draft202012Validator
 from wakeful.api.openapi import document
 
 RECORDED = Path(__file__).parents[1] / "golden" / "recorded" / "http"
-ONE = {"events": "StoredEvent", "reminders": "Reminder"}
+# The schema of an item of a listing, and of one thing.
+SCHEMAS = {
+    "events": ("StoredEvent", "StoredEvent"),
+    "reminders": ("Reminder", "Reminder"),
+    "runs": ("Run", "RunDetail"),
+}
 
 
 def closed(schema: Any) -> Any:
@@ -26,7 +31,7 @@ def closed(schema: Any) -> Any:
 
 
 def answers() -> list[tuple[str, Path]]:
-    return [(noun, path) for noun in ONE for path in sorted((RECORDED / noun).glob("*.json"))]
+    return [(noun, path) for noun in SCHEMAS for path in sorted((RECORDED / noun).glob("*.json"))]
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +43,7 @@ def schemas() -> Any:
 def test_every_key_of_an_answer_is_declared(schemas: Any, noun: str, path: Path) -> None:
     body = json.loads(path.read_text())["body"]
     for one in body.get(noun, [body]):
-        schema = {"$ref": f"#/components/schemas/{ONE[noun]}", "components": {"schemas": schemas}}
+        name = SCHEMAS[noun][noun not in body]
+        schema = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": schemas}}
         found = [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(one)]
         assert found == []

@@ -41,7 +41,8 @@ from wakeful.api.schema import (
 from wakeful.intake.cloudevents import BATCH, BATCH_LIMIT, EXTENSION_NAME_LIMIT, PLAIN, STRUCTURED, TEXT_LIMIT
 from wakeful.model import EVENT_STATES, RUN_STATES
 from wakeful.resources import all_resources
-from wakeful.surface.openapi import resource_paths, resource_schemas
+from wakeful.resources.run_views import Run, RunDetail
+from wakeful.surface.openapi import resource_paths, resource_schemas, whole_schema
 
 A_TIME = "RFC 3339, a date, how long ago (2h) or in words (yesterday 9am)"
 
@@ -250,38 +251,6 @@ def _schemas() -> Json:
         },
         "not": {"required": ["data", "data_base64"]},
     }
-    reference: Json = {
-        "type": "object",
-        "properties": {name: {"type": "string"} for name in ("source", "id", "type")},
-        "required": ["source", "id", "type"],
-    }
-    run: Json = {
-        "id": {"type": "string"},
-        "agent": {"type": "string"},
-        "state": one_of(RUN_STATES),
-        "attempts": {"type": "integer"},
-        "event": reference,
-        "created_at": moment,
-        "finished_at": {"type": ["string", "null"], "format": "date-time"},
-    }
-    detail: Json = {name: {"type": "array"} for name in ("steps", "effects", "decisions", "deliveries")}
-    outdated = "A held output that cannot be released: it would save a state that was changed since"
-    called = object_of({name: {"type": "string"} for name in ("id", "agent", "state")}, "id", "agent", "state")
-    detail |= {"parent": {"type": ["string", "null"], "description": "The run that called it with run.call"}}
-    detail |= {"children": {"type": "array", "items": called, "description": "Runs that it called"}}
-    detail |= {"outdated": {"type": "boolean", "description": outdated}}
-    number = {"type": ["integer", "null"]}
-    nullable = {"type": ["string", "null"]}
-    ahead: Json = {"count": {"type": "integer"}, "run": nullable, "state": nullable}
-    detail |= {
-        "events": {"type": "array", "items": reference, "description": "All that it is over; one, unless batch="},
-        "key": nullable | {"description": "Runs of one key go in order"},
-        "priority": number,
-        "gathers_until": nullable | {"description": "Until then it waits for more events, or for a newer one"},
-        "ahead": {"type": ["object", "null"], "properties": ahead, "description": "Runs of its key that it waits for"},
-        "behind": number | {"description": "Of a dead letter: how many runs of its key wait for a person"},
-    }
-    detail |= {"output": {}, "error": {"type": ["object", "null"]}, "outcome": {"type": ["object", "null"]}}
     receipt: Json = {
         "source": {"type": "string"},
         "id": {"type": "string"},
@@ -316,8 +285,8 @@ def _schemas() -> Json:
         **schedule_schemas(),
         **source_schemas(),
         **resource_schemas(all_resources()),
-        "Run": object_of(run, *run),
-        "RunDetail": object_of(run | detail, *run, *detail),
+        "Run": whole_schema(Run),
+        "RunDetail": whole_schema(RunDetail),
         "Story": {"type": "object"},
         "Health": object_of(
             {

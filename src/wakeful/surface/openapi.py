@@ -227,6 +227,24 @@ def schema_of(view: Any) -> Json:
     return made
 
 
+def whole_schema(view: Any) -> Json:
+    """The schema of a view with those of its parts in place."""
+    made = TypeAdapter(view).json_schema(mode="serialization", ref_template=REFERENCE)
+    parts = made.pop("$defs", {})
+
+    def placed(schema: Any) -> Any:
+        if isinstance(schema, list):
+            return [placed(one) for one in schema]
+        if not isinstance(schema, dict):
+            return schema
+        inner = parts[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else {}
+        own = {name: value for name, value in schema.items() if name != "$ref"}
+        return {name: placed(value) for name, value in (inner | own).items()}
+
+    whole: Json = tidy(placed(made))
+    return whole
+
+
 def tidy(schema: Any) -> Any:
     """Without titles; "this or null" as a list of types; the choices of an enumeration in order; with an example."""
     if isinstance(schema, list):
