@@ -16,7 +16,6 @@ from wakeful.app import App
 from wakeful.intake.reserved import By
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
-from wakeful.stores.alarms import AlarmChanged, ChangeAlarm
 from wakeful.stores.base import (
     AnswerApproval,
     Answered,
@@ -273,28 +272,6 @@ class FakeDoor:
         return [Receipt(event.source, event.id, "accepted", [f"run-{event.id}"]) for event in events]
 
 
-ALARM: dict[str, Any] = {
-    "key": "dead/desk/review/3f2a91",
-    "app": "desk",
-    "state": "open",
-    "text": "a dead letter",
-    "count": 1,
-    "opened_at": "2026-01-01T00:00:00Z",
-    "last_at": "2026-01-01T00:00:00Z",
-    "agent": "review",
-    "owner": "platform",
-    "incident": 1,
-    "loud": False,
-    "told": 1,
-    "told_at": "2026-01-01T00:00:00Z",
-    "tell_at": None,
-    "acknowledged_at": None,
-    "acknowledged_by": None,
-    "note": None,
-    "muted_until": None,
-    "resolved_at": None,
-}
-
 APP: dict[str, Any] = {
     "app": "shop",
     "state": "alive",
@@ -483,7 +460,7 @@ class FakeReader:
 
     async def alarm(self, key: str) -> dict[str, Any] | None:
         self._ask(key=key)
-        return {**ALARM, "key": key, "changes": []} if key == ALARM["key"] else None
+        return None
 
     async def health(self) -> dict[str, Any]:
         self._ask()
@@ -542,7 +519,6 @@ DOES = {
     ForkRun: "fork",
     ChangeState: "change_state",
     AnswerApproval: "answer",
-    ChangeAlarm: "change_alarm",
 }
 
 
@@ -562,7 +538,6 @@ class FakeStore(FakeRetiring):
         self.changed: list[ChangeState] = []
         self.answered: list[AnswerApproval] = []
         self.paused: list[ChangePause] = []
-        self.alarmed: list[ChangeAlarm] = []
         self.cancelled: list[CancelRun] = []
         self.forked: list[ForkRun] = []
 
@@ -627,10 +602,6 @@ class FakeStore(FakeRetiring):
         self.answered.append(request)
         by = self.answered[0].by.name
         return Answered(request.id, "abc", first=len(self.answered) == 1, state="answered", answered_by=by)
-
-    async def change_alarm(self, request: ChangeAlarm) -> AlarmChanged | None:
-        self.alarmed.append(request)
-        return AlarmChanged("desk", "open", "acknowledged") if request.key == ALARM["key"] else None
 
     async def do(self, request: Any, /) -> Any:
         """Carry it out, and write down who asked for it, as the journal does."""

@@ -14,7 +14,6 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from wakeful.api.agents import agent_routes
-from wakeful.api.alarms import alarm_routes
 from wakeful.api.approvals import approval_routes
 from wakeful.api.apps import app_routes
 from wakeful.api.checkins import checkin_routes
@@ -81,7 +80,6 @@ def create_api(
         *checkin_routes(door, reader, agents, settings.body_limit),
         *schedule_routes(reader, schedules, agents, settings),
         *resource_routes(all_resources(), desk_of, settings),
-        *alarm_routes(reader, store, settings),
         *openapi_routes(webhooks),
         *source_routes(reader),
         *quarantine_routes(reader, store, releasing, settings),

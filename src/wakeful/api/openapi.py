@@ -10,7 +10,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
-from wakeful.api.openapi_alarms import alarm_paths, alarm_schemas
 from wakeful.api.openapi_approvals import approval_paths, approval_schemas
 from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
@@ -175,7 +174,6 @@ def _paths() -> Json:
         **source_paths(),
         **redo_paths(),
         **stopping_paths(),
-        **alarm_paths(),
         "/v1/openapi.json": {
             "get": {
                 "operationId": "openapi",
@@ -286,7 +284,6 @@ def _schemas() -> Json:
         **schedule_schemas(),
         **source_schemas(),
         **resource_schemas(all_resources()),
-        **alarm_schemas(),
         "Run": whole_schema(Run),
         "RunDetail": whole_schema(RunDetail),
         "Story": {"type": "object"},

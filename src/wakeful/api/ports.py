@@ -14,7 +14,6 @@ from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Decision, Event, Flow, Receipt
 from wakeful.operations import (
-    alarms,
     answering,
     checking_in,
     feeding,
@@ -73,7 +72,6 @@ class Reader(
     feeding.Reading,
     pausing.Reading,
     answering.Reading,
-    alarms.Reading,
     checking_in.Reading,
     scheduling.Reading,
     quarantine.Reading,
@@ -89,6 +87,10 @@ class Reader(
     async def fetch(self, name: str, /, *parameters: Any) -> list[Any]:
         """The rows of a query, for resources."""
         ...
+
+    async def alarms(self, *, state: str | None = None) -> dict[str, Any]: ...
+
+    async def alarm(self, key: str, /) -> dict[str, Any] | None: ...
 
     async def runs(
         self,

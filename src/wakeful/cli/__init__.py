@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "trace": ("trace", "show a run: steps, arguments, results, attempts, errors, times"),
     "runs": ("listings", "list runs, the newest first"),
     "events": (TABLE, "list events, the newest first"),
-    "alarms": ("alarms", "list alarms, the latest first; acknowledge, mute or resolve one"),
+    "alarms": (TABLE, "list alarms, the latest first; acknowledge, mute or resolve one"),
     "watch": ("watch", "look whether what is expected happened, and say where it did not"),
     "expectations": (TABLE, "list what should happen by when, and how it stands"),
     "apps": ("apps", "list the apps of a store, and what waits in each; retire one"),

@@ -122,6 +122,15 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
+class InPlace:
+    """Of a view inside a view: its schema has no name in the OpenAPI document, and stands where it is used."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Json:
+        found: Json = handler.resolve_ref_schema(handler(schema))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class AtLeast:
     """The smallest number that it can be."""
 
@@ -171,6 +180,7 @@ class Param:
     positional: bool = False  # in a shell: a word after the key, without a flag
     nullable: bool = False  # null over HTTP is handed on as None: it takes something away
     outside: bool = False  # of a bulk verb: beside the filter, not inside it
+    elsewhere: str | None = None  # what a shell says where another {word} of the noun is given it
     missing: str | None = None  # what HTTP says of it where it is required and not given; else its help
     http_only: bool = False  # a shell has another way
 

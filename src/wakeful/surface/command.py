@@ -120,7 +120,9 @@ def refuse_foreign(resource: Resource, offer: Offer, parser: Parser, words: Sequ
         flags = {one.word: set(parser_of(resource, one)._option_string_actions) for one in offers_of(resource)}  # noqa: SLF001
         takers = [name for name, known in flags.items() if flag in known]
         if takers:
-            message = f"{flag} is for {either(takers, 'and')}: {offer.word} has none"
+            said = [given.param.elsewhere for one in offers_of(resource) for given in one.options if given.flag == flag]
+            message = (said and said[0]) or f"{flag} is for {either(takers, 'and')}: {{word}} has none"
+            message = message.format(word=offer.word)
             raise UsageError(message)
         hint = did_you_mean(flag, set().union(*flags.values()))
         raise UsageError(f'{resource.plural}: there is no option "{word}".{hint}')
