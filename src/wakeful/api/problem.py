@@ -123,7 +123,8 @@ async def answer_with_problem(request: Request, error: Exception) -> Response:
     """The exception handler of the API: every error leaves as problem+json."""
     problem = problem_of(error, reading=request.method in ("GET", "HEAD"))
     if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:
-        problem.headers["Allow"] = ", ".join(sorted(_methods_of(request)))
+        told = {one for one in problem.headers.get("Allow", "").split(", ") if one}  # by what refused it
+        problem.headers["Allow"] = ", ".join(sorted(told | _methods_of(request)))
     return problem.response()
 
 
