@@ -98,10 +98,18 @@ EFFECT = {
     "safety": "at_most_once",
     "state": "held",
     "reason": None,
-    "run": "abc",
-    "agent": "review",
+    "arguments": [],
+    "result": None,
+    "error": None,
+    "tries": 1,
+    "attempt": 1,
+    "opened_at": None,
+    "settled_at": None,
     "settled_by": None,
     "note": None,
+    "run": "abc",
+    "agent": "review",
+    "undoes": None,
     "once": None,
     "operation": None,
     "follows": None,
@@ -389,6 +397,9 @@ class FakeReader:
 
     async def apps(self) -> dict[str, set[str]]:
         return {"shop": {"review", "counter"}, "desk": {"counter"}}
+
+    async def apps_of_agent(self, agent: str) -> list[str]:
+        return [app for app, agents in (await self.apps()).items() if agent in agents]
 
     async def pauses(self) -> list[dict[str, Any]]:
         self._ask()
