@@ -363,6 +363,7 @@ GUARDED = [
     ("resume", "all"),
     ("circuits", "close", "stripe"),
     ("replay", "3f2a91"),
+    ("fork", "3f2a91", "--from", "fetch"),
     ("dead", "replay", "--all"),
     ("deliveries", "replay", "--all"),
     ("state", "clear", "deploy"),
@@ -385,6 +386,75 @@ def test_commands_that_decide_ask_for_the_token_until_a_server_has_none(place, s
     open_again.stop()
     for words in GUARDED:
         assert "token" not in wakeful(*words, *store, code=None).err, words
+
+
+OTHER = "another-" + secrets.token_hex(32)
+OPEN = {"WAKEFUL_ENCRYPTION_KEYS": "", "WAKEFUL_TOKEN": "", "WAKEFUL_TOKEN_NEXT": ""}
+
+
+def asked(place: Path, start: Any) -> tuple[Server, str]:
+    """A server with a token that has asked a question, and the question."""
+    (place / "app.py").write_text(ASKING)
+    server = Server(start, place, WAKEFUL_ENCRYPTION_KEYS="")
+    server.emit("ask")
+    asyncio.run(until(lambda: server.get("/v1/approvals")["approvals"]))
+    return server, server.get("/v1/approvals")["approvals"][0]["id"]
+
+
+@pytest.mark.parametrize("token", ["", OTHER], ids=["none", "its-own"])
+def test_a_second_server_does_not_take_the_guard_away(place, start, wakeful, monkeypatch, token):
+    """As a child would start it: no secret of the first one is known to it."""
+    server, question = asked(place, start)
+    second = Server(start, place, **OPEN | {"WAKEFUL_TOKEN": token})
+    assert (
+        "commands that decide for people go on asking for the token of the process that is alive"
+        in second.process.output
+    )
+    monkeypatch.setenv("WAKEFUL_TOKEN", token)
+    answer = ("approvals", "answer", question, "yes", "--store", "sqlite:///planted-store.db")
+    assert "set WAKEFUL_TOKEN to it. Nothing was changed" in wakeful(*answer, code=1).err
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    url = f"{second.url}/v1/approvals/{question}/answer"
+    refused = httpx2.post(url, json={"answer": True}, headers=headers, trust_env=False, timeout=90)
+    assert refused.status_code == 403, refused.text
+    assert server.get(f"/v1/approvals/{question}")["state"] == "open"
+    monkeypatch.setenv("WAKEFUL_TOKEN", TOKEN)
+    assert "answered with true" in wakeful(*answer).out
+
+
+def test_a_second_server_that_knows_the_token_replaces_it(place, start, wakeful, monkeypatch):
+    """Rotation: one process after the other gets the new token, and the old one counts until the last has it alone."""
+    _, question = asked(place, start)
+    new = {"WAKEFUL_ENCRYPTION_KEYS": "", "WAKEFUL_TOKEN": TOKEN, "WAKEFUL_TOKEN_NEXT": OTHER}
+    Server(start, place, **new)
+    monkeypatch.setenv("WAKEFUL_TOKEN", SECRETS["WAKEFUL_TOKEN_NEXT"])
+    answer = ("approvals", "answer", question, "yes", "--store", "sqlite:///planted-store.db")
+    assert "WAKEFUL_TOKEN is another one" in wakeful(*answer, code=1).err
+    monkeypatch.setenv("WAKEFUL_TOKEN", OTHER)
+    assert "answered with true" in wakeful(*answer).out
+
+
+def test_the_token_of_another_app_answers_nothing(place, start, wakeful, monkeypatch):
+    """A child can declare an app of its own, and serve it on the same store with a token of its own."""
+    server, question = asked(place, start)
+    (place / "evil.py").write_text('from wakeful import App\n\napp = App("evil")\n')
+    words = ("serve", "evil.py", "--port", "0", "--store", "sqlite:///planted-store.db")
+    evil = start(*words, env={"WAKEFUL_TOKEN": OTHER})
+    url = evil.wait_for(r"serving evil on (http://127\.0\.0\.1:\d+)")[1]
+    monkeypatch.setenv("WAKEFUL_TOKEN", OTHER)
+    answer = ("approvals", "answer", question, "yes", "--store", "sqlite:///planted-store.db")
+    told = wakeful(*answer, code=1).err
+    assert "needs the token that the server of spied was started with, and WAKEFUL_TOKEN is another one" in told
+    headers = {"authorization": f"Bearer {OTHER}"}
+    path = f"{url}/v1/approvals/{question}/answer"
+    refused = httpx2.post(path, json={"answer": True}, headers=headers, trust_env=False, timeout=90)
+    assert refused.status_code == 403, refused.text
+    assert "app spied" in refused.json()["detail"]
+    assert server.get(f"/v1/approvals/{question}")["state"] == "open"
+    assert (
+        "is retired"
+        not in wakeful("apps", "retire", "spied", "--live", "--store", "sqlite:///planted-store.db", code=1).out
+    )
 
 
 EDITED = """

@@ -214,7 +214,7 @@ class TestWhy:
         (("show",), "deliveries show takes one ID"),
         (("replay",), "which ones? Give an ID, --channel NAME, --error TEXT or --all"),
         (("replay", "x", "y"), "takes one ID; for several there are"),
-        (("discard", "x-1", "--all"), "and not both"),
+        (("discard", "x-1", "--all"), "are for many deliveries: leave out the ID, or them"),
         (("replay", "--all", "--state", "pending"), "only dead deliveries can be tried again"),
         (("show", "nothing"), 'there is no delivery "nothing"'),
         (("replay", "nothing-1"), 'there is no delivery "nothing-1"'),

@@ -90,7 +90,7 @@ def test_abandon_ends_the_run(wakeful, held):
         (("confirm", "09cb"), "give 6 characters of its id or more"),
         (("--after", "x"), "--after: not a cursor"),
         (("confirm", "nothing"), 'there is no effect "nothing"'),
-        (("repeat", "nothing", "--result", "1"), 'there is no effect "nothing"'),
+        (("repeat", "nothing", "--result", "1"), "--result is for confirm: repeat has none"),
     ],
 )
 def test_wrong_words_are_answered_clearly(wakeful, held, words, said):
@@ -206,7 +206,7 @@ class TestMany:
             (("repeat", "--action", "chrage"), 'Did you mean "charge"?'),
             (("repeat",), "--agent NAME, --action NAME or --all"),
             (("repeat", "3f2a91", "--agent", "pay"), "leave out the ID"),
-            (("show", "--agent", "pay"), "and an ID"),
+            (("show", "--agent", "pay"), "--agent is for list, confirm, repeat and abandon: show has none"),
             (("repeat", "--all", "--result", "1"), "--result is for confirm"),
             (("repeat", "--all", "--rate", "x"), "is no rate"),
         ],

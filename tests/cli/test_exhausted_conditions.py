@@ -27,7 +27,7 @@ async def bill(run: Run) -> None: ...
 """
 
 
-def test_a_large_event_does_not_slip_past_a_condition(folder, start, wakeful):
+def test_a_large_event_does_not_slip_past_a_condition(folder, start, wakeful, monkeypatch):
     (folder / "guarded.py").write_text(GUARDED)
     server = start("serve", "guarded.py", "--port", "0", env={"WAKEFUL_TOKEN": TOKEN})
     address = server.wait_for(r"serving guarded on (http://127\.0\.0\.1:\d+)")[1]
@@ -54,5 +54,6 @@ def test_a_large_event_does_not_slip_past_a_condition(folder, start, wakeful):
     story = wakeful("why", "large").out.replace("\n", " ")
     assert "Agent inspect did nothing, because it could not be told whether the event is for it" in story
     assert "--denied" in story
+    monkeypatch.setenv("WAKEFUL_TOKEN", TOKEN)  # a person's: the server had one
     handed = wakeful("replay", "--events", "order.placed", "--from", "1h", "--agent", "inspect", "--denied", "--json")
     assert handed.json["redone"] == 1

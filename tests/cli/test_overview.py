@@ -100,7 +100,7 @@ def test_an_error_is_one_line_and_exit_code_1(wakeful):
 
 
 def test_a_traceback_only_for_those_who_ask(wakeful, monkeypatch):
-    monkeypatch.setattr("wakeful.cli.alarms.read", lambda *_: 1 / 0)
+    monkeypatch.setattr("wakeful.surface.performing.reading", lambda *_: 1 / 0)
     assert wakeful("alarms", code=1).err == (
         "wakeful: unexpected ZeroDivisionError: division by zero (WAKEFUL_DEBUG=1 shows where)\n"
     )
@@ -112,7 +112,7 @@ def test_ctrl_c_in_a_listing(wakeful, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("wakeful.cli.alarms.read", interrupt)
+    monkeypatch.setattr("wakeful.surface.performing.reading", interrupt)
     assert wakeful("alarms", code=130).err == ""
 
 

@@ -91,6 +91,18 @@ def test_the_one_app_of_a_store_needs_no_code(desk: Path, wakeful: Wakeful):
     assert "This store has several apps: desk, other." in wakeful("remind", "in 20 minutes", "x", code=2).err
 
 
+def test_making_one_as_a_word_of_the_noun(desk: Path, wakeful: Wakeful):
+    shown = wakeful("reminders", "make", "in 20 minutes", "tea", "--id", "tea-1", "--app", "app.py", "--json").json
+    assert (shown["id"], shown["to"], shown["state"]) == ("tea-1", "reminders", "pending")
+    wakeful("once", "app.py")
+    again = wakeful("reminders", "make", "in 20 minutes", "tea", "--id", "tea-1").out
+    assert again.startswith("reminder tea-1: tea, on ")
+    (desk / "other.py").write_text(APP.replace('"desk"', '"other"'))
+    wakeful("once", "other.py")
+    refused = wakeful("reminders", "make", "in 20 minutes", "x", code=2).err
+    assert "This store has several apps (desk, other): say which with --app NAME" in refused
+
+
 def test_moving_and_cancelling(desk: Path, wakeful: Wakeful):
     first, second = made(wakeful, "tomorrow 9am", "first"), made(wakeful, "tomorrow 9am", "second", "--app", "app.py")
     moved = wakeful("reminders", "move", first, "in 2 hours", "--note", "busy", "--as", "ben")

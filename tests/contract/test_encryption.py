@@ -11,8 +11,8 @@ from support.stores import OpenStore, accept, an_arrival, join, query, reader
 from wakeful import App, Circuit, Operation, Persistent, Run, action, env, on, step
 from wakeful.errors import ConfigError, EncryptionKeyMissing
 from wakeful.operations.answering import answer_question
+from wakeful.operations.held import settle
 from wakeful.operations.pace import Pace
-from wakeful.operations.redo import settle
 from wakeful.operations.rotation import rotate
 from wakeful.settings import sqlite_path
 from wakeful.stores.base import CancelRun, ChangePause

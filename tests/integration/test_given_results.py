@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from support.apps import go, pass_time, working
 from support.stores import query
 from wakeful import App, Operation, Persistent, Run, Transient, action, on
-from wakeful.operations.redo import settle
+from wakeful.operations.held import settle
 from wakeful.runtime import Runtime
 from wakeful.stores.base import ChangePause, RedoRun, Settled
 from wakeful.stores.request import Actor

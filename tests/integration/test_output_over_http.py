@@ -105,6 +105,33 @@ class TestDeliveries:
             problem = shown(await http.post(f"/v1/deliveries/{first['id']}/replay"), 409)
             assert problem["type"] == "urn:wakeful:problem:not-waiting"
 
+    async def test_plans_change_nothing_and_many_are_discarded_in_slices(
+        self, app: App, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr("wakeful.surface.http.SLICE", 2)
+        tell(app)
+        async with served(app) as (runtime, http):
+            for number in range(3):
+                await go(runtime, id=str(number))
+            one = shown(await http.get("/v1/deliveries?channel=post"))["deliveries"][0]
+            plan = shown(await http.post(f"/v1/deliveries/{one['id']}/replay", json={"plan": True}))
+            assert plan == {"plan": f"would replay delivery {one['id']} to channel post", "count": 1}
+            body: dict[str, Any] = {"filter": {"channel": "post", "error": "NO MAILBOX"}}
+            plan = shown(await http.post("/v1/deliveries/discard", json={**body, "plan": True}))
+            assert plan["count"] == 3
+            assert [group["channel"] for group in plan["groups"]] == ["post"]
+            assert len(shown(await http.get("/v1/deliveries?state=dead"))["deliveries"]) == 6
+            first = shown(await http.post("/v1/deliveries/discard", json={**body, "note": "old"}))
+            assert (first["redone"], first["left"]) == (2, 1)
+            runtime.clock.move("1s")  # type: ignore[attr-defined]  # a virtual one
+            body["filter"]["until"] = "0s"
+            last = shown(await http.post("/v1/deliveries/discard", json=body))
+            assert (last["redone"], last["left"]) == (1, 0)
+            shown(await http.post("/v1/deliveries/discard", json=body), 404)
+            shown(await http.post("/v1/deliveries/discard", json={"filter": {"until": "1h"}}), 400)
+            body["filter"]["until"] = "sometime"
+            assert shown(await http.post("/v1/deliveries/discard", json=body), 400)["field"] == "until"
+
     async def test_many_in_slices_and_left_alone_when_they_die_again(
         self, app: App, monkeypatch: pytest.MonkeyPatch, post: Post
     ):

@@ -221,7 +221,7 @@ class TestHeldEffects:
         assert (after["state"], after["output"]) == ("done", "paid")
 
     async def test_many_are_planned_and_settled_in_slices(self, payer: App, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr("wakeful.api.redo.SLICE", 2)
+        monkeypatch.setattr("wakeful.surface.http.SLICE", 2)
         async with served(payer) as (runtime, http):
             for number in range(3):
                 await go(runtime, number)

@@ -12,7 +12,7 @@ import pytest
 from support.apps import NewApp, ended, go, pass_time, working
 from support.stores import query
 from wakeful import App, ConfigError, Operation, Persistent, Run, action, on
-from wakeful.operations.redo import settle
+from wakeful.operations.held import settle
 from wakeful.runtime import Runtime
 from wakeful.stores.base import Cancelled, CancelRun, ForkRun, RedoRun
 from wakeful.stores.request import Actor

@@ -13,12 +13,9 @@ from starlette.testclient import TestClient
 from wakeful.api.app import create_api
 from wakeful.api.security import ApiSettings
 from wakeful.app import App
-from wakeful.clock import VirtualClock, to_datetime
-from wakeful.errors import TooLate
 from wakeful.intake.reserved import By
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
-from wakeful.stores.alarms import AlarmChanged, ChangeAlarm
 from wakeful.stores.base import (
     AnswerApproval,
     Answered,
@@ -47,9 +44,7 @@ from wakeful.stores.sources import SettleQuarantine, StoredSource, TakenIn
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.cron import cron
 from wakeful.triggers.on import on
-from wakeful.triggers.reminders import Reminder, read_when, refuse_condition
 from wakeful.triggers.schedule import Schedule, as_stored
-from wakeful.triggers.zones import zone_named
 
 RUN = {
     "id": "abc",
@@ -60,8 +55,20 @@ RUN = {
     "event": {"source": "/shop", "id": "1", "type": "order.created"},
     "created_at": "2026-01-01T00:00:00Z",
     "finished_at": None,
+    "crashes": 0,
+    "reason": None,
+    "started_at": None,
+    "due_at": None,
 }
+NOTHING = ("chain", "scheduled", "key", "priority", "gathers_until", "ahead", "behind", "edited", "owner", "parked_for")
 RUN_DETAIL = RUN | {
+    **dict.fromkeys((*NOTHING, "expires_at", "version", "cancel", "change", "awaits_code")),
+    "root": "abc",
+    "event": {"source": "/shop", "id": "1", "type": "order.created", "key": "k", "data": None},
+    "events": [],
+    "token": 1,
+    "history": [],
+    "remedies": [],
     "steps": [],
     "effects": [],
     "decisions": [],
@@ -73,17 +80,36 @@ RUN_DETAIL = RUN | {
     "error": None,
     "outcome": None,
 }
-EVENT = {"key": "k", "source": "/shop", "id": "a/b", "type": "order.created", "state": "accepted"}
+EVENT = {
+    "key": "k",
+    "app": "shop",
+    "source": "/shop",
+    "id": "a/b",
+    "type": "order.created",
+    "subject": None,
+    "state": "accepted",
+    "reason": None,
+    "duplicates": 0,
+    "accepted_at": "2026-01-01T00:00:00Z",
+}
 EFFECT = {
     "id": "eff",
     "action": "charge",
     "safety": "at_most_once",
     "state": "held",
     "reason": None,
-    "run": "abc",
-    "agent": "review",
+    "arguments": [],
+    "result": None,
+    "error": None,
+    "tries": 1,
+    "attempt": 1,
+    "opened_at": None,
+    "settled_at": None,
     "settled_by": None,
     "note": None,
+    "run": "abc",
+    "agent": "review",
+    "undoes": None,
     "once": None,
     "operation": None,
     "follows": None,
@@ -97,21 +123,6 @@ LETTER = {
     "finished": 1_000_000,
     "finished_at": "1970-01-01T00:00:01Z",
     "confirmed": {"charge": 2},
-}
-DELIVERY = {
-    "id": "abc-d1",
-    "channel": "ops",
-    "state": "dead",
-    "reason": "will fail the same way again",
-    "message": {"text": "hello"},
-    "subject": None,
-    "error": {"type": "Persistent", "message": "gone 7"},
-    "tries": 1,
-    "due_at": None,
-    "committed_at": "1970-01-01T00:00:00Z",
-    "settled_at": "1970-01-01T00:00:01Z",
-    "run": "abc",
-    "agent": "review",
 }
 DEAD_DELIVERY = {
     "id": "abc-d1",
@@ -269,49 +280,6 @@ class FakeDoor:
         return [Receipt(event.source, event.id, "accepted", [f"run-{event.id}"]) for event in events]
 
 
-ALARM: dict[str, Any] = {
-    "key": "dead/desk/review/3f2a91",
-    "app": "desk",
-    "state": "open",
-    "text": "a dead letter",
-    "count": 1,
-    "opened_at": "2026-01-01T00:00:00Z",
-    "last_at": "2026-01-01T00:00:00Z",
-    "agent": "review",
-    "owner": "platform",
-    "incident": 1,
-    "loud": False,
-    "told": 1,
-    "told_at": "2026-01-01T00:00:00Z",
-    "tell_at": None,
-    "acknowledged_at": None,
-    "acknowledged_by": None,
-    "note": None,
-    "muted_until": None,
-    "resolved_at": None,
-}
-
-REMINDER = {
-    "id": "r-abcdef",
-    "app": "shop",
-    "state": "pending",
-    "text": "call the bank",
-    "to": "log",
-    "unless": None,
-    "where": None,
-    "due_at": "2026-01-01T09:00:00Z",
-    "zone": "UTC",
-    "made_at": "2026-01-01T00:00:00Z",
-    "made_by": "ada",
-    "changed_at": "2026-01-01T00:00:00Z",
-    "changed_by": "ada",
-    "told_at": None,
-    "late": None,
-    "run": None,
-    "reason": None,
-}
-
-
 APP: dict[str, Any] = {
     "app": "shop",
     "state": "alive",
@@ -383,7 +351,7 @@ class FakeReader:
         self._ask(identifier=identifier)
         return RUN_DETAIL if identifier == "abc" else None
 
-    async def events(self, *, type=None, state=None, limit=50, after=None) -> dict[str, Any]:  # noqa: A002
+    async def events(self, *, type=None, state=None, id=None, limit=50, after=None) -> dict[str, Any]:  # noqa: A002
         self._ask(type=type, state=state, limit=limit, after=after)
         return {"events": [EVENT], "next": None}
 
@@ -419,25 +387,9 @@ class FakeReader:
         self._ask(identifier=identifier)
         return APPROVAL if identifier == "app" else None
 
-    async def reminders(self, *, app=None, state=None, limit=50, after=None) -> dict[str, Any]:
-        self._ask(app=app, state=state, limit=limit, after=after)
-        return {"reminders": [REMINDER], "next": CURSOR}
-
-    async def reminder(self, identifier: str) -> dict[str, Any] | None:
-        self._ask(identifier=identifier)
-        return {**REMINDER, "history": []} if identifier == "r-abcdef" else None
-
     async def dead(self, *, agent=None) -> list[dict[str, Any]]:
         self._ask(agent=agent)
         return self.letters if agent in (None, "review") else []
-
-    async def deliveries(self, *, channel=None, state=None, limit=50, after=None) -> dict[str, Any]:
-        self._ask(channel=channel, state=state, limit=limit, after=after)
-        return {"deliveries": [DELIVERY], "next": CURSOR}
-
-    async def delivery(self, identifier: str) -> dict[str, Any] | None:
-        self._ask(identifier=identifier)
-        return DELIVERY if identifier == "abc-d1" else None
 
     async def dead_deliveries(self, *, channel=None, agent=None) -> list[dict[str, Any]]:
         self._ask(channel=channel, agent=agent)
@@ -445,6 +397,9 @@ class FakeReader:
 
     async def apps(self) -> dict[str, set[str]]:
         return {"shop": {"review", "counter"}, "desk": {"counter"}}
+
+    async def apps_of_agent(self, agent: str) -> list[str]:
+        return [app for app, agents in (await self.apps()).items() if agent in agents]
 
     async def pauses(self) -> list[dict[str, Any]]:
         self._ask()
@@ -471,7 +426,7 @@ class FakeReader:
 
     async def quarantine(self, *, app=None, source=None, kind=None, state=None, limit=50, after=None) -> dict[str, Any]:
         self._ask(app=app, source=source, kind=kind, state=state, limit=limit, after=after)
-        return {"quarantine": [INPUT], "next": CURSOR}
+        return {"quarantine": [INPUT], "next": CURSOR, "unverified": {"held": 0, "cut": []}}
 
     async def quarantined(self, identifier: str) -> dict[str, Any] | None:
         self._ask(identifier=identifier)
@@ -516,7 +471,7 @@ class FakeReader:
 
     async def alarm(self, key: str) -> dict[str, Any] | None:
         self._ask(key=key)
-        return {**ALARM, "key": key, "changes": []} if key == ALARM["key"] else None
+        return None
 
     async def health(self) -> dict[str, Any]:
         self._ask()
@@ -575,7 +530,6 @@ DOES = {
     ForkRun: "fork",
     ChangeState: "change_state",
     AnswerApproval: "answer",
-    ChangeAlarm: "change_alarm",
 }
 
 
@@ -595,7 +549,6 @@ class FakeStore(FakeRetiring):
         self.changed: list[ChangeState] = []
         self.answered: list[AnswerApproval] = []
         self.paused: list[ChangePause] = []
-        self.alarmed: list[ChangeAlarm] = []
         self.cancelled: list[CancelRun] = []
         self.forked: list[ForkRun] = []
 
@@ -660,10 +613,6 @@ class FakeStore(FakeRetiring):
         self.answered.append(request)
         by = self.answered[0].by.name
         return Answered(request.id, "abc", first=len(self.answered) == 1, state="answered", answered_by=by)
-
-    async def change_alarm(self, request: ChangeAlarm) -> AlarmChanged | None:
-        self.alarmed.append(request)
-        return AlarmChanged("desk", "open", "acknowledged") if request.key == ALARM["key"] else None
 
     async def do(self, request: Any, /) -> Any:
         """Carry it out, and write down who asked for it, as the journal does."""
@@ -748,35 +697,6 @@ def a_shop() -> App:
     return app
 
 
-class FakeReminders:
-    """Reads times and refuses what cannot be meant as the real ones do; all of its reminders are one."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[Any, ...]] = []
-
-    async def make(self, when, text, *, to=None, unless=None, where=None, tz=None, id=None, operator) -> Reminder:  # noqa: A002
-        refuse_condition(unless, where)
-        self.asked.append(("make", when, text, to, unless, where, tz, id, operator))
-        return self._reminder(when, tz, text=text)
-
-    async def move(self, name, when, *, tz=None, operator, note=None) -> Reminder:
-        self.asked.append(("move", name, when, tz, operator, note))
-        return self._reminder(when, tz)
-
-    async def cancel(self, name, *, operator, note=None) -> Reminder:
-        self.asked.append(("cancel", name, operator, note))
-        if len(self.asked) > 1 and self.asked[-2][0] == "cancel":
-            message = f"reminder {name} cannot be cancelled: ada cancelled it"
-            raise TooLate(message)
-        return self._reminder("in 1 hour", None)
-
-    @staticmethod
-    def _reminder(when: str, tz: str | None, text: str = "call the bank") -> Reminder:
-        zone = zone_named(tz, where="reminder")
-        moment = read_when(when, now=VirtualClock().now(), zone=zone)
-        return Reminder("r-abcdef", "shop", text, "log", to_datetime(moment).astimezone(zone))
-
-
 class Api:
     """The API over the fakes, with a client."""
 
@@ -788,14 +708,12 @@ class Api:
         self.schedules = FakeSchedules()
         self.silent: dict[str, float] = {}
         options.setdefault("silent", lambda: self.silent)
-        self.reminders = FakeReminders()
         self.app = create_api(
             self.door,
             self.reader,
             self.store,
             Declared(a_shop()),
             schedules=self.schedules,
-            reminders=self.reminders,
             settings=settings,
             **options,
         )

@@ -42,11 +42,11 @@ def test_whatever_one_surface_can_do_all_can(resource: Resource, offer: Offer):
     paths = [path_of(resource, offer)] + ([path_of(resource, offer, many=True)] if offer.bulk is not None else [])
     routed = routes_of(resource)
     options = set(parser_of(resource, offer)._option_string_actions)
-    for method, path in paths:
+    for (method, path), taken in zip(paths, ((*offer.which, *offer.takes), offer.choice), strict=False):
         assert (method, path) in routed
         operation = document()["paths"][path][method.lower()]
         assert operation["tags"] == [resource.plural]
-        assert names_over_http(operation) >= {one.http for one in offer.all if not one.param.outside or len(paths) == 1}
+        assert names_over_http(operation) >= {one.http for one in taken}
     assert options >= {one.flag for one in offer.options}
     if offer.verb is not None and (offer.verb.plan is not None or offer.bulk is not None):
         assert "--plan" in options

@@ -98,3 +98,16 @@ def test_strangers_are_not_told_what_is_wrong(monkeypatch: pytest.MonkeyPatch):
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json()) == (503, {"status": "not ready"})
     assert "secret details" in client.get("/readyz", headers=WITH_TOKEN).text
+
+
+def test_a_server_whose_parts_do_not_look_any_more_is_not_ready():
+    api = Api(ApiSettings(token=TOKEN))
+    assert api.client.get("/readyz", headers=WITH_TOKEN).status_code == 200
+    api.silent = {"scheduler": 75.2, "worker": float("inf")}
+    answer = api.client.get("/readyz", headers=WITH_TOKEN)
+    assert answer.status_code == 503
+    assert answer.json()["status"] == "not ready"
+    parts = answer.json()["parts"]
+    assert parts["scheduler"] == {"ok": False, "detail": "has not looked for 75 seconds"}
+    assert parts["worker"] == {"ok": False, "detail": "has ended"}
+    assert api.client.get("/healthz").status_code == 200

@@ -55,10 +55,6 @@ class TestRuns:
         assert_problem(api.client.get("/v1/why", params={"id": "nothing"}), 404)
         assert_problem(api.client.get("/v1/why"), 400, field="id")
 
-    def test_alarms(self, api):
-        assert api.client.get("/v1/alarms?state=open").json() == {"alarms": []}
-        assert api.reader.asked == {"state": "open"}
-
 
 class TestParameters:
     @pytest.mark.parametrize("limit", ["0", "501", "-1", "x", "1.5", "1_0", "٣", "9" * 5000, "%00", " 5"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.fake_api import CURSOR, DEAD_DELIVERY, DELIVERY, EFFECT, LETTER, STATE, Api, assert_problem
+from support.fake_api import CURSOR, DEAD_DELIVERY, EFFECT, LETTER, STATE, Api, assert_problem
 from support.tokens import TOKEN, WITH_TOKEN
 from wakeful.api.redo import SLICE
 from wakeful.api.security import ApiSettings
@@ -58,7 +58,7 @@ class TestToken:
     def test_looking_needs_none_on_this_machine(self):
         api = Api()
         for path in (
-            *("/v1/dead", "/v1/effects", "/v1/effects/eff", "/v1/deliveries", "/v1/deliveries/abc-d1"),
+            *("/v1/dead", "/v1/effects", "/v1/effects/eff", "/v1/deliveries"),
             *("/v1/states", "/v1/states/counter"),
         ):
             assert api.client.get(path).status_code == 200
@@ -294,29 +294,6 @@ class TestRelease:
         assert problem["detail"] == "run abc is done: only a held output can be released"
         assert len(api.store.operations) == 1
         assert_problem(post(api, "/v1/runs/nothing/release"), 404)
-
-
-class TestDeliveries:
-    def test_listing_and_one(self, api):
-        asked = {"channel": "ops", "state": "dead", "limit": "5"}
-        page = api.client.get("/v1/deliveries", params=asked, headers=WITH_TOKEN).json()
-        assert page == {"deliveries": [DELIVERY], "next": CURSOR}
-        assert api.reader.asked == {"channel": "ops", "state": "dead", "limit": 5, "after": None}
-        assert api.client.get("/v1/deliveries/abc-d1", headers=WITH_TOKEN).json() == DELIVERY
-        assert_problem(api.client.get("/v1/deliveries/nothing", headers=WITH_TOKEN), 404)
-        assert_problem(api.client.get("/v1/deliveries?state=daed", headers=WITH_TOKEN), 400, field="state")
-        assert_problem(api.client.get("/v1/deliveries?after=x", headers=WITH_TOKEN), 400, field="after")
-
-    @pytest.mark.parametrize(("verb", "discard"), [("replay", False), ("discard", True)])
-    def test_one_is_redone_and_only_while_it_is_dead(self, api, verb, discard):
-        answer = post(api, f"/v1/deliveries/abc-d1/{verb}", {"note": "n"}, **{"Wakeful-Operator": "ada"})
-        assert answer.json() == {"delivery": "abc-d1", "was": "dead"}
-        (request,) = api.store.redelivered
-        assert (request.id, request.by.name, request.note, request.discard) == ("abc-d1", "ada", "n", discard)
-        problem = assert_problem(post(api, f"/v1/deliveries/abc-d1/{verb}"), 409)
-        assert "delivery abc-d1 is delivered: only one that is dead or waits can be" in problem["detail"]
-        assert [one.verb for one in api.store.operations] == [f"deliveries {verb}"]
-        assert_problem(post(api, f"/v1/deliveries/nothing/{verb}"), 404)
 
 
 class TestStates:

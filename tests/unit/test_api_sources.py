@@ -35,7 +35,7 @@ def test_sources(api):
 
 def test_quarantine(api):
     page = get(api, "/v1/quarantine", source="inbox/*.md", kind="unreadable", state="kept", limit=7, after=CURSOR)
-    assert page.json() == {"quarantine": [INPUT], "next": CURSOR}
+    assert page.json() == {"quarantine": [INPUT], "next": CURSOR, "unverified": {"held": 0, "cut": []}}
     asked = {"app": None, "source": "inbox/*.md", "kind": "unreadable", "state": "kept", "limit": 7, "after": CURSOR}
     assert api.reader.asked == asked
     assert_problem(get(api, "/v1/quarantine", kind="unreadabel"), 400, field="kind")

@@ -7,27 +7,24 @@ Guard (Host, token) ──► routes ──► Door, Reader, Store
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from wakeful.api.agents import agent_routes
-from wakeful.api.alarms import alarm_routes
 from wakeful.api.approvals import approval_routes
 from wakeful.api.apps import app_routes
 from wakeful.api.checkins import checkin_routes
-from wakeful.api.deliveries import delivery_routes
-from wakeful.api.effects import effect_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.pauses import pause_routes
-from wakeful.api.ports import Agents, Door, Reader, Reminders, Results, Scheduling, Store, Webhooks
+from wakeful.api.ports import Agents, Door, Reader, Results, Scheduling, Store, Webhooks
 from wakeful.api.problem import HANDLED, answer_with_problem
 from wakeful.api.quarantine import quarantine_routes
 from wakeful.api.redo import redo_routes
-from wakeful.api.reminders import reminder_routes
 from wakeful.api.runs import run_routes
 from wakeful.api.schedules import schedule_routes
 from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
@@ -49,7 +46,7 @@ def create_api(
     agents: Agents,
     *,
     schedules: Scheduling,
-    reminders: Reminders | None = None,
+    reminders: Any = None,
     results: Results | None = None,
     settings: ApiSettings | None = None,
     extra_routes: Sequence[BaseRoute] = (),
@@ -71,12 +68,10 @@ def create_api(
 
     routes: list[BaseRoute] = [
         *([] if webhooks is None else webhook_routes(webhooks)),
-        *event_routes(door, reader, settings.body_limit, results),
+        *event_routes(door, settings.body_limit, results),
         *run_routes(reader),
         *agent_routes(door, agents, results, settings.body_limit),
-        *effect_routes(reader, store, settings),
         *approval_routes(reader, store, settings),
-        *delivery_routes(reader, store, settings),
         *state_routes(reader, store, agents, settings),
         *pause_routes(reader, store, agents, settings),
         *app_routes(reader, store, settings),
@@ -84,9 +79,7 @@ def create_api(
         *stopping_routes(reader, store, agents, settings),
         *checkin_routes(door, reader, agents, settings.body_limit),
         *schedule_routes(reader, schedules, agents, settings),
-        *([] if reminders is None else reminder_routes(reader, reminders, settings)),
         *resource_routes(all_resources(), desk_of, settings),
-        *alarm_routes(reader, store, settings),
         *openapi_routes(webhooks),
         *source_routes(reader),
         *quarantine_routes(reader, store, releasing, settings),

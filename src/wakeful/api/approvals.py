@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.change import read_change
+from wakeful.api.guarded import refuse_other_apps
 from wakeful.api.parameters import bad_cursor, is_plain, read_limit, read_parameters, read_state
 from wakeful.api.ports import Reader, Store
 from wakeful.api.problem import Problem
@@ -48,6 +49,7 @@ def approval_routes(reader: Reader, store: Store, settings: ApiSettings) -> list
         question = await find(request)
         if question is None:
             return found(None, "question")
+        await refuse_other_apps(settings, [question["app"]])
         if question["state"] != "open":
             raise too_late(question)
         wrong = misfits(given["answer"], question["schema"])

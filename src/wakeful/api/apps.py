@@ -7,6 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.change import read_change
+from wakeful.api.guarded import refuse_other_apps
 from wakeful.api.ports import Reader, Store
 from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse
@@ -24,6 +25,7 @@ def app_routes(reader: Reader, store: Store, settings: ApiSettings) -> list[Rout
         plan = await plan_retirement(reader, store, request.path_params["name"])
         if fields.flag("plan"):
             return JsonResponse(plan.to_json())
+        await refuse_other_apps(settings, [request.path_params["name"]])
         try:
             done = await retire(reader, store, plan, by=change.by, note=fields.text("note"), live=fields.flag("live"))
         except StillServed as error:

@@ -1,55 +1,33 @@
-"""Events: POST /v1/events takes them in, GET looks at them.
-
-Ids and sources are free text and often hold slashes. So one event is asked for by its key (`/v1/events/{key}`, where an id
-with slashes works too) or, for ids that no path can carry, by `/v1/events?id=…`.
-"""
+"""POST /v1/events takes events in. How they are looked at is in `resources.events`."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 
 from pydantic_core import to_json
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from wakeful.api.body import BODY_LIMIT, read_body
-from wakeful.api.parameters import bad_cursor, is_plain, read_limit, read_parameters, read_state
-from wakeful.api.ports import Door, Reader, Results
+from wakeful.api.ports import Door, Results
 from wakeful.api.problem import Problem
-from wakeful.api.reply import JsonResponse, found
 from wakeful.api.waiting import answer_with_outputs, read_wait_alone
 from wakeful.intake.cloudevents import parse_request
-from wakeful.model import STORED_EVENT_STATES
 from wakeful.redaction import redact_bytes
 
 IDEMPOTENCY_KEY_LIMIT = 255
-LIST_PARAMETERS = ("type", "state", "id", "limit", "after")
 
 
 class Events:
     """/v1/events. Plain ASGI, because this is the hot path: a Request object per event would cost more than its parsing."""
 
-    def __init__(
-        self, door: Door, reader: Reader, body_limit: int = BODY_LIMIT, results: Results | None = None
-    ) -> None:
+    def __init__(self, door: Door, body_limit: int = BODY_LIMIT, results: Results | None = None) -> None:
         self._door = door
         self._results = results
-        self._reader = reader
         self._body_limit = body_limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] == "POST":
-            await self._accept(scope, receive, send)
-        elif scope["method"] in ("GET", "HEAD"):
-            response = await self._list(Request(scope, receive))
-            await response(scope, receive, send)
-        else:
-            raise HTTPException(405, headers={"Allow": "GET, HEAD, POST"})
-
-    async def _accept(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         if headers.get("content-encoding", "identity").lower() != "identity":
             detail = "the body is compressed: send it without Content-Encoding"
@@ -75,35 +53,9 @@ class Events:
         await send({"type": "http.response.start", "status": status, "headers": start})
         await send({"type": "http.response.body", "body": answer})
 
-    async def _list(self, request: Request) -> Response:
-        given = read_parameters(request.query_params, LIST_PARAMETERS)
-        limit = read_limit(given)
-        state = read_state(given, STORED_EVENT_STATES)
-        if "id" in given:
-            event = await self._reader.event(given["id"])
-            return JsonResponse({"events": [] if event is None else [event], "next": None})
-        try:
-            listing = await self._reader.events(
-                type=given.get("type"), state=state, limit=limit, after=given.get("after")
-            )
-        except ValueError:
-            if "after" not in given:
-                raise
-            raise bad_cursor() from None
-        return JsonResponse(listing)
 
-
-def event_routes(
-    door: Door, reader: Reader, body_limit: int = BODY_LIMIT, results: Results | None = None
-) -> list[Route]:
-    async def one(request: Request) -> Response:
-        key = request.path_params["key"]
-        return found(await reader.event(key) if is_plain(key) else None, "event")
-
-    return [
-        Route("/v1/events", Events(door, reader, body_limit, results), methods=["GET", "POST"], name="events"),
-        Route("/v1/events/{key:path}", one, name="event"),
-    ]
+def event_routes(door: Door, body_limit: int = BODY_LIMIT, results: Results | None = None) -> list[Route]:
+    return [Route("/v1/events", Events(door, body_limit, results), methods=["POST"], name="events")]
 
 
 def _checked(key: str) -> str:

@@ -10,14 +10,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
-from wakeful.api.openapi_alarms import alarm_paths, alarm_schemas
 from wakeful.api.openapi_approvals import approval_paths, approval_schemas
 from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
-from wakeful.api.openapi_output import delivery_paths, output_schemas, state_paths
+from wakeful.api.openapi_output import output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
-from wakeful.api.openapi_redo import effect_paths, redo_paths, redo_schemas
-from wakeful.api.openapi_reminders import reminder_paths, reminder_schemas
+from wakeful.api.openapi_redo import redo_paths, redo_schemas
 from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
 from wakeful.api.openapi_sources import source_paths, source_schemas
 from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
@@ -41,9 +39,10 @@ from wakeful.api.schema import (
     reference,
 )
 from wakeful.intake.cloudevents import BATCH, BATCH_LIMIT, EXTENSION_NAME_LIMIT, PLAIN, STRUCTURED, TEXT_LIMIT
-from wakeful.model import EVENT_STATES, RUN_STATES, STORED_EVENT_STATES
+from wakeful.model import EVENT_STATES, RUN_STATES
 from wakeful.resources import all_resources
-from wakeful.surface.openapi import resource_paths, resource_schemas
+from wakeful.resources.run_views import Run, RunDetail
+from wakeful.surface.openapi import resource_paths, resource_schemas, whole_schema
 
 A_TIME = "RFC 3339, a date, how long ago (2h) or in words (yesterday 9am)"
 
@@ -70,7 +69,7 @@ def document() -> Json:
         },
         "servers": [{"url": "/"}],
         "security": [{}, {"token": []}],
-        "paths": _guarded(_paths()),
+        "paths": _guarded(_merged(_paths(), resource_paths(all_resources()))),
         "components": {
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer", "description": "WAKEFUL_TOKEN, where one is set"}
@@ -112,24 +111,8 @@ def _paths() -> Json:
                     "202": answer("What became of each event", reference("Receipts")),
                     **problems("400", "401", "413", "415", "421", "422", "503"),
                 },
-            },
-            "get": {
-                "operationId": "list_events",
-                "summary": "List events, newest first",
-                "parameters": [
-                    query("type", {"type": "string"}, "Only events of this type"),
-                    query("state", one_of(STORED_EVENT_STATES), "Only events in this state"),
-                    query("id", {"type": "string"}, "Only the event of this CloudEvents id or key"),
-                    limit(),
-                    after(),
-                ],
-                "responses": {
-                    "200": answer("A page of events", page("events", "StoredEvent")),
-                    **problems("400", "401", "421", "503"),
-                },
-            },
+            }
         },
-        "/v1/events/{key}": one("get_event", "One event, by its key or its CloudEvents id", "key", "StoredEvent"),
         "/v1/runs": {
             "get": {
                 "operationId": "list_runs",
@@ -181,9 +164,7 @@ def _paths() -> Json:
             "identifier",
             "Story",
         ),
-        **effect_paths(),
         **approval_paths(),
-        **delivery_paths(),
         **state_paths(),
         **pause_paths(),
         **app_paths(),
@@ -191,11 +172,8 @@ def _paths() -> Json:
         **checkin_paths(),
         **schedule_paths(),
         **source_paths(),
-        **resource_paths(all_resources()),
         **redo_paths(),
-        **reminder_paths(),
         **stopping_paths(),
-        **alarm_paths(),
         "/v1/openapi.json": {
             "get": {
                 "operationId": "openapi",
@@ -225,6 +203,11 @@ def _paths() -> Json:
             }
         },
     }
+
+
+def _merged(paths: Json, others: Json) -> Json:
+    """Paths that are written by hand, and those of resources; one path may have methods of both."""
+    return paths | {path: paths.get(path, {}) | methods for path, methods in others.items()}
 
 
 def _guarded(paths: Json) -> Json:
@@ -267,38 +250,6 @@ def _schemas() -> Json:
         },
         "not": {"required": ["data", "data_base64"]},
     }
-    reference: Json = {
-        "type": "object",
-        "properties": {name: {"type": "string"} for name in ("source", "id", "type")},
-        "required": ["source", "id", "type"],
-    }
-    run: Json = {
-        "id": {"type": "string"},
-        "agent": {"type": "string"},
-        "state": one_of(RUN_STATES),
-        "attempts": {"type": "integer"},
-        "event": reference,
-        "created_at": moment,
-        "finished_at": {"type": ["string", "null"], "format": "date-time"},
-    }
-    detail: Json = {name: {"type": "array"} for name in ("steps", "effects", "decisions", "deliveries")}
-    outdated = "A held output that cannot be released: it would save a state that was changed since"
-    called = object_of({name: {"type": "string"} for name in ("id", "agent", "state")}, "id", "agent", "state")
-    detail |= {"parent": {"type": ["string", "null"], "description": "The run that called it with run.call"}}
-    detail |= {"children": {"type": "array", "items": called, "description": "Runs that it called"}}
-    detail |= {"outdated": {"type": "boolean", "description": outdated}}
-    number = {"type": ["integer", "null"]}
-    nullable = {"type": ["string", "null"]}
-    ahead: Json = {"count": {"type": "integer"}, "run": nullable, "state": nullable}
-    detail |= {
-        "events": {"type": "array", "items": reference, "description": "All that it is over; one, unless batch="},
-        "key": nullable | {"description": "Runs of one key go in order"},
-        "priority": number,
-        "gathers_until": nullable | {"description": "Until then it waits for more events, or for a newer one"},
-        "ahead": {"type": ["object", "null"], "properties": ahead, "description": "Runs of its key that it waits for"},
-        "behind": number | {"description": "Of a dead letter: how many runs of its key wait for a person"},
-    }
-    detail |= {"output": {}, "error": {"type": ["object", "null"]}, "outcome": {"type": ["object", "null"]}}
     receipt: Json = {
         "source": {"type": "string"},
         "id": {"type": "string"},
@@ -327,17 +278,14 @@ def _schemas() -> Json:
         **redo_schemas(),
         **pause_schemas(),
         **app_schemas(),
-        **reminder_schemas(),
         **stopping_schemas(),
         **output_schemas(),
         **approval_schemas(),
         **schedule_schemas(),
         **source_schemas(),
         **resource_schemas(all_resources()),
-        **alarm_schemas(),
-        "StoredEvent": reference,
-        "Run": object_of(run, *run),
-        "RunDetail": object_of(run | detail, *run, *detail),
+        "Run": whole_schema(Run),
+        "RunDetail": whole_schema(RunDetail),
         "Story": {"type": "object"},
         "Health": object_of(
             {

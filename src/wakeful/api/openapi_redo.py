@@ -1,85 +1,11 @@
-"""The part of the OpenAPI document about effects, dead letters and redoing."""
+"""The part of the OpenAPI document about dead letters and redoing."""
 
 from __future__ import annotations
 
 from wakeful.api.change import NOTE_LIMIT
-from wakeful.api.effects import EFFECT_STATES
 from wakeful.api.redo import SLICE
-from wakeful.api.schema import (
-    Json,
-    after,
-    answer,
-    change,
-    limit,
-    listing,
-    object_of,
-    one,
-    one_of,
-    page,
-    problems,
-    query,
-    reference,
-)
+from wakeful.api.schema import Json, answer, change, listing, object_of, one_of, problems, query, reference
 from wakeful.operations.redo import MANY
-
-
-def effect_paths() -> Json:
-    text = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
-    flag = {"type": "boolean", "default": False}
-    note: Json = {"note": {**text, "description": "Why"}}
-    result: Json = {
-        "result": {"description": "What the call would have returned; needed unless its action may return nothing"}
-    }
-    words: dict[str, tuple[str, Json]] = {
-        "confirm": ("It was done: the run goes on as if the call had returned", note | result),
-        "repeat": ("It was not done: call again, under the same operation id", note),
-        "abandon": ("It shall not be done: the handler is told so", note),
-    }
-    listing = {
-        "operationId": "list_effects",
-        "summary": "List what runs did to the outside world, newest first",
-        "parameters": [
-            query("state", one_of(EFFECT_STATES), "Only effects in this state"),
-            query("agent", {"type": "string"}, "Only of this agent"),
-            query("action", {"type": "string"}, "Only of this action"),
-            limit(),
-            after(),
-        ],
-        "responses": {
-            "200": answer("A page of effects", page("effects", "Effect")),
-            **problems("400", "401", "421", "503"),
-        },
-    }
-    paths = {
-        "/v1/effects": {"get": listing},
-        "/v1/effects/{id}": one(
-            "get_effect", "One effect, by its id, its operation id, or the beginning of one", "id", "EffectDetail"
-        ),
-    }
-    chosen: Json = {
-        "agent": {**text, "description": "Held effects of this agent"},
-        "action": {**text, "description": "Held effects of this action"},
-        "all": {**flag, "description": "All that are held"},
-    }
-    many: Json = {
-        "filter": {**object_of(chosen), "additionalProperties": False},
-        "plan": {**flag, "description": "Only say what would be done"},
-        "yes": {**flag, "description": f"Also when there are more than {MANY:,}"},
-        "rate": {"type": ["string", "number", "null"], "description": "So many a second, like 20/s, or max"},
-    }
-    for verb, (summary, fields) in words.items():
-        problems_too = ("404", "409", "422") if verb == "confirm" else ("404", "409")
-        paths[f"/v1/effects/{{id}}/{verb}"] = change(
-            f"{verb}_effect", summary, fields, "Settled", *problems_too, parameter="id"
-        )
-        paths[f"/v1/effects/{verb}"] = change(
-            f"{verb}_effects",
-            f"The same of many held effects, of an agent and an action: up to {SLICE:,} in one request",
-            many | fields,
-            "SettledMany",
-            *problems_too,
-        )
-    return paths
 
 
 def redo_paths() -> Json:
@@ -172,34 +98,6 @@ def redo_paths() -> Json:
 
 def redo_schemas() -> Json:
     text, count, nullable = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": ["string", "null"]}
-    effect: Json = {
-        "id": text,
-        "action": text,
-        "safety": text,
-        "state": one_of(EFFECT_STATES),
-        "reason": nullable,
-        "run": text,
-        "agent": text,
-        "settled_by": nullable,
-        "note": nullable,
-        "once": {**nullable, "description": "The business key, where its action has one"},
-        "operation": {**nullable, "description": "The operation id that is handed on, where it is not the id"},
-        "follows": {**nullable, "description": "The effect of the same key whose result it has, or waits for"},
-    }
-    returns: Json = {
-        "type": ["object", "null"],
-        "description": "The JSON schema of the result that its run needs; null if that is not known, or if no code reads it",
-    }
-    held: Json = {
-        "agent": text,
-        "action": text,
-        "count": count,
-        "called": {**count, "description": "How many were called, so that only a person knows whether they were done"},
-        "since": text,
-        "reason": nullable,
-        "returns": {**nullable, "description": "What its action returns, in words"},
-        "effects": {"type": "array", "items": text},
-    }
     group: Json = {"kind": one_of(("run", "delivery")), "error": text, "count": count, "last_at": nullable}
     of_a_kind: Json = {
         "agent": {**text, "description": "Of runs"},
@@ -226,31 +124,6 @@ def redo_schemas() -> Json:
         "to": text,
     }
     return {
-        "Effect": object_of(effect, *effect),
-        "EffectDetail": object_of({**effect, "returns": returns}, *effect, "returns"),
-        "Settled": object_of(
-            {
-                "id": text,
-                "state": text,
-                "run": text,
-                "first": {"const": True},
-                "corrected": {"const": True, "description": "A result that was given before was corrected"},
-            },
-            "id",
-            "state",
-            "run",
-        ),
-        "HeldGroup": object_of(held, *held),
-        "SettledMany": object_of(
-            {
-                "count": {**count, "description": "plan: how many are held"},
-                "runs": {**count, "description": "plan: of how many runs"},
-                "groups": {"type": "array", "items": reference("HeldGroup")},
-                "unfit": {**nullable, "description": "plan: why the result does not fit them"},
-                "settled": {**count, "description": "How many this request settled"},
-                "left": {**count, "description": "How many are left: send the same again until it is 0"},
-            }
-        ),
         "DeadGroup": object_of(group | of_a_kind, *group),
         "RedoneRun": object_of({"run": text, "was": text, "confirmed_effects": count}, "run", "was"),
         "Released": object_of({"run": text, "was": text, "deliveries": count, "effects": count}, "run", "was"),

@@ -7,6 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.change import Change, bad_body, read_change
+from wakeful.api.guarded import refuse_other_apps
 from wakeful.api.parameters import read_parameters
 from wakeful.api.ports import Agents, Reader, Store
 from wakeful.api.reply import JsonResponse
@@ -45,6 +46,8 @@ def pause_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSett
             agents.refuse_unknown(agent)
         elif agent is not None:
             await apps_to_change(reader, agent, app)
+        if not paused:
+            await refuse_other_apps(settings, [app])
         asked = ChangePause(app, agent or ALL, paused, rate=rate, by=change.by, note=fields.text("note"))
         was = await store.do(asked)
         return JsonResponse({"app": app, "agent": agent, "paused": paused, "was_paused": was.paused})

@@ -14,7 +14,6 @@ from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Decision, Event, Flow, Receipt
 from wakeful.operations import (
-    alarms,
     answering,
     checking_in,
     feeding,
@@ -30,7 +29,6 @@ from wakeful.stores.base import StoredEvent
 from wakeful.stores.request import Request
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.endpoint import Endpoint
-from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.verifier import Answer
 
@@ -74,7 +72,6 @@ class Reader(
     feeding.Reading,
     pausing.Reading,
     answering.Reading,
-    alarms.Reading,
     checking_in.Reading,
     scheduling.Reading,
     quarantine.Reading,
@@ -90,6 +87,10 @@ class Reader(
     async def fetch(self, name: str, /, *parameters: Any) -> list[Any]:
         """The rows of a query, for resources."""
         ...
+
+    async def alarms(self, *, state: str | None = None) -> dict[str, Any]: ...
+
+    async def alarm(self, key: str, /) -> dict[str, Any] | None: ...
 
     async def runs(
         self,
@@ -112,23 +113,8 @@ class Reader(
         """One run with all that belongs to it, or None."""
         ...
 
-    async def events(
-        self,
-        *,
-        type: str | None = None,  # noqa: A002 the word of CloudEvents
-        state: str | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Shown:
-        """`{"events": [...], "next": cursor or None}`, newest first."""
-        ...
-
     async def listed_apps(self) -> list[Shown]:
         """The apps that have to do with the store."""
-        ...
-
-    async def event(self, identifier: str, /) -> Shown | None:
-        """One event by its key or its CloudEvents id, or None."""
         ...
 
     async def why(self, identifier: str, /) -> Shown | None:
@@ -149,26 +135,6 @@ class Reader(
 
     async def effect(self, identifier: str, /) -> Shown | None:
         """One effect by its id or the beginning of it, or None."""
-        ...
-
-    async def deliveries(
-        self, *, channel: str | None = None, state: str | None = None, limit: int = 50, after: str | None = None
-    ) -> Shown:
-        """`{"deliveries": [...], "next": cursor or None}`, newest first."""
-        ...
-
-    async def delivery(self, identifier: str, /) -> Shown | None:
-        """One delivery by its id or the beginnings of its two parts, or None."""
-        ...
-
-    async def reminders(
-        self, *, app: str | None = None, state: Any = None, limit: int = 50, after: str | None = None
-    ) -> Shown:
-        """`{"reminders": [...], "next": cursor or None}`, newest first."""
-        ...
-
-    async def reminder(self, identifier: str, /) -> Shown | None:
-        """One reminder by its id or the beginning of it, or None."""
         ...
 
     async def states(self, agent: str | None = None, /) -> list[Shown]:
@@ -293,29 +259,6 @@ class Scheduling(Protocol):
     async def remove(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...
 
     async def fire(self, name: str, /, *, operator: str, note: str | None) -> Receipt: ...
-
-
-class Reminders(Protocol):
-    """Makes, moves and cancels reminders. InvalidTime, ConfigError, NotFound or TooLate say why not."""
-
-    async def make(
-        self,
-        when: str,
-        text: str,
-        *,
-        to: str | None = None,
-        unless: str | None = None,
-        where: str | None = None,
-        tz: str | None = None,
-        id: str | None = None,  # noqa: A002 the field's own name
-        operator: str,
-    ) -> Reminder: ...
-
-    async def move(
-        self, name: str, when: str, *, tz: str | None = None, operator: str, note: str | None = None
-    ) -> Reminder: ...
-
-    async def cancel(self, name: str, *, operator: str, note: str | None = None) -> Reminder: ...
 
 
 class Agents(Protocol):

@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from wakeful.errors import IdempotencyConflict, InvalidEvent, NotFound, ReservedName, SchemaMismatch, StoreUnavailable
 from wakeful.intake.cloudevents import UnsupportedContentType
@@ -120,7 +121,17 @@ def _words(status: int) -> str:
 
 async def answer_with_problem(request: Request, error: Exception) -> Response:
     """The exception handler of the API: every error leaves as problem+json."""
-    return problem_of(error, reading=request.method in ("GET", "HEAD")).response()
+    problem = problem_of(error, reading=request.method in ("GET", "HEAD"))
+    if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:
+        told = {one for one in problem.headers.get("Allow", "").split(", ") if one}  # by what refused it
+        problem.headers["Allow"] = ", ".join(sorted(told | _methods_of(request)))
+    return problem.response()
+
+
+def _methods_of(request: Request) -> set[str]:
+    """What a path takes, by all of its routes: one that was written by hand, and one of a resource, may share it."""
+    fitting = (one for one in request.app.routes if one.matches(request.scope)[0] is not Match.NONE)
+    return {method for one in fitting for method in getattr(one, "methods", None) or ()}
 
 
 HANDLED: tuple[type[Exception], ...] = (

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.change import read_change
+from wakeful.api.guarded import refuse_other_apps
 from wakeful.api.parameters import bad_cursor, bad_parameter, is_plain, read_limit, read_parameters, read_state
 from wakeful.api.ports import Reader, Store
 from wakeful.api.problem import Problem
@@ -66,6 +67,7 @@ def quarantine_routes(
         held, sources = await known(request), releasing()
         if held is None:
             return found(None, "input")
+        await refuse_other_apps(settings, [held["app"]])
         if sources is None:
             message = "the app is not running here"
             raise StoreUnavailable(message)

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.change import Change, Fields, bad_body, read_change
+from wakeful.api.guarded import refuse_other_agents, refuse_other_apps
 from wakeful.api.parameters import is_plain, read_parameters
 from wakeful.api.ports import Agents, Reader, Store
 from wakeful.api.problem import Problem
@@ -57,6 +58,8 @@ def redo_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSetti
         run = await reader.run(identifier) if is_plain(identifier) else None
         if run is None:
             return found(None, "run")
+        if not discard:
+            await refuse_other_apps(settings, [run["app"]])
         data = edited_data(change.fields, run, agents)
         asked = RedoRun(run["id"], data=data, again=again, discard=discard, by=change.by, note=note)
         redone = await store.do(asked)
@@ -72,6 +75,8 @@ def redo_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSetti
         change = await read_change(request, settings, ("note",))
         identifier = request.path_params["id"]
         run = await reader.run(identifier) if is_plain(identifier) else None
+        if run is not None:
+            await refuse_other_apps(settings, [run["app"]])
         asked = None if run is None else ReleaseRun(run["id"], by=change.by, note=change.fields.text("note"))
         released = None if asked is None else await store.do(asked)
         if run is None or released is None:
@@ -85,13 +90,14 @@ def redo_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSetti
         change = await read_change(request, settings, KNOWN)
         which, chosen = chosen_of(change, tuple(NAMES))
         if which == "events":
+            await refuse_other_apps(settings, [agents.name])
             return JsonResponse(await replay_events(reader, store, agents, change, chosen))
-        return JsonResponse(await redo_many(reader, store, change, which, chosen))
+        return JsonResponse(await redo_many(reader, store, settings, change, which, chosen))
 
     async def discard(request: Request) -> Response:
         change = await read_change(request, settings, [name for name in KNOWN if name != "events"])
         which, chosen = chosen_of(change, ("filter", "deliveries"))
-        return JsonResponse(await redo_many(reader, store, change, which, chosen, discard=True))
+        return JsonResponse(await redo_many(reader, store, settings, change, which, chosen, discard=True))
 
     return [
         Route("/v1/dead", dead, name="dead"),
@@ -133,7 +139,14 @@ def edited_data(fields: Fields, run: dict[str, Any], agents: Agents) -> str | No
 
 
 async def redo_many(
-    reader: Reader, store: Store, change: Change, which: str, chosen: Fields, *, discard: bool = False
+    reader: Reader,
+    store: Store,
+    settings: ApiSettings,
+    change: Change,
+    which: str,
+    chosen: Fields,
+    *,
+    discard: bool = False,
 ) -> dict[str, Any]:
     """Replay or discard dead runs, or dead deliveries: a slice of them, or the plan."""
     name = "agent" if which == "filter" else "channel"
@@ -160,6 +173,8 @@ async def redo_many(
     refuse_many(change, len(plan.letters), "dead letters")
     rate, most = slice_of(change)
     letters = plan.letters[-most:]
+    if not discard:
+        await refuse_other_agents(settings, (one["agent"] for one in letters))
     do = redo_letters if which == "filter" else redo_deliveries
     done = await do(store, letters, by=change.by, note=change.fields.text("note"), discard=discard, pace=Pace(rate))
     return {"redone": done, "left": len(plan.letters) - len(letters)} | shown

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.change import Fields, bad_body, read_change
+from wakeful.api.guarded import refuse_other_apps
 from wakeful.api.parameters import bad_cursor, bad_parameter, is_plain, read_limit, read_parameters, read_state
 from wakeful.api.ports import Agents, Reader, Scheduling, Shown
 from wakeful.api.problem import Problem
@@ -126,6 +127,7 @@ def schedule_routes(reader: Reader, schedules: Scheduling, agents: Agents, setti
         return await changed(request, schedules.pause)
 
     async def resume(request: Request) -> Response:
+        await refuse_other_apps(settings, [agents.name])
         return await changed(request, schedules.resume)
 
     async def changed(request: Request, verb: Any) -> Response:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -22,6 +22,7 @@ from wakeful.api.body import BODY_LIMIT
 from wakeful.api.callers import Tokens, address_of, is_of_a_proxy, problem_of_stranger
 from wakeful.api.problem import Problem
 from wakeful.errors import ConfigError
+from wakeful.stores.guards import TokenHash
 from wakeful.tokens import refuse_weak
 from wakeful.triggers.webhook import TAKEN
 
@@ -41,6 +42,14 @@ class Paths(Protocol):
     def __len__(self) -> int: ...
 
 
+class Guarded(Protocol):
+    """Which apps of the store are guarded by tokens, and what is theirs."""
+
+    async def guards(self) -> list[tuple[str, TokenHash]]: ...
+    async def run(self, identifier: str, /) -> dict[str, Any] | None: ...
+    async def apps_of_agent(self, agent: str, /) -> list[str]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
     """How the API is bound and guarded. Raises `ConfigError` for a token that can be guessed."""
@@ -54,6 +63,8 @@ class ApiSettings:
     body_limit: int = BODY_LIMIT
     open_paths: Paths = frozenset()
     """Paths that need no token because they check their callers themselves, such as signed webhooks."""
+    guarded: Guarded | None = None
+    """Decisions about an app that is guarded need a token of that app. None: no app is."""
 
     def __post_init__(self) -> None:
         if self.token:

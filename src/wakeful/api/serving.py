@@ -41,6 +41,7 @@ def create(
         next_token=next_token,
         allowed_hosts=allowed_hosts,
         open_paths=runtime.webhooks.endpoints.keys(),
+        guarded=runtime.reader,
     )
     return create_api(
         runtime.door,
@@ -142,7 +143,7 @@ def serve_app(
     )
     webhooks = LateWebhooks(app)
     settings = ApiSettings(
-        host=host, token=token, next_token=next_token, allowed_hosts=allowed_hosts, open_paths=webhooks
+        host=host, token=token, next_token=next_token, allowed_hosts=allowed_hosts, open_paths=webhooks, guarded=reader
     )
     http = create_api(
         door,
@@ -167,7 +168,8 @@ def serve_app(
         async with app.running(**options) as runtime:
             runtime.webhooks.open()
             await runtime.webhooks.start()
-            await guard(runtime.store, app, (token, next_token), serves=True)
+            process = runtime.membership.process
+            await guard(runtime.store, runtime.reader, app, (token, next_token), serves=True, process=process)
             yield
 
     http.router.lifespan_context = lifespan

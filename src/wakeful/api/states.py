@@ -7,6 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.change import Change, read_change
+from wakeful.api.guarded import refuse_other_apps
 from wakeful.api.parameters import is_plain, read_parameters
 from wakeful.api.ports import Agents, Reader, Store
 from wakeful.api.problem import Problem
@@ -54,6 +55,7 @@ def state_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSett
         elif not is_plain(agent) or app not in {one["app"] for one in await reader.states(agent)}:
             message = "no agent of that name and app keeps a state here: GET /v1/states lists those that do"
             raise NotFound(message)
+        await refuse_other_apps(settings, [app])
         key = change.fields.text("key") or ""
         version = await store.do(ChangeState(str(app), agent, key, text, by=change.by, note=note))
         return JsonResponse({"app": app, "agent": agent, "version": version})

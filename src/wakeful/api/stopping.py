@@ -7,6 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.change import read_change
+from wakeful.api.guarded import refuse_other_apps
 from wakeful.api.parameters import is_plain
 from wakeful.api.ports import Agents, Reader, Store
 from wakeful.api.problem import Problem
@@ -41,6 +42,7 @@ def stopping_routes(reader: Reader, store: Store, agents: Agents, settings: ApiS
         run = await reader.run(identifier) if is_plain(identifier) else None
         if run is None:
             return found(None, "run")
+        await refuse_other_apps(settings, [run["app"]])
         plan = plan_fork(run, step)
         edited_data(change.fields, run, agents)
         try:

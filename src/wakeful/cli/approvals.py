@@ -68,10 +68,10 @@ def execute(arguments: argparse.Namespace) -> int:
     arguments.url = chosen_store(arguments)
     if verb == "list":
         return _list(arguments)
-    if verb == "answer":
-        people_only("answer a question", arguments.url)
+    token = people_only("answer a question", arguments.url) if verb == "answer" else None
     question = find_question(arguments.url, rest[0])
-    if verb == "answer":
+    if token is not None:
+        token.opens([question["app"]])
         return _answer(arguments, question, rest[1])
     if arguments.json:
         print_json(question)

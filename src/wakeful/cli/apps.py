@@ -88,7 +88,7 @@ def _retire(arguments: argparse.Namespace, app: str) -> int:
 
     url = chosen_store(arguments)
     if not arguments.plan:
-        needs_token("retire an app", url)
+        needs_token("retire an app", url).opens([app])
 
     async def do() -> Retirement:
         async with reading(url) as reader, changing(url) as store:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from wakeful.cli.arguments import UsageError, actor_of
 from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.opening import reading
+from wakeful.cli.person import Token
 from wakeful.cli.terminal import now, plain, print_json, say
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.operations.declared import Declared
@@ -23,9 +24,14 @@ if TYPE_CHECKING:
     from wakeful.app import App
 
 
-def feed(arguments: argparse.Namespace) -> int:
+def feed(arguments: argparse.Namespace, token: Token | None) -> int:
+    """Hand stored events to an agent. Without an app the agent's runs are of the apps that have the events: any of the store's."""
     refuse_other_choices(arguments)
     app: App | None = arguments.app
+    if token is not None and app is not None:
+        token.opens([app.name])
+    elif token is not None:
+        token.opens_all()
     if app is not None:
         Declared(app).refuse_unknown(arguments.agent)
     feeding, plan, agents = asyncio.run(_plan_feed(arguments, None if app is None else app.name))

@@ -30,10 +30,13 @@ def declare(parser: Parser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     url = chosen_store(arguments)
-    plan = plan_fork(find(url, arguments.run), arguments.step)
-    if arguments.show:
+    token = None if arguments.show else needs_token("fork a run", url)
+    run = find(url, arguments.run)
+    plan = plan_fork(run, arguments.step)
+    if token is None:
         print_json(plan.shown())
         return 0
+    token.opens([run["app"]])
     edit = None
     if arguments.edit is not None:
         source = "-" if arguments.edit == "-" else f"@{arguments.edit}"
@@ -42,7 +45,6 @@ def execute(arguments: argparse.Namespace) -> int:
         request = plan.request(edit, by=actor_of(arguments), note=arguments.note)
     except InvalidData as error:
         raise UsageError(f"--edit {arguments.edit}: {error}") from None
-    needs_token("fork a run", url)
     forked = asyncio.run(_fork(url, request))
     if forked is None or forked.refused is not None:
         message = f"run {request.id} {forked.refused if forked else 'is gone'}"

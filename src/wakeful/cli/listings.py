@@ -1,9 +1,9 @@
-"""Listings: runs, events. `--json` prints the objects of the HTTP API."""
+"""Listings: runs. `--json` prints the objects of the HTTP API."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any, get_args
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -24,9 +24,8 @@ from wakeful.cli.terminal import (
     terminal,
     took,
 )
-from wakeful.model import RUN_STATES, STORED_EVENT_STATES
+from wakeful.model import RUN_STATES
 from wakeful.stores.reading import LONGEST_PAGE, Reader
-from wakeful.stores.sources import QuarantineKind
 from wakeful.stores.tampered import held_for_tampering, how_to_go_on
 from wakeful.values import arguments_of
 
@@ -187,93 +186,6 @@ def tell_held(out: Console, kind: str, identifier: str, what: str, reason: str |
 
 
 runs_command = Command(declare_runs, show_runs, "wakeful trace RUN shows one of them, wakeful why RUN tells its story.")
-
-
-# events
-
-
-def declare_events(parser: Parser) -> None:
-    known = sorted(STORED_EVENT_STATES)
-    parser.add_argument("--type", metavar="TYPE", help="only events of this type")
-    parser.add_argument("--state", metavar="STATE", type=one_of(known, what="state"), help=", ".join(known))
-    parser.add_argument("--event", "--id", dest="event", metavar="ID", help="only events with this id")
-    parser.add_argument("--quarantined", action="store_true", help="only what could not be verified or read, and why")
-    add_quarantine_filter(parser)
-    add_listing(parser)
-
-
-def show_events(arguments: argparse.Namespace) -> int:
-    if arguments.quarantined:
-        return show_quarantined(arguments)
-    if arguments.source is not None or arguments.kind is not None:
-        message = "--source and --kind are for --quarantined"
-        raise UsageError(message)
-
-    async def ask(reader: Reader) -> tuple[dict[str, Any], int]:
-        page = await paged(
-            reader.events(
-                type=arguments.type,
-                state=arguments.state,
-                id=arguments.event,
-                limit=arguments.limit,
-                after=arguments.after,
-            )
-        )
-        total = 0 if page["events"] else len((await reader.events(limit=1))["events"])
-        return page, total
-
-    page, total = read(chosen_store(arguments), ask)
-    if arguments.json:
-        print_json(page)
-        return 0
-    if not page["events"]:
-        nothing(
-            "events", total, "Send one with `wakeful emit APP TYPE`, or POST it to /v1/events of `wakeful serve APP`."
-        )
-        return 0
-    out, present = terminal(), now()
-    columns = ["event", "type", "state", "came", "source", "note"]
-    if out.width < WIDE:
-        columns.remove("source")
-    rows = []
-    for event in page["events"]:
-        again = f"came {event['duplicates'] + 1} times" if event["duplicates"] else ""
-        note = "; ".join(part for part in (event["reason"], again) if part)
-        cells: dict[str, Cell] = {
-            "event": plain(event["id"]),
-            "type": plain(event["type"]),
-            "state": state(event["state"]),
-            "came": ago(event["accepted_at"], present),
-            "source": plain(event["source"]),
-            "note": Text(plain(note), style="dim"),
-        }
-        rows.append([cells[column] for column in columns])
-    print_table(out, columns, rows, flexible="note")
-    say_more(page, "events")
-    return 0
-
-
-def show_quarantined(arguments: argparse.Namespace) -> int:
-    """As `wakeful quarantine list`; as JSON they are events like others."""
-    from wakeful.cli.quarantine import list_quarantine
-
-    if arguments.type is not None or arguments.event is not None or arguments.state not in {None, "quarantined"}:
-        message = "with --quarantined there are --source and --kind; `wakeful quarantine show ID` shows one of them"
-        raise UsageError(message)
-    arguments.state = None
-    arguments.of = None
-    return list_quarantine(arguments, as_events=True)
-
-
-def add_quarantine_filter(parser: Parser) -> None:
-    known = get_args(QuarantineKind)
-    parser.add_argument("--source", metavar="NAME", help="of what is quarantined: only from this source")
-    parser.add_argument(
-        "--kind", metavar="KIND", type=one_of(known, what="kind"), help=f"of what is quarantined: {' or '.join(known)}"
-    )
-
-
-events_command = Command(declare_events, show_events, "wakeful why EVENT tells what became of one of them.")
 
 
 # what they share

@@ -8,7 +8,7 @@ from typing import Any
 
 from wakeful.cli.arguments import Command, Parser, actor_of, add_json, add_store
 from wakeful.cli.opening import changing, chosen_store, reading
-from wakeful.cli.person import needs_token
+from wakeful.cli.person import Token, needs_token
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, terminal
 from wakeful.errors import NotFound
 from wakeful.operations.pausing import ALL, apps_to_change
@@ -72,8 +72,8 @@ def pause(arguments: argparse.Namespace) -> int:
 
 def resume(arguments: argparse.Namespace) -> int:
     url = chosen_store(arguments)
-    needs_token("lift a pause", url)
-    changed, left = asyncio.run(_change(url, arguments, paused=False))
+    token = needs_token("lift a pause", url)
+    changed, left = asyncio.run(_change(url, arguments, paused=False, token=token))
     if arguments.json:
         print_json({"resumed": [shown(app, agent, was) for app, agent, was in changed], "pauses": left})
         return 0
@@ -95,7 +95,7 @@ resume_command = Command(
 
 
 async def _change(
-    url: str, arguments: argparse.Namespace, *, paused: bool
+    url: str, arguments: argparse.Namespace, *, paused: bool, token: Token | None = None
 ) -> tuple[list[tuple[str, str, Paused]], list[Shown]]:
     """What was changed, with what it was before; and what is paused now."""
     agent = ALL if arguments.agent == "all" else arguments.agent
@@ -107,6 +107,8 @@ async def _change(
             meant, apps = apps, [app for app in apps if is_held_up(before, app, agent)]
             if not apps:
                 raise NotFound(not_paused(before, meant, agent))
+        if token is not None:
+            token.opens(apps)
         async with changing(url) as store:
             changed = []
             for app in apps:

@@ -13,36 +13,83 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from wakeful.cli.opening import read
 from wakeful.errors import Denied
 from wakeful.settings import next_token, token
+from wakeful.stores.guards import TokenHash, fits, known
+from wakeful.stores.reading import Reader
 
 MARK = "WAKEFUL_RUN_ID"
 
 
-def people_only(what: str, url: str) -> None:
+@dataclass(slots=True)
+class Token:
+    """The token that a person gave, and what it opens. Which app a command is about is often known only after a look into the store."""
+
+    what: str
+    guards: list[tuple[str, TokenHash]]
+    given: list[str] = field(repr=False)
+
+    def opens_one(self) -> None:
+        """Denied, unless it is the token of some app of the store."""
+        if self.guards and not any(fits(hashed, one) for one in self.given for _, hashed in self.guards):
+            raise self._denied(dict.fromkeys(app for app, _ in self.guards))
+
+    def opens(self, apps: Iterable[str | None]) -> None:
+        """Denied, unless it is the token of each of these apps that is guarded: an app's token is no word about another app."""
+        guarded = {app for app, _ in self.guards}
+        closed = [one for one in dict.fromkeys(apps) if one in guarded and known(self.guards, one, self.given) is None]
+        if closed:
+            raise self._denied(closed)
+
+    def opens_all(self) -> None:
+        """Denied, unless it is the token of every app of the store that is guarded."""
+        self.opens(app for app, _ in self.guards)
+
+    def opens_run(self, url: str, run: str) -> None:
+        """Denied, unless it is the token of the app that has this run."""
+        if self.guards:
+            found = read(url, lambda reader: reader.run(run))
+            self.opens([] if found is None else [found["app"]])
+
+    def opens_agents(self, url: str, agents: Iterable[str]) -> None:
+        """Denied, unless it is the token of all apps that have such an agent."""
+        if self.guards:
+            names = list(dict.fromkeys(agents))
+
+            async def ask(reader: Reader) -> list[str]:
+                return [app for name in names for app in await reader.apps_of_agent(name)]
+
+            self.opens(read(url, ask))
+
+    def _denied(self, apps: Iterable[str]) -> Denied:
+        problem = "WAKEFUL_TOKEN is another one" if self.given else "WAKEFUL_TOKEN is not set here"
+        message = (
+            f"to {self.what} needs the token that the server of {', '.join(apps)} was started with, and {problem}: set WAKEFUL_TOKEN "
+            "to it. Nothing was changed"
+        )
+        return Denied(message)
+
+
+def people_only(what: str, url: str) -> Token:
     """Denied, unless a person decides this: nothing was changed. `what` is what the command was about to do: "answer a question"."""
     refuse_children(what)
-    needs_token(what, url)
+    return needs_token(what, url)
 
 
-def needs_token(what: str, url: str) -> None:
-    """Denied, if an app of this store is guarded by a token, and it is not here: nothing was changed."""
+def needs_token(what: str, url: str) -> Token:
+    """Denied, if an app of this store is guarded by a token, and none is here: nothing was changed. `opens` asks about one app."""
     guards = read(url, lambda reader: reader.guards())
-    if not guards:
-        return
-    given = [one for one in (token(), next_token()) if one] or _asked_for(what)
-    if any(hashed.is_of(one) for one in given for _, hashed in guards):
-        return
-    apps = ", ".join(dict.fromkeys(app for app, _ in guards))
-    problem = "WAKEFUL_TOKEN is another one" if given else "WAKEFUL_TOKEN is not set here"
-    message = (
-        f"to {what} needs the token that the server of {apps} was started with, and {problem}: set WAKEFUL_TOKEN to it. "
-        "Nothing was changed"
-    )
-    raise Denied(message)
+    given = [one for one in (token(), next_token()) if one]
+    if guards and not given:
+        given = _asked_for(what)
+    found = Token(what, guards, given)
+    found.opens_one()
+    return found
 
 
 def _asked_for(what: str) -> list[str]:

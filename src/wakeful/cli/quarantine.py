@@ -12,14 +12,14 @@ import asyncio
 import sys
 from base64 import b64decode
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from rich.text import Text
 
 from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, one_of
 from wakeful.cli.carrying import ProgressLine, number, refuse_many, said_stop
 from wakeful.cli.life import Stopping, live
-from wakeful.cli.listings import add_listing, add_quarantine_filter, paged, say_more
+from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.narrow import print_fitted
 from wakeful.cli.opening import changing, chosen_store, read, sending
 from wakeful.cli.person import needs_token, refuse_children
@@ -38,7 +38,6 @@ from wakeful.cli.terminal import (
     terminal,
 )
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.intake.quarantine import TYPE
 from wakeful.operations.pace import Pace
 from wakeful.operations.quarantine import Settled, Tally, discard, kept_keys, release, settle_all
 from wakeful.operations.redo import MANY
@@ -47,6 +46,7 @@ from wakeful.redaction import redact_base64, redact_bytes
 from wakeful.settings import default_app
 from wakeful.size import in_bytes
 from wakeful.stores.reading import Reader
+from wakeful.stores.sources import QuarantineKind
 
 if TYPE_CHECKING:
     from wakeful.runtime import Runtime
@@ -82,6 +82,14 @@ def declare(parser: Parser) -> None:
     parser.add_argument("--note", metavar="TEXT", help="why, for the record")
     add_listing(parser)
     parser.set_defaults(in_flight=None, log_level=None, log_format=None)  # as whoever loads an app expects them
+
+
+def add_quarantine_filter(parser: Parser) -> None:
+    known = get_args(QuarantineKind)
+    parser.add_argument("--source", metavar="NAME", help="of what is quarantined: only from this source")
+    parser.add_argument(
+        "--kind", metavar="KIND", type=one_of(known, what="kind"), help=f"of what is quarantined: {' or '.join(known)}"
+    )
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -135,7 +143,7 @@ def refuse_wrong_words(arguments: argparse.Namespace, verb: str, rest: list[str]
 # looking
 
 
-def list_quarantine(arguments: argparse.Namespace, *, as_events: bool = False) -> int:
+def list_quarantine(arguments: argparse.Namespace) -> int:
     async def ask(reader: Reader) -> tuple[Shown, bool]:
         page = await paged(
             reader.quarantine(
@@ -152,7 +160,7 @@ def list_quarantine(arguments: argparse.Namespace, *, as_events: bool = False) -
 
     page, some = read(chosen_store(arguments), ask)
     if arguments.json:
-        print_json(page_of_events(page) if as_events else page)
+        print_json(page)
         return 0
     if not page["quarantine"]:
         print("nothing like that is in quarantine" if some else "nothing is in quarantine, and nothing ever was")
@@ -185,27 +193,6 @@ def say_cut(page: Shown) -> None:
     for one in page["unverified"]["cut"]:
         what = f"{number(one['count'], 'unverified input')} ({in_bytes(one['bytes'])})"
         print(f"{plain(one['source'])}: {what} removed since {one['since']}, because {because[one['why']]}")
-
-
-def page_of_events(page: Shown) -> Shown:
-    """The same as `wakeful events --json` shows events, each with what is known of it beyond that."""
-    events = [
-        {
-            "key": one["key"],
-            "app": one["app"],
-            "source": one["event"]["source"],
-            "id": one["event"]["id"],
-            "type": TYPE,
-            "subject": None,
-            "state": "quarantined",
-            "reason": one["reason"],
-            "duplicates": one["came"] - 1,
-            "accepted_at": one["first_at"],
-            "quarantine": one,
-        }
-        for one in page["quarantine"]
-    ]
-    return {"events": events, "next": page["next"]}
 
 
 def find(url: str, identifier: str) -> Shown:
@@ -308,10 +295,12 @@ def _release(arguments: argparse.Namespace, rest: list[str]) -> int:
         raise UsageError(message)
     app = load_app(place)
     arguments.url = chosen_store(arguments, app)
-    needs_token(RELEASE, arguments.url)
+    token = needs_token(RELEASE, arguments.url)
+    token.opens([app.name])
     if identifier is None:
         return _settle_all(arguments, app.name, app)
     found = find(arguments.url, identifier)
+    token.opens([found["app"]])
 
     async def go() -> Settled:
         async with sending(app, arguments.url, sources=True) as runtime:

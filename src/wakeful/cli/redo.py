@@ -17,9 +17,8 @@ from rich.text import Text
 from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store, read_data
 from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.dead_views import show_dead_delivery, show_dead_run
-from wakeful.cli.deliveries import find_delivery, redo_one_delivery
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.person import needs_token
+from wakeful.cli.person import Token, needs_token
 from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
 from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound, did_you_mean
@@ -27,7 +26,12 @@ from wakeful.operations.pace import read_rate, shown_rate
 from wakeful.operations.quarantine import dead_inputs
 from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery
 from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters
+from wakeful.resources import deliveries
+from wakeful.resources.desk import looking
 from wakeful.stores.base import Redone, RedoRun
+from wakeful.stores.reading import Reader
+from wakeful.surface.offers import Offer, offers_of
+from wakeful.surface.performing import Asked, perform
 from wakeful.values import to_text
 
 DEAD_WORDS = ("list", "show", "replay", "discard")
@@ -85,12 +89,11 @@ def declare_replay(parser: Parser) -> None:
 
 def replay(arguments: argparse.Namespace) -> int:
     prepare(arguments)
-    if not arguments.plan:
-        needs_token("replay", arguments.url)
+    token = None if arguments.plan else needs_token("replay", arguments.url)
     if arguments.events is not None:
         from wakeful.cli.feeding import feed
 
-        return feed(arguments)
+        return feed(arguments, token)
     if arguments.since is not None or arguments.until is not None:
         message = "--from and --to are for --events TYPE"
         raise UsageError(message)
@@ -98,11 +101,11 @@ def replay(arguments: argparse.Namespace) -> int:
         message = "--denied is for --events TYPE: what was denied has no run yet"
         raise UsageError(message)
     if arguments.run is not None:
-        return redo_one(arguments, arguments.run, again=arguments.again)
+        return redo_one(arguments, arguments.run, token, again=arguments.again)
     if arguments.again:
         message = "--again takes a RUN"
         raise UsageError(message)
-    return redo_many(arguments)
+    return redo_many(arguments, token)
 
 
 replay_command = Command(declare_replay, replay, "wakeful dead list shows what there is, grouped by agent and error.")
@@ -134,31 +137,41 @@ def dead(arguments: argparse.Namespace) -> int:
         return list_dead(arguments)
     if verb == "show":
         return show_dead(arguments, rest[0])
-    if verb == "replay" and not arguments.plan:
-        needs_token("replay", arguments.url)
+    token = needs_token("replay", arguments.url) if verb == "replay" and not arguments.plan else None
     if rest and DASH in rest[0]:
         if arguments.data is not None:
             message = "--data is for a run: a delivery goes out as it was committed, or not at all"
             raise UsageError(message)
-        return redo_one_delivery(arguments, rest[0], discard=verb == "discard")
+        return asyncio.run(perform(deliveries.RESOURCE, offer_of(verb), Asked(arguments, rest[0], {}, token=token)))
     if rest:
         refuse_done(arguments, rest[0], verb)
-        return redo_one(arguments, rest[0], discard=verb == "discard")
-    return redo_many(arguments, discard=verb == "discard")
+        return redo_one(arguments, rest[0], token, discard=verb == "discard")
+    return redo_many(arguments, token, discard=verb == "discard")
 
 
 dead_command = Command(declare_dead, dead, "wakeful why RUN tells how one of them came about.")
 
 
+def offer_of(verb: str) -> Offer:
+    """What is done to a delivery is done as `wakeful deliveries` does it."""
+    return next(one for one in offers_of(deliveries.RESOURCE) if one.name == verb)
+
+
+async def delivery_of(reader: Reader, identifier: str) -> deliveries.Delivery:
+    desk = looking(reader)
+    found = await deliveries.find(desk, identifier)
+    if found is None:
+        raise NotFound(await deliveries.missing(desk, identifier))
+    return found
+
+
 def show_dead(arguments: argparse.Namespace, identifier: str) -> int:
-    is_delivery = DASH in identifier
-    found = find_delivery(arguments.url, identifier) if is_delivery else find(arguments, identifier)
-    if arguments.json:
-        print_json(found)
-    elif is_delivery:
-        show_dead_delivery(found)
-    else:
-        show_dead_run(found)
+    if DASH in identifier:
+        delivery = read(arguments.url, lambda reader: delivery_of(reader, identifier))
+        print_json(delivery) if arguments.json else show_dead_delivery({**delivery})
+        return 0
+    found = find(arguments, identifier)
+    print_json(found) if arguments.json else show_dead_run(found)
     return 0
 
 
@@ -244,8 +257,12 @@ def refuse_done(arguments: argparse.Namespace, identifier: str, verb: str) -> No
         raise NotFound(message)
 
 
-def redo_one(arguments: argparse.Namespace, identifier: str, *, again: bool = False, discard: bool = False) -> int:
+def redo_one(
+    arguments: argparse.Namespace, identifier: str, token: Token | None, *, again: bool = False, discard: bool = False
+) -> int:
     run = find(arguments, identifier)
+    if token is not None:
+        token.opens([run["app"]])
     data = edited_data(arguments, run)
     confirmed: dict[str, int] = {}
     for effect in run["effects"]:
@@ -312,7 +329,7 @@ def refuse_unknown_agent(arguments: argparse.Namespace) -> None:
         raise NotFound(message)
 
 
-def redo_many(arguments: argparse.Namespace, *, discard: bool = False) -> int:
+def redo_many(arguments: argparse.Namespace, token: Token | None, *, discard: bool = False) -> int:
     if not (arguments.agent or arguments.error or arguments.all):
         message = "which ones? Give a RUN, --agent NAME, --error TEXT or --all"
         raise UsageError(message)
@@ -322,6 +339,8 @@ def redo_many(arguments: argparse.Namespace, *, discard: bool = False) -> int:
     plan = plan_of(arguments)
     if arguments.agent is not None and not plan.letters:
         refuse_unknown_agent(arguments)
+    if token is not None:
+        token.opens_agents(arguments.url, (one["agent"] for one in plan.letters))
     others = len(deliveries_of(arguments).letters)
     words = f"{number(others, 'dead delivery')} like that: `wakeful deliveries {'discard' if discard else 'replay'} --all` is for those"
     if not plan.letters:

@@ -24,11 +24,12 @@ def declare(parser: Parser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    people_only("release an output", chosen_store(arguments))
+    token = people_only("release an output", chosen_store(arguments))
     run = read(chosen_store(arguments), lambda reader: reader.run(arguments.run))
     if run is None:
         message = no_run(arguments.run)
         raise NotFound(message)
+    token.opens([run["app"]])
     request = ReleaseRun(run["id"], by=actor_of(arguments), note=arguments.note)
     released = asyncio.run(_release(chosen_store(arguments), request))
     if released is None or released.refused is not None:

@@ -16,7 +16,7 @@ from typing import Any, get_args
 from wakeful.cli.arguments import Command, Parser, UsageError, one_of, operator_of, read_data, whole_number
 from wakeful.cli.listings import add_listing, paged, say_more
 from wakeful.cli.opening import changing, chosen_store, read, reading, sending
-from wakeful.cli.person import needs_token
+from wakeful.cli.person import Token, needs_token
 from wakeful.cli.schedule_views import print_instants, print_schedule, print_schedules, wall
 from wakeful.cli.terminal import ago, now, plain, print_json, say
 from wakeful.errors import did_you_mean
@@ -138,9 +138,8 @@ def execute(arguments: argparse.Namespace) -> int:
     verbs: dict[str, Callable[..., int]] = {"list": _list, "show": _show, "next": _next, "fire": _fire}
     if verb in verbs:
         return verbs[verb](arguments, *rest)
-    if verb == "resume":
-        needs_token("resume a schedule", arguments.url)
-    return _change(arguments, verb, rest, given)
+    token = needs_token("resume a schedule", arguments.url) if verb == "resume" else None
+    return _change(arguments, verb, rest, given, token)
 
 
 schedules_command = Command(
@@ -265,7 +264,9 @@ def _fire(arguments: argparse.Namespace, name: str, app: str | None = None) -> i
 # changing
 
 
-def _change(arguments: argparse.Namespace, verb: str, rest: list[str], given: dict[str, Any]) -> int:
+def _change(
+    arguments: argparse.Namespace, verb: str, rest: list[str], given: dict[str, Any], token: Token | None
+) -> int:
     name = rest[0]
     by = {"operator": operator_of(arguments), "note": arguments.note}
     if verb == "add":
@@ -275,6 +276,8 @@ def _change(arguments: argparse.Namespace, verb: str, rest: list[str], given: di
     async def carry_out() -> tuple[Shown, Shown]:
         async with reading(arguments.url) as reader, changing(arguments.url) as store:
             stored = await reader.of_schedules.stored(name, arguments.of)
+            if token is not None:
+                token.opens([stored.app])
             before = await shown(reader, name, stored.app)
             schedules = Schedules(stored.app, store)
             if verb == "edit":

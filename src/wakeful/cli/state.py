@@ -16,7 +16,7 @@ from rich.text import Text
 
 from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store, read_data
 from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.person import needs_token
+from wakeful.cli.person import Token, needs_token
 from wakeful.cli.terminal import (
     Cell,
     ago,
@@ -78,11 +78,11 @@ def execute(arguments: argparse.Namespace) -> int:
     arguments.of = arguments.of if app is None else app.name
     if verb == "show":
         return _show(arguments, rest[0] if rest else None)
-    needs_token("change a state", arguments.url)
+    token = needs_token("change a state", arguments.url)
     text = to_text(read_data(rest[1], what="state set"), what="the state") if verb == "set" else None
     if app is not None:
         _refuse_misfit(app, rest[0], text)
-    return _change(arguments, rest[0], text)
+    return _change(arguments, rest[0], text, token)
 
 
 state_command = Command(declare, execute, "An agent has a state with @app.agent(…, state=Model).")
@@ -168,8 +168,9 @@ def _by(one: dict[str, Any], out: Console) -> str:
 # changing
 
 
-def _change(arguments: argparse.Namespace, agent: str, text: str | None) -> int:
+def _change(arguments: argparse.Namespace, agent: str, text: str | None, token: Token) -> int:
     app, has_state = read(arguments.url, lambda reader: _app_of(reader, agent, arguments))
+    token.opens([app])
     if not has_state and arguments.app is None:
         say(f"no run of agent {plain(agent)} has had a state yet: --app APP checks whether it has one")
 

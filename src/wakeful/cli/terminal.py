@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from pydantic_core import to_json
 from rich.console import Console
 from rich.text import Text
 
@@ -18,12 +17,14 @@ from wakeful.resources.words import (
     SHOWN_OF_AN_ID,
     ago,
     clock_time,
+    in_json,
     moment,
     now,
     plain,
     plain_lines,
     roughly,
     took,
+    whole_json,
 )
 from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
 
@@ -103,7 +104,7 @@ def is_piped(out: Console) -> bool:
 
 def print_json(value: Any) -> None:
     """The same objects that the HTTP API answers with."""
-    sys.stdout.write(redact(to_json(value, indent=2, inf_nan_mode="null").decode()) + "\n")
+    sys.stdout.write(whole_json(value) + "\n")
 
 
 def announce(text: str) -> None:
@@ -187,7 +188,7 @@ def state(name: str) -> Text:
 
 def value(thing: Any, room: int | None = None) -> str:
     """A stored value as JSON on one line, cut to what there is room for."""
-    text = plain(to_json(thing, inf_nan_mode="strings").decode())
+    text = in_json(thing)
     return text if room is None else cut(text, room)
 
 

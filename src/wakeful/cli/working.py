@@ -154,7 +154,8 @@ async def guard_app(runtime: Runtime, *, serves: bool) -> None:
     """Before the first run: no program that a run starts is there yet. Where the store is away, once it is there."""
     from wakeful.operations.guarding import guard
 
-    await guard(runtime.store, runtime.app, (token(), next_token()), serves=serves)
+    tokens, process = (token(), next_token()), runtime.membership.process
+    await guard(runtime.store, runtime.reader, runtime.app, tokens, serves=serves, process=process)
 
 
 async def start_patiently(runtime: Runtime, stopping: Stopping, *, opened: bool, paused_by: str | None = None) -> bool:

@@ -3,6 +3,7 @@
 serve with a token       guards the app by it, and by the next one
 serve without a token    takes the guard away, and says so
 worker with a token      guards, like serve; without one it leaves the guard alone, since it answers no requests
+either, with a token     that the guard does not know, or serve without one: the guard stays while another process of the app is alive
 """
 
 from __future__ import annotations
@@ -11,34 +12,52 @@ import inspect
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from wakeful.stores.guards import GuardApp, hashes_of
+from wakeful.stores.guards import GuardApp, Guarded, TokenHash, hashes_of, known
 from wakeful.telemetry.logger import logger_of
 
 if TYPE_CHECKING:
     from wakeful.app import App
 
 REMEDY = "start the server with WAKEFUL_TOKEN (`wakeful token` prints one)"
+CHANGING = "stop all processes of the app before the first one starts with another token or none, or let WAKEFUL_TOKEN_NEXT rotate it"
 ASKING = "ask"  # the method of a run that waits for people
 
 
 class Guarding(Protocol):
     """Where guards are kept."""
 
-    async def do(self, request: GuardApp, /) -> bool: ...
+    async def do(self, request: GuardApp, /) -> Guarded: ...
 
 
-async def guard(store: Guarding, app: App, tokens: tuple[str | None, ...], *, serves: bool) -> None:
+class Guards(Protocol):
+    """Where guards are read."""
+
+    async def guards(self) -> list[tuple[str, TokenHash]]: ...
+
+
+async def guard(
+    store: Guarding, reader: Guards, app: App, tokens: tuple[str | None, ...], *, serves: bool, process: str = ""
+) -> None:
     """Keep the tokens of a server that starts, as hashes. Warns where the app's own children could answer for people."""
     hashes = hashes_of(tokens)
-    if hashes:
-        await store.do(GuardApp(app.name, hashes))
-        return
     log = logger_of()
-    if serves and await store.do(GuardApp(app.name, ())):
-        log.warning(
-            "this server has no token, and an earlier one had: commands that decide for people do not ask for it any more",
-            app=app.name,
-        )
+    if hashes or serves:
+        knows = known(await reader.guards(), app.name, tokens)
+        became = await store.do(GuardApp(app.name, hashes, knows, process))
+        if became == "kept":
+            log.warning(
+                "this process does not have the token of another one that is alive: "
+                "commands that decide for people go on asking for the token of the process that is alive",
+                app=app.name,
+                remedy=CHANGING,
+            )
+        elif became == "opened":
+            log.warning(
+                "this server has no token, and an earlier one had: commands that decide for people do not ask for it any more",
+                app=app.name,
+            )
+    if hashes:
+        return
     words = unguarded(app)
     if words is not None:
         log.warning("programs of the app can answer for people", app=app.name, why=words, remedy=REMEDY)

@@ -1,4 +1,4 @@
-"""Held effects, many at once: which ones, what settling them would mean, and then doing it at a pace. The command line and the
+"""Held effects, settled by a person's word: the first one stands. Many at once: which ones, what settling them would mean, and then doing it at a pace. The command line and the
 HTTP API share this. An effect that was settled is not held any more, so a command that was stopped goes on where it stopped.
 """
 
@@ -7,19 +7,46 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic_core import from_json
 
 from wakeful.clock import to_text
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
-from wakeful.operations.redo import ANSWERS
 from wakeful.operations.results import unfit_result
 from wakeful.operations.shape import expected
-from wakeful.stores.base import HeldEffect, SettleEffect
+from wakeful.stores.base import HeldEffect, Settled, SettleEffect
 from wakeful.stores.request import Actor, Bulk, Doer
 
 SHOWN_EFFECTS = 20
+
+ANSWERS: dict[str, Literal["confirmed", "retrying", "abandoned"]] = {
+    "confirm": "confirmed",
+    "repeat": "retrying",
+    "abandon": "abandoned",
+}
+
+
+async def settle(
+    store: Doer, effect: str, verb: str, *, by: Actor, note: str | None = None, result: str | None = None
+) -> Settled | None:
+    """A person's word about a held effect, or another result of one that was confirmed so. None when there is no such effect."""
+    return await store.do(SettleEffect(effect, ANSWERS[verb], result=result, refuse=unfit_result, by=by, note=note))
+
+
+def which_stands(settled: Settled, verb: str) -> str:
+    """What an operator is told whose answer was refused, or came second."""
+    effect = settled.effect
+    if settled.refused is not None:
+        words = settled.refused
+    elif effect.settled_by is not None:
+        words = f"{effect.settled_by} settled it before: {effect.state}" + (f" ({effect.note})" if effect.note else "")
+    else:
+        words = f"it is {effect.state} and waits for nobody"
+    return f"{effect.action} {effect.id}: {words}. Nothing was changed by this {verb}"
+
+
+# many
 
 
 class Reading(Protocol):

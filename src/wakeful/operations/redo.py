@@ -2,7 +2,6 @@
 
 dead letters    replayed or discarded. What was replayed is no dead letter any more, so whoever stops in between asks for
                 the same again, and it goes on where it stopped
-held effects    settled by a person's word. The first one stands
 held outputs    released by a person's word
 """
 
@@ -12,14 +11,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.execution.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
-from wakeful.operations.results import unfit_result
 from wakeful.stored_errors import in_one_line
-from wakeful.stores.base import RedoRun, Settled, SettleEffect
+from wakeful.stores.base import RedoRun
 from wakeful.stores.request import Actor, Bulk, Doer
 
 MANY = 10_000
@@ -148,34 +146,6 @@ async def redo_letters(
         return sum(one is not None and one.refused is None for one in answers)
 
     return await carry_out(letters[::-1], redo, pace=pace, progress=progress)
-
-
-# held effects
-
-ANSWERS: dict[str, Literal["confirmed", "retrying", "abandoned"]] = {
-    "confirm": "confirmed",
-    "repeat": "retrying",
-    "abandon": "abandoned",
-}
-
-
-async def settle(
-    store: Doer, effect: str, verb: str, *, by: Actor, note: str | None = None, result: str | None = None
-) -> Settled | None:
-    """A person's word about a held effect, or another result of one that was confirmed so. None when there is no such effect."""
-    return await store.do(SettleEffect(effect, ANSWERS[verb], result=result, refuse=unfit_result, by=by, note=note))
-
-
-def which_stands(settled: Settled, verb: str) -> str:
-    """What an operator is told whose answer was refused, or came second."""
-    effect = settled.effect
-    if settled.refused is not None:
-        words = settled.refused
-    elif effect.settled_by is not None:
-        words = f"{effect.settled_by} settled it before: {effect.state}" + (f" ({effect.note})" if effect.note else "")
-    else:
-        words = f"it is {effect.state} and waits for nobody"
-    return f"{effect.action} {effect.id}: {words}. Nothing was changed by this {verb}"
 
 
 # held outputs

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from wakeful.resources.declare import Alias, Resource
 
 # The plural of each noun, which is its command and its path, and the module in this package that declares it.
-NOUNS: dict[str, str] = {"expectations": "expectations", "circuits": "circuits", "locks": "locks"}
+NOUNS: dict[str, str] = {
+    "alarms": "alarms",
+    "reminders": "reminders",
+    "expectations": "expectations",
+    "circuits": "circuits",
+    "deliveries": "deliveries",
+    "effects": "effects",
+    "events": "events",
+    "locks": "locks",
+}
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
 ALIAS_HOMES: dict[str, str] = {}
 

@@ -24,7 +24,7 @@ Printed = Iterable[str | Line | Table]
 
 class Refused(WakefulError):
     """This cannot be done to it now: HTTP answers 409 (or `status`), a shell prints the reason. 422: what was given does not fit,
-    which a shell counts as a wrong call. `said` are lines that a shell prints before the reason.
+    which a shell counts as a wrong call, unless `wrong_call` is False. `said` are lines that a shell prints before the reason.
     """
 
     def __init__(
@@ -36,8 +36,10 @@ class Refused(WakefulError):
         status: int = 409,
         field: str | None = None,
         said: Sequence[str] = (),
+        wrong_call: bool = True,
     ) -> None:
         super().__init__(detail)
+        self.wrong_call = wrong_call
         self.said = said
         self.kind = kind
         self.title = title
@@ -51,6 +53,15 @@ class Ambiguous(WakefulError):
     def __init__(self, detail: str, parameter: str) -> None:
         super().__init__(detail)
         self.parameter = parameter
+
+
+class Unfit(WakefulError):
+    """What was given cannot be read, or does not go together. `typed` says it with the names of options, to a shell."""
+
+    def __init__(self, detail: str, parameter: str, *, typed: str) -> None:
+        super().__init__(detail)
+        self.parameter = parameter
+        self.typed = typed
 
 
 class NotAllowed(WakefulError):
@@ -111,6 +122,15 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
+class InPlace:
+    """Of a view inside a view: its schema has no name in the OpenAPI document, and stands where it is used."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Json:
+        found: Json = handler.resolve_ref_schema(handler(schema))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class AtLeast:
     """The smallest number that it can be."""
 
@@ -160,6 +180,9 @@ class Param:
     positional: bool = False  # in a shell: a word after the key, without a flag
     nullable: bool = False  # null over HTTP is handed on as None: it takes something away
     outside: bool = False  # of a bulk verb: beside the filter, not inside it
+    elsewhere: str | None = None  # what a shell says where another {word} of the noun is given it
+    missing: str | None = None  # what HTTP says of it where it is required and not given; else its help
+    http_only: bool = False  # a shell has another way
 
 
 LONGEST_PAGE = 500
@@ -171,11 +194,14 @@ WhichApp = Annotated[str | None, Param("the app's name, where several apps have 
 
 @dataclass(slots=True)
 class Page(Generic[V]):
-    """A part of a listing. `next` is handed back as `after`; `more` are further members of the answer."""
+    """A part of a listing. `next` is handed back as `after`; `more` are further members of the answer; `last` are lines that
+    only a shell prints, below all others.
+    """
 
     items: list[V]
     next: str | None
     more: Json = field(default_factory=dict)
+    last: Sequence[str] = ()
 
 
 # what can be read
@@ -212,6 +238,8 @@ class Listing:
     below: str | None = None  # the column that stands below its row where the terminal is narrow
     after: Callable[[Sequence[Any], Mapping[str, Any], Look], Printed] | None = None  # printed below: items, filters
     more: type | None = None  # a view of the further members of the answer
+    called: str | None = None  # what the items are called where there are more of them, if that is not the plural
+    forms: tuple[tuple[str, Listing], ...] = ()  # where this filter is given, it is printed as that listing is
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +249,9 @@ class Show:
     find: Callable[..., Awaitable[Any]]
     summary: str
     lines: Callable[[Any, Look], Printed] | None = None
+    told: Callable[..., Awaitable[Printed]] | None = (
+        None  # `told(desk, one)`: instead of lines, where more is read for them
+    )
     hidden: bool = False  # it is only found for the verbs, and has no path and no word of its own
 
 
@@ -272,6 +303,10 @@ class Bulk:
     summary: str | None = None  # in the OpenAPI document
     inside: str = "filter"  # the member of an HTTP body that holds the choice
     rate: float | None = 50.0  # in a shell, where no --rate is given
+    apps: Callable[..., Awaitable[Iterable[str]]] | None = (
+        None  # `apps(desk, planned)`: whose token a guarded verb needs
+    )
+    which: str | None = None  # what a shell says where nothing says which ones are meant
     http: str | None = None
 
 
@@ -285,7 +320,9 @@ class Verb:
     name: str
     run: Callable[..., Awaitable[Any]]
     summary: str
-    says: Callable[[Any], str | Printed]
+    says: Callable[
+        ..., str | Printed
+    ]  # of what it returned; with a second parameter also of the thing as it was before
     word: str | None = None  # in a shell, where it has another name
     of_one: bool = True
     scope: Scope = "operate"
@@ -301,6 +338,7 @@ class Verb:
         None  # "close a circuit": in a shell it needs the token that the app's server was started with
     )
     person: str | None = None  # "settle an effect": as `guarded`, and a program that a run starts is refused
+    apps: Callable[..., Awaitable[Iterable[str]]] | None = None  # `apps(desk, one)`: whose token, where it names no app
 
     @property
     def spoken(self) -> str:
@@ -328,10 +366,14 @@ class Resource:
     )
     known: Callable[..., Awaitable[Sequence[str]]] | None = None  # `known(desk, **which)`: names for "did you mean"
     more: str = ""  # what stands below the options in --help
-    takes: str | None = None  # what is said to a wrong number of words
+    takes: str | Callable[[str], str | None] | None = None  # what is said to a wrong number of words after this word
     bare: bool = False  # in a shell a word that is no verb is the key of show
     path: str | None = None  # of the collection, where it is not /v1/PLURAL
     commands: tuple[str, ...] = ()
+
+    def takes_for(self, word: str) -> str | None:
+        """What is said to a wrong number of words after this one."""
+        return self.takes(word) if callable(self.takes) else self.takes
 
     @property
     def name(self) -> str:

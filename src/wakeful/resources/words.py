@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic_core import to_json
+
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.redaction import redact
+from wakeful.stored_errors import in_one_line
 
 SHOWN_OF_AN_ID = 10
 SHOWN_AFTER_THE_DASH = 6
@@ -78,6 +81,21 @@ def number(count: int, noun: str) -> str:
     """1 run, 2 runs, 3 deliveries."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def in_json(thing: Any) -> str:
+    """A stored value as JSON on one line."""
+    return plain(to_json(thing, inf_nan_mode="strings").decode())
+
+
+def whole_json(thing: Any) -> str:
+    """As --json prints it."""
+    return redact(to_json(thing, indent=2, inf_nan_mode="null").decode())
+
+
+def failure_line(error: Mapping[str, Any]) -> str:
+    """A stored error on one line."""
+    return plain(f"{error.get('type')}: {in_one_line(str(error.get('message') or ''))}")
 
 
 # time

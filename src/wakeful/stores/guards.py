@@ -1,7 +1,8 @@
 """Guards of apps: the tokens that a command must have which decides in a person's stead, kept as hashes.
 
 The store has the guard and not the process: it holds while no server runs. A server that starts with other tokens replaces it, and one
-that starts with none removes it.
+that starts with none removes it. While another process of the app is alive, only one that knows a token of the guard does: a program that
+the app started can start a server too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import hmac
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
 
 from wakeful.stores.request import Request
 
@@ -33,15 +36,24 @@ class TokenHash:
         return cls(salt, _hashed(token, salt))
 
     def is_of(self, token: str) -> bool:
-        return hmac.compare_digest(_hashed(token, self.salt), self.hash)
+        # scrypt fills a short word up with NULs: one that ends with some has the hash of the word without them
+        return "\0" not in token and hmac.compare_digest(_hashed(token, self.salt), self.hash)
+
+
+Guarded = Literal["guarded", "open", "opened", "kept"]
+"""What became of a guard: by these tokens now, none as before, none any more, or the one from before."""
 
 
 @dataclass(slots=True)
-class GuardApp(Request[bool]):
-    """These tokens, and no others, guard an app from now on. The answer: was it guarded before?"""
+class GuardApp(Request[Guarded]):
+    """These tokens, and no others, guard an app from now on, unless another process of it lives and the guard is not known here."""
 
     app: str
     tokens: tuple[TokenHash, ...]
+    knows: str | None = None
+    """The hash of the guard from before whose token is known here."""
+    own: str = ""
+    """The process that asks, if it has joined the others by now."""
 
     @property
     def patient(self) -> bool:
@@ -52,6 +64,26 @@ def hashes_of(tokens: Iterable[str | None]) -> tuple[TokenHash, ...]:
     return tuple(TokenHash.of(token) for token in tokens if token)
 
 
+def known(guards: Iterable[tuple[str, TokenHash]], app: str, tokens: Iterable[str | None]) -> str | None:
+    """The hash of an app's guard that one of these tokens has; None if there is none."""
+    given = [token for token in tokens if token]
+    return next((one.hash for name, one in guards if name == app and any(fits(one, token) for token in given)), None)
+
+
+@lru_cache(maxsize=64)
+def fits(hashed: TokenHash, token: str) -> bool:
+    """As `is_of`, once for each pair: a process that asks has few tokens, and asks about few hashes."""
+    return hashed.is_of(token)
+
+
 def _hashed(token: str, salt: str) -> str:
-    made = hashlib.scrypt(token.encode(), salt=bytes.fromhex(salt), n=COST, r=BLOCK, p=1, maxmem=MEMORY, dklen=LENGTH)
+    made = hashlib.scrypt(
+        token.encode(errors="surrogatepass"),
+        salt=bytes.fromhex(salt),
+        n=COST,
+        r=BLOCK,
+        p=1,
+        maxmem=MEMORY,
+        dklen=LENGTH,
+    )
     return made.hex()

@@ -34,19 +34,24 @@ async def find(resource: Resource, desk: Desk, key: str, which: Mapping[str, Any
     return one
 
 
-async def act(
-    resource: Resource,
-    verb: Verb,
-    desk: Desk,
-    key: str | None,
-    which: Mapping[str, Any],
-    given: Mapping[str, Any],
-    *,
-    plan: bool = False,
+async def subject_of(
+    resource: Resource, verb: Verb, desk: Desk, key: str | None, which: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """What a verb is about: one thing, or nothing if it is about the collection."""
+    return (await find(resource, desk, key, which),) if verb.of_one and key is not None else ()
+
+
+async def apps_of(verb: Verb, desk: Desk, one: Any) -> list[str]:
+    """The apps that a thing is of: a guarded verb needs the token of each."""
+    if verb.apps is not None:
+        return list(await verb.apps(desk, one))
+    return [one["app"]] if one.get("app") is not None else []
+
+
+async def carry_out(
+    verb: Verb, desk: Desk, subject: tuple[Any, ...], given: Mapping[str, Any], *, plan: bool = False
 ) -> Any:
-    """Carry a verb out, or only plan it. `Missing` if what it is about is not there."""
-    refuse_unallowed(desk, verb)
-    subject = (await find(resource, desk, key, which),) if verb.of_one and key is not None else ()
+    """Carry a verb out, or only plan it. `Missing` if what it is about is not there any more."""
     run = verb.run if not plan or verb.plan is None else verb.plan
     result = await run(desk, *subject, **given)
     if result is None:

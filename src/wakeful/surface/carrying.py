@@ -34,6 +34,8 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
             planned = told["planned"] = await bulk.plan(desk, **choice)
             if not planned.count:
                 raise NotFound(bulk.none("cli"))
+            if asked.token is not None and bulk.apps is not None:
+                asked.token.opens(await bulk.apps(desk, planned))
             if bulk.before is not None and not arguments.json:
                 for one in bulk.before(planned, look_of(terminal())):
                     say(one)
@@ -68,7 +70,8 @@ def refuse_unchosen(resource: Resource, offer: Offer, bulk: Bulk, choice: dict[s
     if not any(choice.get(name) for name in bulk.some):
         flags = [one.flag for one in offer.choice if one.name in bulk.some]
         message = (
-            resource.takes
+            bulk.which
+            or resource.takes_for(offer.word)
             or f"{resource.plural} {offer.word} takes a {resource.key.upper()}, or for many at once {', '.join(flags)}"
         )
         raise UsageError(message)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from wakeful.cli.arguments import Parser, UsageError, Wrapped, add_json, add_store, read_data
@@ -57,11 +57,18 @@ def call_noun(resource: Resource, summary: str, words: list[str]) -> int:
     elif resource.bare:
         offer = offers["show"]
     else:
-        message = f'there is no "{resource.plural} {plain(words[place])}".{did_you_mean(words[place], offers)}'
-        raise UsageError(message)
+        raise UsageError(unknown_word(resource, words[place], offers))
     parser = parser_of(resource, offer)
     refuse_foreign(resource, offer, parser, words)
     return execute(resource, offer, parser.read(words))
+
+
+def unknown_word(resource: Resource, word: str, offers: Iterable[str]) -> str:
+    """Of a noun that can only be looked at, a word that is like none of its own is taken for a slip of a filter."""
+    hint = did_you_mean(word, offers)
+    if resource.verbs or "Did" in hint:
+        return f'there is no "{resource.plural} {plain(word)}".{hint}'
+    return f'{resource.plural}: "{plain(word)}" is one argument too many; see wakeful {resource.plural} --help'
 
 
 # which word
@@ -113,7 +120,9 @@ def refuse_foreign(resource: Resource, offer: Offer, parser: Parser, words: Sequ
         flags = {one.word: set(parser_of(resource, one)._option_string_actions) for one in offers_of(resource)}  # noqa: SLF001
         takers = [name for name, known in flags.items() if flag in known]
         if takers:
-            message = f"{flag} is for {either(takers, 'and')}: {offer.word} has none"
+            said = [given.param.elsewhere for one in offers_of(resource) for given in one.options if given.flag == flag]
+            message = (said and said[0]) or f"{flag} is for {either(takers, 'and')}: {{word}} has none"
+            message = message.format(word=offer.word)
             raise UsageError(message)
         hint = did_you_mean(flag, set().union(*flags.values()))
         raise UsageError(f'{resource.plural}: there is no option "{word}".{hint}')
@@ -259,20 +268,20 @@ def execute(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> 
     except Refused as error:
         for one in error.said:
             say(plain(one))
-        if error.status == UNFIT:
+        if error.status == UNFIT and error.wrong_call:
             raise UsageError(str(error)) from None
         raise
 
 
 def refuse_strangers(verb: Verb, asked: Asked) -> None:
-    """Decisions of people are not for the programs that an app starts. A plan decides nothing, and needs no token."""
+    """Decisions of people are not for the programs that an app starts. A plan decides nothing."""
     from wakeful.cli.person import needs_token, refuse_children
 
-    if verb.person is not None:
+    if verb.person is not None and not asked.plan:
         refuse_children(verb.person)
     what = verb.person or verb.guarded
     if what is not None and not asked.plan:
-        needs_token(what, chosen_store(asked.arguments))
+        asked.token = needs_token(what, chosen_store(asked.arguments))
 
 
 def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> Asked:
@@ -290,7 +299,7 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
         code = words.pop()
     many = offer.bulk is not None and not words
     if not many and not least <= len(words) <= most:
-        raise UsageError(resource.takes or takes(resource))
+        raise UsageError(resource.takes_for(offer.word) or takes(resource))
     key = words.pop(0) if offer.of_one and words else None
     for one, word in zip(offer.positionals, words, strict=False):
         try:

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.change import Change, Fields, bad_body, read_change
+from wakeful.api.guarded import refuse_other_apps
 from wakeful.api.parameters import bad_cursor, bad_parameter, is_plain, read_parameters
 from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse, found
@@ -25,11 +26,11 @@ from wakeful.api.security import ApiSettings
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.operations.pace import Pace, nobody_looks, read_rate
 from wakeful.operations.redo import MANY
-from wakeful.resources.declare import Ambiguous, Resource, Verb
+from wakeful.resources.declare import Ambiguous, Resource, Unfit, Verb
 from wakeful.resources.desk import Desk
 from wakeful.resources.given import Given
 from wakeful.stores.request import Actor
-from wakeful.surface.acting import Missing, act, as_json, find, refuse_unallowed
+from wakeful.surface.acting import Missing, apps_of, as_json, carry_out, find, refuse_unallowed, subject_of
 from wakeful.surface.offers import Offer, offers_of, path_of
 
 SLICE = 1_000
@@ -66,6 +67,8 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
         if offer.kind == "list" and resource.listing is not None:
             try:
                 return JsonResponse(as_json(resource, offer, await resource.listing.read(desk, **takes)))
+            except Unfit as error:
+                raise bad_parameter(str(error), error.parameter) from None
             except ValueError:
                 if takes.get("after") is None:
                     raise
@@ -92,7 +95,11 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
         desk = desk_of(Actor(asked.operator, "http"), asked.fields.text("note"))
         key = key_of(resource, request) if offer.of_one else None
         try:
-            return JsonResponse(await act(resource, verb, desk, key, which, given, plan=plan))
+            refuse_unallowed(desk, verb)
+            subject = await subject_of(resource, verb, desk, key, which)
+            if (verb.guarded or verb.person) and subject and not plan:
+                await refuse_other_apps(settings, await apps_of(verb, desk, subject[0]))
+            return JsonResponse(await carry_out(verb, desk, subject, given, plan=plan))
         except Missing:
             return found(None, resource.name)
         except Ambiguous as error:
@@ -169,6 +176,8 @@ def _of_query(one: Given, text: str) -> Any:
 
 
 def missing(one: Given) -> str:
+    if one.param.missing is not None:
+        return f"{one.http} is missing: {one.param.missing}"
     like = "" if one.param.example is None else f', like "{one.param.example}"'
     return f"{one.http} is missing: {one.param.help}{like}"
 
@@ -235,6 +244,8 @@ def answering_many(offer: Offer, desk_of: DeskOf, settings: ApiSettings) -> Hand
         if asked.fields.flag("plan"):
             return JsonResponse(planned.answer | planned.more)
         refuse_many(asked, planned.count, bulk.many)
+        if (verb.guarded or verb.person) and bulk.apps is not None:
+            await refuse_other_apps(settings, await bulk.apps(desk, planned))
         rate, most = slice_of(asked)
         done = await bulk.slice(desk, planned, most, Pace(rate), nobody_looks)
         return JsonResponse({bulk.done: done, "left": max(0, planned.count - most)} | planned.more)

@@ -49,7 +49,8 @@ class Offer:
 
     @property
     def options(self) -> tuple[Given, ...]:
-        return tuple(one for one in self.all if not one.param.positional)
+        """The parameters that a shell takes with a flag."""
+        return tuple(one for one in self.all if not one.param.positional and not one.param.http_only)
 
 
 @cache

@@ -50,7 +50,7 @@ def resource_schemas(resources: Iterable[Resource]) -> Json:
     serialization: Literal["serialization"] = "serialization"
     asked = [(name, serialization, TypeAdapter(view)) for name, view in views.items()]
     _, made = TypeAdapter.json_schemas(asked, ref_template=REFERENCE)
-    return {name: tidy(schema) for name, schema in made.get("$defs", {}).items()}
+    return {name: {"required": [], **tidy(schema)} for name, schema in made.get("$defs", {}).items()}
 
 
 def views_of(resource: Resource) -> list[Any]:
@@ -225,6 +225,24 @@ def schema_of(view: Any) -> Json:
     made: Json = tidy(TypeAdapter(view).json_schema(mode="serialization", ref_template=REFERENCE))
     made.pop("$defs", None)
     return made
+
+
+def whole_schema(view: Any) -> Json:
+    """The schema of a view with those of its parts in place."""
+    made = TypeAdapter(view).json_schema(mode="serialization", ref_template=REFERENCE)
+    parts = made.pop("$defs", {})
+
+    def placed(schema: Any) -> Any:
+        if isinstance(schema, list):
+            return [placed(one) for one in schema]
+        if not isinstance(schema, dict):
+            return schema
+        inner = parts[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else {}
+        own = {name: value for name, value in schema.items() if name != "$ref"}
+        return {name: placed(value) for name, value in (inner | own).items()}
+
+    whole: Json = tidy(placed(made))
+    return whole
 
 
 def tidy(schema: Any) -> Any:

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import inspect
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from wakeful.cli.arguments import UsageError, operator_of
 from wakeful.cli.opening import changing, chosen_store, reading, sending
+from wakeful.cli.person import Token
 from wakeful.cli.terminal import print_json, terminal
 from wakeful.errors import NotFound
-from wakeful.resources.declare import Ambiguous, Listing, Page, Resource, Verb
+from wakeful.resources.declare import Ambiguous, Listing, Page, Resource, Unfit, Verb
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
-from wakeful.surface.acting import Missing, act, as_json, find, items_of, missing_words
+from wakeful.surface.acting import (
+    Missing,
+    apps_of,
+    as_json,
+    carry_out,
+    find,
+    items_of,
+    missing_words,
+    refuse_unallowed,
+    subject_of,
+)
 from wakeful.surface.offers import Offer
 from wakeful.surface.table import look_of, print_all, print_listing
 
@@ -29,6 +41,7 @@ class Asked:
     key: str | None
     given: dict[str, Any]
     code: str | None = None  # APP, where it was named
+    token: Token | None = None  # that of a person, where the verb is guarded
 
     def of(self, parameters: Any) -> dict[str, Any]:
         return {one.name: self.given[one.name] for one in parameters if one.name in self.given}
@@ -55,7 +68,7 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
     if asked.arguments.json:
         print_json(as_json(resource, offer, answer))
     elif nothing is not None:
-        print(nothing)
+        print_all(terminal(), [nothing, *last_of(answer)])
     else:
         show()
     return 0
@@ -73,6 +86,9 @@ async def _answer(
         return page, lambda: _print_page(out, resource, listing, page, given)
     if offer.kind == "show" and resource.show is not None:
         one = await find(resource, desk, asked.key or "", which)
+        if resource.show.told is not None and not asked.arguments.json:
+            story = await resource.show.told(desk, one)
+            return one, lambda: print_all(out, story)
         lines = resource.show.lines or fields_in_lines
         return one, lambda: print_all(out, lines(one, look))
     if offer.reading is not None:
@@ -85,14 +101,21 @@ async def _answer(
     verb = offer.verb
     if verb is None:
         raise AssertionError(offer)
-    result = await act(resource, verb, desk, asked.key, which, given, plan=asked.plan)
+    refuse_unallowed(desk, verb)
+    about = await subject_of(resource, verb, desk, asked.key, which)
+    if asked.token is not None and about:
+        asked.token.opens(await apps_of(verb, desk, about[0]))
+    result = await carry_out(verb, desk, about, given, plan=asked.plan)
     says = verb.plans if asked.plan and verb.plans is not None else verb.says
-    return result, lambda: print_all(out, says(result))
+    seen = about if len(inspect.signature(says).parameters) > 1 else ()
+    return result, lambda: print_all(out, says(result, *seen))
 
 
 async def listed(listing: Listing, desk: Desk, given: Mapping[str, Any]) -> Any:
     try:
         return await listing.read(desk, **given)
+    except Unfit as error:
+        raise UsageError(error.typed) from None
     except ValueError:
         if given.get("after") is None:
             raise
@@ -106,11 +129,17 @@ async def _nothing(listing: Listing | None, desk: Desk, given: Mapping[str, Any]
 
 
 def _print_page(out: Any, resource: Resource, listing: Listing, page: Any, given: Mapping[str, Any]) -> None:
+    listing = next((form for name, form in listing.forms if given.get(name)), listing)
     print_listing(out, resource, listing, items_of(page))
     if listing.after is not None:
         print_all(out, listing.after(items_of(page), given, look_of(out)))
     if isinstance(page, Page) and page.next is not None:
-        print(f"more {resource.names}: --after {page.next}")
+        print(f"more {listing.called or resource.names}: --after {page.next}")
+    print_all(out, last_of(page))
+
+
+def last_of(page: Any) -> Sequence[str]:
+    return page.last if isinstance(page, Page) else ()
 
 
 def fields_in_lines(one: Mapping[str, Any], look: Any) -> list[str]:

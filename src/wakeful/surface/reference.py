@@ -60,7 +60,7 @@ def _is_alias(name: str, resource: Resource, offer: Offer) -> bool:
 
 def parameter_rows(offer: Offer) -> Iterator[str]:
     for one in offer.all:
-        shell = one.metavar if one.param.positional else f"`{one.flag}`"
+        shell = one.metavar if one.param.positional else "" if one.param.http_only else f"`{one.flag}`"
         yield f"| `{offer.word}` | {shell} | `{one.http}` | {cell(told(one))} |"
     if offer.verb is not None and (offer.verb.plan is not None or offer.bulk is not None):
         yield f"| `{offer.word}` | `--plan` | `plan` | Only what would be done |"

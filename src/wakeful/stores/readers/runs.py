@@ -21,7 +21,6 @@ from wakeful.stores.readers.base import (
     next_of,
     several,
 )
-from wakeful.stores.readers.deliveries import delivery_summary
 from wakeful.stores.readers.effects import effect_summary
 from wakeful.stores.readers.events import decision_summary
 from wakeful.stores.readers.steps import began_with, change_summary, step_summary
@@ -104,13 +103,15 @@ class ReadsRuns(ReadsDatabase):
         return parts
 
     async def _whole(self, row: Row, parts: Mapping[str, list[Row]]) -> dict[str, Any]:
+        from wakeful.resources import resource_of
+        from wakeful.resources.desk import views
         from wakeful.stores.reading_schedules import scheduled_summary
 
         summary = run_summary(row)
         _, event_key, output, error, outcome, owner, token, expires_at, envelope, _ = row[15:25]
         cancel_at, cancel_by, cancel_note, version, data, parked_for = row[25:31]
         steps, attempts, decisions = parts["list_steps"], parts["list_attempts"], parts["list_decisions"]
-        deliveries = [delivery_summary(one) for one in parts["list_deliveries"]]
+        deliveries: list[Any] = views(resource_of("deliveries").view, parts["list_deliveries"])
         carried = from_json(envelope)
         misfits = {key: noted for key, *noted in parts["misfits_of_run"]}
         parent, children = parts["parent_of_run"], parts["children_of_run"]

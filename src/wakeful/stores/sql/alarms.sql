@@ -104,19 +104,19 @@ where key = :key
 select key, last_at from wakeful_alarm where app = :app and state <> 'resolved' order by key
 
 -- list_alarms(state, most) --
-select key, app, state, text, count, opened_at, last_at, agent, owner, incident, loud, told, told_at, acknowledged_at,
-  acknowledged_by, note, muted_until, resolved_at, tell_at, addressee, remind_at, ending
+select key, app, state, text, count, opened_at, last_at, agent, owner, incident, loud, told, told_at, tell_at, acknowledged_at,
+  acknowledged_by, note, muted_until, resolved_at, addressee as "to", remind_at, ending
 from wakeful_alarm
 where (cast(:state as text) is null or state = :state) order by last_at desc limit :most
 
 -- find_alarm(key) --
-select key, app, state, text, count, opened_at, last_at, agent, owner, incident, loud, told, told_at, acknowledged_at,
-  acknowledged_by, note, muted_until, resolved_at, tell_at, addressee, remind_at, ending
+select key, app, state, text, count, opened_at, last_at, agent, owner, incident, loud, told, told_at, tell_at, acknowledged_at,
+  acknowledged_by, note, muted_until, resolved_at, addressee as "to", remind_at, ending
 from wakeful_alarm where key = :key
 
 -- operations_on_alarm(key) --
 -- What people did about it, the latest first.
-select verb, operator, detail, done_at from wakeful_operation
+select replace(verb, 'alarm ', '') as verb, operator as by, detail as note, done_at as at from wakeful_operation
 where target = :key and verb in ('alarm acknowledge', 'alarm mute', 'alarm resolve') order by seq desc limit 50
 
 -- resolve_stuck(now, app) --

@@ -3,6 +3,9 @@
 -- list_guards() --
 select app, salt, hash from wakeful_guard order by app, since
 
+-- guards_of(app) --
+select hash from wakeful_guard where app = :app
+
 -- remove_guards(app) --
 delete from wakeful_guard where app = :app returning app
 

@@ -483,7 +483,8 @@ where id = :root and seq <> :seq and state || '' in ('ready', 'running', 'waitin
 -- list_deliveries(root) --
 -- differs: as load_sent. With an `or` in its place every delivery would be looked at.
 select delivery.id, delivery.channel, delivery.state, delivery.reason, delivery.message, delivery.subject, delivery.error,
-  delivery.tries, delivery.due_at, delivery.created_at, delivery.settled_at, run.id, run.agent
+  delivery.tries, case when delivery.state = 'pending' then delivery.due_at end as due_at,
+  delivery.created_at as committed_at, delivery.settled_at, run.id as run, run.agent
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
 where delivery.run_seq = any(array(
     select seq from wakeful_run where id = :root

@@ -95,15 +95,17 @@ where effect.operation >= :id and effect.operation < :upper order by effect.oper
 -- list_deliveries(root) --
 -- What a run sent; its replays and forks included.
 select delivery.id, delivery.channel, delivery.state, delivery.reason, delivery.message, delivery.subject, delivery.error,
-  delivery.tries, delivery.due_at, delivery.created_at, delivery.settled_at, run.id, run.agent
+  delivery.tries, case when delivery.state = 'pending' then delivery.due_at end as due_at,
+  delivery.created_at as committed_at, delivery.settled_at, run.id as run, run.agent
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
 where run.id = :root or (run.root = :root and run.id <> run.root)
 order by delivery.seq
 
--- page_of_deliveries(channel, state, after, most) --
+-- page_of_deliveries(after, most, channel, state) --
 -- Newest first; `after` is the seq of the last one seen.
 select delivery.seq, delivery.id, delivery.channel, delivery.state, delivery.reason, delivery.message, delivery.subject,
-  delivery.error, delivery.tries, delivery.due_at, delivery.created_at, delivery.settled_at, run.id, run.agent
+  delivery.error, delivery.tries, case when delivery.state = 'pending' then delivery.due_at end as due_at,
+  delivery.created_at as committed_at, delivery.settled_at, run.id as run, run.agent
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
 where (cast(:channel as text) is null or delivery.channel = :channel)
   and (cast(:state as text) is null or delivery.state = :state)

@@ -1,18 +1,15 @@
-"""A stored error, as the terminal shows it: on one line in lists, with the lines of its message where there is room."""
+"""A stored error, as people read it: on one line in lists, with the lines of its message where there is room."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from wakeful.cli.terminal import plain
-from wakeful.stored_errors import in_one_line
+from wakeful.resources.words import failure_line, plain
+
+__all__ = ["failure_line"]  # commands that are not made from the table take it from here
 
 MOST_LINES = 12  # a command's error has 11: its exit code, and the last 10 lines of its output
-
-
-def failure_line(error: Mapping[str, Any]) -> str:
-    return plain(f"{error.get('type')}: {in_one_line(str(error.get('message') or ''))}")
 
 
 def failure_lines(error: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,78 @@
+"""`wakeful remind` makes a reminder: `resources.reminders` has all the rest of them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store
+from wakeful.cli.opening import chosen_store
+from wakeful.cli.terminal import plain, print_json, say
+from wakeful.resources.desk import Desk
+from wakeful.resources.reminders import RESOURCE, make, understood
+
+WHOSE = "remind: whose reminder? Give --app app.py, or set WAKEFUL_APP, or go where there is an app.py"
+WISH = ("when", "text", "to", "unless", "where", "tz")
+
+
+def declare_remind(parser: Parser) -> None:
+    parser.add_argument("when", metavar="WHEN", help='a time in words, like "in 20 minutes" or "tomorrow 9am"')
+    parser.add_argument("text", metavar="TEXT", help="what to be reminded of")
+    parser.add_argument(
+        "--app",
+        metavar="APP",
+        help=f"{APP_HELP} (default: WAKEFUL_APP, else app.py here, else the one that the store has)",
+    )
+    parser.add_argument("--to", metavar="CHANNEL", help="to whom (default: the channel reminders, else log)")
+    parser.add_argument(
+        "--unless-event", dest="unless", metavar="TYPE", help="not if an event of this type has come by then"
+    )
+    parser.add_argument("--where", metavar="CEL", help="with --unless-event: and this holds of it")
+    parser.add_argument(
+        "--tz", metavar="ZONE", help="the zone of WHEN, like Europe/London (default: WAKEFUL_TIME_ZONE, else UTC)"
+    )
+    add_json(parser)
+    add_store(parser)
+
+
+def remind(arguments: argparse.Namespace) -> int:
+    from wakeful.settings import default_app, sqlite_path
+    from wakeful.surface.performing import Asked, desk_for
+    from wakeful.telemetry.logs import configure_logs
+
+    where = arguments.app or default_app()
+    configure_logs(level="none")  # what matters is told by the answer
+    path = sqlite_path(chosen_store(arguments))
+    if where is None and path is not None and not path.exists():
+        raise UsageError(WHOSE)
+    making = next(verb for verb in RESOURCE.verbs if verb.run is make)
+    asked = Asked(arguments, None, {name: getattr(arguments, name) for name in WISH}, where)
+
+    async def do() -> tuple[Any, bool]:
+        async with desk_for(making, asked) as desk:
+            if where is None:
+                await refuse_several(desk)
+            made = await make(desk, **asked.given)
+            processes = await desk.reader.processes()
+            return made, any(one["state"] == "alive" and one["lease_left"] > 0 for one in processes)
+
+    made, alive = asyncio.run(do())
+    if arguments.json:
+        print_json(made)
+        return 0
+    print(understood(made))
+    if not alive:
+        say(f"no worker is alive on this store: `wakeful serve {where or 'APP'}` tells it, late if it starts later")
+    return 0
+
+
+async def refuse_several(desk: Desk) -> None:
+    """Without the code of an app, it is the one app that works on this store."""
+    known = sorted(await desk.reader.apps())
+    if len(known) != 1:
+        several = f" This store has several apps: {', '.join(map(plain, known))}." if known else ""
+        raise UsageError(f"{WHOSE}.{several}")
+
+
+remind_command = Command(declare_remind, remind, RESOURCE.more)

@@ -1,0 +1,369 @@
+"""Deliveries: messages on their way to channels, and a person's word about those that were given up.
+
+replay    dead ones are tried again, under the same id; by its ID also one that waits, now
+discard   dead ones shall not be sent; by its ID also one that waits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, cast
+
+from typing_extensions import TypedDict
+
+from wakeful.clock import Microseconds, to_text
+from wakeful.model import DeliveryState
+from wakeful.operations.pace import Pace, Progress
+from wakeful.operations.redelivery import REDOABLE, DeliveryPlan, plan_redelivery, redo_deliveries, why_not
+from wakeful.operations.redo import Choice
+from wakeful.resources.declare import (
+    After,
+    AsError,
+    AsJson,
+    Bulk,
+    Column,
+    Count,
+    Limit,
+    Listing,
+    MomentOrNone,
+    Page,
+    Param,
+    Planned,
+    Refused,
+    Resource,
+    Show,
+    Verb,
+)
+from wakeful.resources.desk import Desk
+from wakeful.resources.words import Look, failure_line, in_json, number, plain, whole_json
+from wakeful.stores.base import RedoDelivery
+from wakeful.stores.readers.base import LAST_CHARACTER, SHORTEST_PREFIX, several
+from wakeful.triggers.past import read_past
+
+
+class Delivery(TypedDict):
+    """A message to a channel."""
+
+    id: str
+    channel: str
+    state: DeliveryState
+    reason: str | None
+    message: Annotated[Any, AsJson()]
+    subject: str | None
+    error: Annotated[dict[str, Any] | None, AsError()]
+    tries: Count
+    due_at: MomentOrNone
+    committed_at: MomentOrNone
+    settled_at: MomentOrNone
+    run: str
+    agent: str
+
+
+class RedoneDelivery(TypedDict):
+    """What a delivery was before a person replayed or discarded it."""
+
+    delivery: str
+    was: Literal["dead", "pending"]
+
+
+class DeliveryRedoPlan(TypedDict):
+    """What would be done to one delivery."""
+
+    plan: str
+    count: Count
+
+
+class DeadDeliveries(TypedDict):
+    """Dead deliveries to one channel that failed alike."""
+
+    kind: Literal["delivery"]
+    channel: str
+    error: str
+    newest_error: str
+    count: Count
+    last_at: MomentOrNone
+    deliveries: list[str]
+
+
+class DeliveriesRedoPlan(TypedDict):
+    """What would be done to dead deliveries."""
+
+    count: Count
+    groups: list[DeadDeliveries]
+    until: str
+
+
+# looking
+
+
+async def deliveries(
+    desk: Desk,
+    *,
+    channel: Annotated[str | None, Param("only those to this channel", metavar="NAME")] = None,
+    state: Annotated[DeliveryState | None, Param("only deliveries in this state")] = None,
+    limit: Limit = 50,
+    after: After = None,
+) -> Page[Delivery]:
+    return await desk.reads.page(Delivery, "page_of_deliveries", channel, state, limit=limit, after=after)
+
+
+async def find(desk: Desk, identifier: str) -> Delivery | None:
+    """By its id, which is that of its first run, a dash, and its own; both may be cut to six characters."""
+    first, dash, own = identifier.partition("-")
+    if not dash:
+        return None
+    roots = [first]
+    if len(first) >= SHORTEST_PREFIX:
+        roots = [row[0] for row in await desk.reads.fetch("find_roots", first, first + LAST_CHARACTER)]
+    found: dict[str, Delivery] = {}  # the newest of an id: one whose run was held and done again is there twice
+    for root in roots:
+        for one in await desk.reads.rows(Delivery, "list_deliveries", root):
+            if one["id"] == identifier or (len(own) >= SHORTEST_PREFIX and one["id"].startswith(f"{root}-{own}")):
+                found[one["id"]] = one
+    if len(found) > 1 and identifier not in found:
+        raise several(
+            identifier, "delivery", [f"{one['id']} ({one['channel']}, {one['state']})" for one in found.values()]
+        )
+    return found.get(identifier) or next(iter(found.values()), None)
+
+
+async def missing(_: Desk, key: str) -> str:
+    return f'there is no delivery "{plain(key)}": see `wakeful deliveries`'
+
+
+async def none(desk: Desk, **_: Any) -> str:
+    some = (await deliveries(desk, limit=1)).items
+    return "no deliveries like that" if some else "no deliveries yet. An agent makes one with `run.send(…)`."
+
+
+def words_of(one: Delivery, _: Look) -> tuple[str, str]:
+    """What is wrong with it, where something is; else what it says."""
+    if one["error"] and one["state"] in {"pending", "dead"}:
+        return failure_line(one["error"]), "dim"
+    if one["reason"] and one["state"] == "discarded":
+        return plain(one["reason"]), "dim"
+    said = in_json(one["message"])
+    return plain(f"{one['subject']}: {said}" if one["subject"] else said), "dim"
+
+
+# one
+
+
+async def replay(desk: Desk, one: Delivery) -> RedoneDelivery | None:
+    return await redo(desk, one, discard=False)
+
+
+async def discard(desk: Desk, one: Delivery) -> RedoneDelivery | None:
+    return await redo(desk, one, discard=True)
+
+
+async def redo(desk: Desk, one: Delivery, *, discard: bool) -> RedoneDelivery | None:
+    """Only one that is dead or waits is changed."""
+    asked = RedoDelivery(one["id"], discard=discard, waiting=True, by=desk.by, note=desk.note)
+    before = await desk.store.do(asked)
+    if before is None:
+        return None
+    if before not in REDOABLE:
+        raise refusal(one["id"], before, discard=discard)
+    return RedoneDelivery(delivery=one["id"], was=cast("Any", before))
+
+
+async def plan_replay(_: Desk, one: Delivery) -> DeliveryRedoPlan:
+    return redo_plan(one, "replay")
+
+
+async def plan_discard(_: Desk, one: Delivery) -> DeliveryRedoPlan:
+    return redo_plan(one, "discard")
+
+
+def redo_plan(one: Delivery, word: str) -> DeliveryRedoPlan:
+    if one["state"] not in REDOABLE:
+        raise refusal(one["id"], one["state"], discard=word == "discard")
+    return DeliveryRedoPlan(plan=f"would {word} {named(one)}", count=1)
+
+
+async def app_of(desk: Desk, one: Delivery) -> list[str]:
+    run = await desk.reader.run(one["run"])
+    return [] if run is None else [run["app"]]
+
+
+def refusal(identifier: str, state: str, *, discard: bool) -> Refused:
+    words = why_not(identifier, state, discard=discard)
+    return Refused(words, kind="not-waiting", title="This delivery is over, or held")
+
+
+def named(one: Delivery) -> str:
+    return f"delivery {one['id']} to channel {plain(one['channel'])}"
+
+
+def replayed(done: RedoneDelivery, one: Delivery) -> str:
+    return f"{named(one)}: {'tried now' if done['was'] == 'pending' else 'pending again'}, was {done['was']}"
+
+
+def discarded(done: RedoneDelivery, one: Delivery) -> str:
+    return f"{named(one)}: discarded, was {done['was']}"
+
+
+# many
+
+
+def only_dead(text: str) -> str:
+    if text != "dead":
+        message = f"only dead deliveries can be tried again or discarded, and this is --state {plain(text)}"
+        raise ValueError(message)
+    return text
+
+
+ToChannel = Annotated[str | None, Param("all dead ones to this channel", metavar="NAME")]
+WithError = Annotated[str | None, Param("all dead ones whose error contains this", metavar="TEXT")]
+Everything = Annotated[bool, Param("all dead ones", http="all", flag="--all")]
+Until = Annotated[str | None, Param("only those that were given up before then", metavar="TIME", example="2h")]
+OnlyDead = Annotated[str | None, Param("dead, which all of them are", metavar="STATE", read=only_dead)]
+
+
+async def plan_replays(
+    desk: Desk,
+    *,
+    channel: ToChannel = None,
+    error: WithError = None,
+    everything: Everything = False,
+    until: Until = None,
+    state: OnlyDead = None,
+) -> Planned:
+    del everything, state  # they narrow nothing
+    return await planned_many(desk, "replay", channel, error, until)
+
+
+async def plan_discards(
+    desk: Desk,
+    *,
+    channel: ToChannel = None,
+    error: WithError = None,
+    everything: Everything = False,
+    until: Until = None,
+    state: OnlyDead = None,
+) -> Planned:
+    del everything, state
+    return await planned_many(desk, "discard", channel, error, until)
+
+
+async def planned_many(desk: Desk, word: str, channel: str | None, error: str | None, until: str | None) -> Planned:
+    present = await desk.reads.time()
+    last = None if until is None else past(until, present)
+    plan = await plan_redelivery(desk.reader, Choice(None, error, last), channel)
+    # Handed back, so that the next slice does not take again what was replayed in this one and has died once more.
+    more = {"until": to_text(present if last is None else last)} if desk.by.way == "http" else {}
+    return Planned(len(plan.letters), plan.to_json(), (plan, word), more)
+
+
+def past(text: str, present: Microseconds) -> Microseconds:
+    try:
+        return read_past(text, now=present)
+    except ValueError as error:
+        raise Refused(
+            f"until: {error}", kind="bad-body", title="The body is wrong", status=400, field="until"
+        ) from None
+
+
+async def redo_slice(desk: Desk, planned: Planned, most: int, pace: Pace, progress: Progress) -> int:
+    """The oldest first: the order in which they were sent."""
+    plan, word = planned.work
+    discard, letters = word == "discard", plan.letters[-most:]
+    return await redo_deliveries(
+        desk.store, letters, by=desk.by, note=desk.note, discard=discard, pace=pace, progress=progress
+    )
+
+
+async def apps_of(desk: Desk, planned: Planned) -> list[str]:
+    agents = dict.fromkeys(letter["agent"] for letter in planned.work[0].letters)
+    return [app for agent in agents for app in await desk.reader.apps_of_agent(agent)]
+
+
+def groups_of(planned: Planned, _: Look) -> list[str]:
+    plan: DeliveryPlan = planned.work[0]
+    return [f"{len(one.letters):>7,}  to {plain(one.channel)}  {plain(one.signature)}" for one in plan.groups]
+
+
+def would(planned: Planned, _: Mapping[str, Any]) -> str:
+    return f"would {planned.work[1]} {number(planned.count, 'dead delivery')}"
+
+
+def said_done(done: int, planned: Planned, _: Look) -> list[str]:
+    became = "discarded" if planned.work[1] == "discard" else f"{'is' if done == 1 else 'are'} pending again"
+    return [f"{done:,} of {number(planned.count, 'dead delivery')} {became}"]
+
+
+def none_like_that(way: str) -> str:
+    if way == "http":
+        return "none of the dead deliveries is like that: GET /v1/dead lists what there is"
+    return "no dead delivery is like that: see `wakeful dead list`"
+
+
+def many(plan: Any) -> Bulk:
+    return Bulk(
+        plan=plan,
+        slice=redo_slice,
+        some=("channel", "error", "everything"),
+        many="dead deliveries",
+        done="redone",
+        none=none_like_that,
+        apps=apps_of,
+        before=groups_of,
+        words=would,
+        planned=lambda planned, given, _: [would(planned, given)],
+        says=said_done,
+        view=DeliveriesRedoPlan,
+        which="which ones? Give an ID, --channel NAME, --error TEXT or --all",
+        rate=None,  # what is replayed goes out in its channel's lane, as fast as the channel takes it
+    )
+
+
+SEVERAL = "one ID; for several there are --channel NAME, --error TEXT and --all"
+TAKES = {"list": "no ID: deliveries show ID shows one", "show": "one ID", "replay": SEVERAL, "discard": SEVERAL}
+RESOURCE = Resource(
+    noun="delivery",
+    plural="deliveries",
+    view=Delivery,
+    example="3f2a91c04d1be20a77c5d9e61f-05d6fdd5f622",
+    missing=missing,
+    listing=Listing(
+        read=deliveries,
+        summary="list messages to channels, newest first",
+        none=none,
+        columns=(
+            Column("delivery", show=lambda one, look: look.short_delivery(one["id"])),
+            Column("channel"),
+            Column("agent"),
+            Column("state"),
+            Column("tries"),
+            Column("committed", "committed_at"),
+            Column("message", show=words_of, flexible=True),
+        ),
+    ),
+    show=Show(find=find, summary="one delivery", lines=lambda one, _: [whole_json(one)]),
+    verbs=(
+        Verb(
+            name="replay",
+            run=replay,
+            plan=plan_replay,
+            summary="a dead delivery is tried again, under the same id",
+            says=replayed,
+            plans=lambda one: str(one["plan"]),
+            guarded="replay a message",
+            apps=app_of,
+            bulk=many(plan_replays),
+        ),
+        Verb(
+            name="discard",
+            run=discard,
+            plan=plan_discard,
+            summary="a dead delivery shall not be sent",
+            says=discarded,
+            plans=lambda one: str(one["plan"]),
+            danger="some",
+            bulk=many(plan_discards),
+        ),
+    ),
+    more="wakeful why ID tells the story of one of them.",
+    takes=lambda word: f"deliveries {word} takes {TAKES[word]}",
+)

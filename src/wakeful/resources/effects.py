@@ -1,0 +1,442 @@
+"""Effects: what runs did to the outside world, and a person's word about what no program can know.
+
+confirm   it was done: the run goes on as if the call had returned, with --result as its result
+repeat    it was not done: the call is made again
+abandon   it shall not be done: the handler is told so, and the run ends as a dead letter unless it catches that
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Annotated, Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from wakeful.errors import NotFound, did_you_mean
+from wakeful.model import EffectState
+from wakeful.operations.held import plan_settling, settle, settle_held, which_stands
+from wakeful.operations.pace import Pace, Progress, shown_rate
+from wakeful.operations.results import option
+from wakeful.operations.shape import expected
+from wakeful.resources.declare import (
+    UNSET,
+    About,
+    After,
+    Bulk,
+    Column,
+    Count,
+    Limit,
+    Listing,
+    MomentOrNone,
+    Page,
+    Param,
+    Planned,
+    Refused,
+    Resource,
+    Show,
+    Verb,
+)
+from wakeful.resources.desk import Desk
+from wakeful.resources.failures import failure_lines
+from wakeful.resources.words import Line, Look, ago, clock_time, in_json, line, number, plain
+from wakeful.stores.readers.base import SHORTEST_PREFIX
+from wakeful.values import arguments_of, to_text
+
+OPTION = re.compile(r"--result '(.*?)'")
+WOULD = {"confirm": "confirm", "repeat": "call again", "abandon": "abandon"}
+BECAME = {"confirm": "confirmed", "repeat": "to be called again", "abandon": "abandoned"}
+SAYS = {"confirmed": "that it was done", "abandoned": "that it shall not be done"}
+CALL_AGAIN = "that it is to be called again"
+NEXT = {
+    "staged": "It is called once its run is committed.",
+    "intent": "It is being called, or its process died: then it is settled before the handler runs again.",
+    "retrying": "It was certainly not done, and is called again.",
+    "unknown": "Whether it was done is not known; its action's safety says how that is found out, before the handler runs again.",
+    "undone": "It was done, and undone again.",
+}
+
+
+class Effect(TypedDict):
+    """What a run did, or was about to do, to the outside world."""
+
+    id: str
+    action: str
+    safety: str
+    state: EffectState
+    reason: str | None
+    arguments: Any
+    result: Any
+    error: dict[str, Any] | None
+    tries: Count
+    attempt: Count
+    opened_at: MomentOrNone
+    settled_at: MomentOrNone
+    settled_by: str | None
+    note: str | None
+    run: str
+    agent: str
+    undoes: str | None
+    once: Annotated[str | None, About("The business key, where its action has one")]
+    operation: Annotated[str | None, About("The operation id that is handed on, where it is not the id")]
+    follows: Annotated[str | None, About("The effect of the same key whose result it has, or waits for")]
+
+
+class EffectDetail(Effect):
+    """An effect, with what its result must look like."""
+
+    returns: Annotated[
+        dict[str, Any] | None,
+        About("The JSON schema of the result that its run needs; null if that is not known, or if no code reads it"),
+    ]
+
+
+class Settled(TypedDict):
+    """What a person's word made of an effect."""
+
+    id: str
+    state: str
+    run: str
+    first: NotRequired[Literal[True]]
+    corrected: NotRequired[Annotated[Literal[True], About("A result that was given before was corrected")]]
+
+
+class HeldGroup(TypedDict):
+    """Held effects of one agent and one action."""
+
+    agent: str
+    action: str
+    count: Count
+    called: Annotated[Count, About("How many were called, so that only a person knows whether they were done")]
+    since: str
+    reason: str | None
+    returns: Annotated[str | None, About("What its action returns, in words")]
+    effects: list[str]
+
+
+class SettledMany(TypedDict, total=False):
+    """What settling many would do, or did."""
+
+    count: Annotated[Count, About("plan: how many are held")]
+    runs: Annotated[Count, About("plan: of how many runs")]
+    groups: list[HeldGroup]
+    unfit: Annotated[str | None, About("plan: why the result does not fit them")]
+    settled: Annotated[Count, About("How many this request settled")]
+    left: Annotated[Count, About("How many are left: send the same again until it is 0")]
+
+
+# reading
+
+
+async def effects(
+    desk: Desk,
+    *,
+    state: Annotated[EffectState | None, Param("only effects in this state")] = None,
+    agent: Annotated[str | None, Param("only of this agent", metavar="NAME")] = None,
+    action: Annotated[str | None, Param("only of this action", metavar="NAME")] = None,
+    limit: Limit = 50,
+    after: After = None,
+) -> Page[Effect]:
+    chosen = {name: given for name, given in (("agent", agent), ("action", action)) if given is not None}
+    page = await desk.reader.effects(state=state, limit=limit, after=after, **chosen)
+    return Page(page["effects"], page["next"])
+
+
+async def find(desk: Desk, key: str) -> EffectDetail | None:
+    """By its id, by the operation id that the service was told, or by the unambiguous beginning of one."""
+    found: EffectDetail | None = await desk.reader.effect(key)
+    return found
+
+
+async def missing(_: Desk, key: str) -> str:
+    more = f"; give {SHORTEST_PREFIX} characters of its id or more" if len(key) < SHORTEST_PREFIX else ""
+    return f'there is no effect "{plain(key)}": see `wakeful effects`{more}'
+
+
+async def none(
+    _: Desk,
+    *,
+    state: str | None = None,
+    agent: str | None = None,
+    action: str | None = None,
+    after: str | None = None,
+    **_others: Any,
+) -> str:
+    chosen = state or after or agent or action
+    return "no effects like that" if chosen else "no effects yet. An agent makes one with `run.act(action, …)`."
+
+
+def words(one: Effect, _: Look) -> str:
+    """Whose word its state rests on, where a person settled it; else why it is as it is."""
+    if not one["settled_by"] or one["state"] not in {"confirmed", "abandoned"}:
+        return plain(one["reason"] or one["note"] or "")
+    # One that was called again after a person's word has no reason left, once it is confirmed.
+    did = one["state"] if one["reason"] or one["state"] == "abandoned" else "called again"
+    return plain(f"{did} by {one['settled_by']}" + (f": {one['note']}" if one["note"] else ""))
+
+
+def shown(one: EffectDetail, look: Look) -> Iterator[Line]:
+    """What happened, since when, with which arguments, and the commands that settle it."""
+    for spans, style in described(one):
+        yield line(*spans, style=style, whole=look.piped)
+
+
+def described(one: EffectDetail) -> Iterator[tuple[tuple[Any, ...], str]]:
+    yield (("effect ", "dim"), (plain(one["id"]), "bold"), "  ", (one["state"], "state")), ""
+    yield (plain(f"{one['action']}{arguments_of(one['arguments'])}"),), ""
+    yield (plain(f"agent {one['agent']}, run {one['run']}, {one['safety']}"),), "dim"
+    tries = "not called yet" if not one["tries"] else f"called {one['tries']} times"
+    times = f"opened {clock_time(one['opened_at'])}, {tries.replace(' 1 times', ' once')}"
+    yield (times + (f", settled {clock_time(one['settled_at'])}" if one["settled_at"] else ""),), "dim"
+    if one["once"] is not None:
+        told = f", operation {plain(one['operation'])}" if one["operation"] else ""
+        yield (f"key {plain(one['once'])}{told}",), "dim"
+    if one["follows"]:
+        yield (f"calls nothing: effect {plain(one['follows'])} has its key",), ""
+    if one["undoes"]:
+        yield (f"undoes effect {plain(one['undoes'])}",), ""
+    if one["reason"]:
+        yield (f"because: {plain(one['reason'])}",), ""
+    if error := one["error"]:
+        yield ("error: " + "\n".join(failure_lines(error)),), "red"
+    if one["settled_by"]:
+        # One that was called again after a person's word has no reason left, once it is confirmed.
+        again = one["state"] == "confirmed" and not one["reason"]
+        said = CALL_AGAIN if again else SAYS.get(one["state"], CALL_AGAIN)
+        yield (f"{plain(one['settled_by'])} said {said}" + (f": {plain(one['note'])}" if one["note"] else ""),), ""
+    if one["result"] is not None:
+        yield (f"result: {in_json(one['result'])}",), ""
+    if one["state"] in NEXT:
+        yield (NEXT[one["state"]],), ""
+    for said in what_to_say(one) if one["state"] == "held" else ():
+        yield (said,), ""
+    yield (f"`wakeful why {one['run']}` tells the story of its run",), "dim"
+
+
+def what_to_say(one: EffectDetail) -> list[str]:
+    name, returns = plain(one["id"][:10]), one["returns"]
+    result = "" if returns is None else f" {option(returns)}"
+    lines = [] if returns is None else [f"its action returns {plain(expected(returns))}"]
+    asked = "Find out what became of it, and say so:" if one["tries"] else "It was not called. Say what shall happen:"
+    done = "it was done" if one["tries"] else "it was done in another way"
+    again = "it was not done: call it again" if one["tries"] else "call it"
+    commands = {f"confirm {name}{result}": done, f"repeat {name}": again, f"abandon {name}": "it shall not be done"}
+    widest = max(map(len, commands))
+    return [*lines, asked, *(f"  wakeful effects {command:<{widest}}  {means}" for command, means in commands.items())]
+
+
+# settling one
+
+Result = Annotated[
+    Any,
+    Param(
+        "what the call would have returned; needed unless its action may return nothing", metavar="JSON", outside=True
+    ),
+]
+
+
+async def settled_by(desk: Desk, verb: str, effect: EffectDetail, given: Any = UNSET) -> Settled | None:
+    """The first answer stands. The result of one that was confirmed so can be corrected until its run went on."""
+    settled = await settle(desk.store, effect["id"], verb, by=desk.by, note=desk.note, result=text_of(given))
+    if settled is None:
+        return None
+    if settled.unfit:
+        raise unfit(desk, which_stands(settled, verb))
+    if not settled.first:
+        stands = plain(which_stands(settled, verb))
+        raise Refused(stands, kind="already-settled", title="Another answer stands")
+    answer = Settled(id=settled.effect.id, state=settled.effect.state, run=settled.run, first=True)
+    return Settled(**answer, corrected=True) if settled.corrected else answer
+
+
+def text_of(result: Any) -> str | None:
+    return None if result is UNSET else to_text(result, what="the result")
+
+
+def unfit(desk: Desk, text: str) -> Refused:
+    detail = plain(text if desk.by.way == "cli" else as_member(text))
+    return Refused(detail, kind="result-does-not-fit", title="The result does not fit", status=422, field="result")
+
+
+def as_member(text: str) -> str:
+    """The option of the command line, as the member of a body."""
+    return OPTION.sub(r'"result": \1', text)
+
+
+async def confirm(desk: Desk, effect: EffectDetail, *, result: Result = UNSET) -> Settled | None:
+    return await settled_by(desk, "confirm", effect, result)
+
+
+async def repeat(desk: Desk, effect: EffectDetail) -> Settled | None:
+    return await settled_by(desk, "repeat", effect)
+
+
+async def abandon(desk: Desk, effect: EffectDetail) -> Settled | None:
+    return await settled_by(desk, "abandon", effect)
+
+
+def told(one: Settled, effect: EffectDetail) -> str:
+    if "corrected" in one:
+        return (
+            f"{plain(effect['action'])} {one['id']}: its result is corrected. Run {one['run']} finds it when it goes on; if it is "
+            f"dead, `wakeful replay {one['run']}` lets it"
+        )
+    return f"{plain(effect['action'])} {one['id']}: {one['state']}. Run {one['run']} goes on."
+
+
+# settling many
+
+OfAgent = Annotated[str | None, Param("held effects of this agent", metavar="NAME")]
+OfAction = Annotated[str | None, Param("held effects of this action", metavar="NAME")]
+Everything = Annotated[bool, Param("all that are held", http="all", flag="--all")]
+
+
+async def planned(desk: Desk, verb: str, agent: str | None, action: str | None, result: Any = UNSET) -> Planned:
+    plan = await plan_settling(desk.reader, agent=agent, action=action)
+    if not plan.effects:
+        raise NotFound(await no_such(desk, agent, action))
+    wrong = plan.unfit(verb, text_of(result))
+    shown_wrong = wrong if wrong is None or desk.by.way == "cli" else as_member(wrong)
+    return Planned(len(plan.effects), {**plan.to_json(), "unfit": shown_wrong}, (verb, plan, text_of(result), wrong))
+
+
+async def no_such(desk: Desk, agent: str | None, action: str | None) -> str:
+    if desk.by.way != "cli":
+        return "no held effect is like that: GET /v1/effects?state=held lists what there is"
+    everything = (await plan_settling(desk.reader)).effects
+    guess = ""
+    for given, known in ((agent, {one.agent for one in everything}), (action, {one.action for one in everything})):
+        if given is not None and given not in known:
+            guess = guess or did_you_mean(given, sorted(known))
+    return plain(f"no held effect is like that: see `wakeful effects --state held`.{guess}")
+
+
+async def plan_confirm(
+    desk: Desk,
+    *,
+    agent: OfAgent = None,
+    action: OfAction = None,
+    everything: Everything = False,
+    result: Result = UNSET,
+) -> Planned:
+    del everything
+    return await planned(desk, "confirm", agent, action, result)
+
+
+async def plan_repeat(
+    desk: Desk, *, agent: OfAgent = None, action: OfAction = None, everything: Everything = False
+) -> Planned:
+    del everything
+    return await planned(desk, "repeat", agent, action)
+
+
+async def plan_abandon(
+    desk: Desk, *, agent: OfAgent = None, action: OfAction = None, everything: Everything = False
+) -> Planned:
+    del everything
+    return await planned(desk, "abandon", agent, action)
+
+
+async def settle_some(desk: Desk, plan: Planned, most: int, pace: Pace, progress: Progress) -> int:
+    verb, found, result, wrong = plan.work
+    if wrong is not None:
+        raise unfit(desk, f"{wrong}. Nothing was changed")
+    return await settle_held(
+        desk.store, found.effects[:most], verb, by=desk.by, note=desk.note, result=result, pace=pace, progress=progress
+    )
+
+
+def groups_of(plan: Planned, look: Look) -> Iterator[str]:
+    verb, found, *_ = plan.work
+    for group in found.groups:
+        said = group.to_json()
+        returns = f", returns {said['returns']}" if said["returns"] and verb == "confirm" else ""
+        oldest = f"oldest {ago(said['since'], look.now)}, {group.called:,} called"
+        yield plain(f"{len(group.effects):>7,}  {group.agent}  {group.action}  {oldest}{returns}")
+
+
+def would(plan: Planned, given: Mapping[str, Any]) -> str:
+    verb, found, *_ = plan.work
+    runs = number(found.runs, "run")
+    return f"would {WOULD[verb]} {number(plan.count, 'held effect')} of {runs} {shown_rate(given['rate'])}"
+
+
+def would_but(plan: Planned, given: Mapping[str, Any], _: Look) -> list[str]:
+    wrong = plan.answer["unfit"]
+    return [would(plan, given) if wrong is None else plain(f"{would(plan, given)}; but {wrong}")]
+
+
+def became(done: int, plan: Planned, _: Look) -> list[str]:
+    verb = plan.work[0]
+    return [f"{done:,} of {number(plan.count, 'held effect')} {'is' if done == 1 else 'are'} {BECAME[verb]}"]
+
+
+async def app_of(desk: Desk, effect: EffectDetail) -> list[str]:
+    run = await desk.reader.run(effect["run"])
+    return [] if run is None else [run["app"]]
+
+
+async def apps_of(desk: Desk, plan: Planned) -> list[str]:
+    agents = dict.fromkeys(one.agent for one in plan.work[1].effects)
+    return [app for agent in agents for app in await desk.reader.apps_of_agent(agent)]
+
+
+def verb_of(
+    name: str, summary: str, run: Callable[..., Awaitable[Any]], plan: Callable[..., Awaitable[Planned]]
+) -> Verb:
+    return Verb(
+        name,
+        run,
+        summary,
+        says=told,
+        person="settle an effect",
+        apps=app_of,
+        danger="some",
+        statuses=("422",) if name == "confirm" else (),
+        bulk=Bulk(
+            plan=plan,
+            slice=settle_some,
+            apps=apps_of,
+            some=("agent", "action", "everything"),
+            many="held effects",
+            done="settled",
+            none=lambda _: "no held effect is like that",
+            before=groups_of,
+            words=would,
+            planned=would_but,
+            says=became,
+            both=SettledMany,
+            summary="The same of many held effects, of an agent and an action: up to 1,000 in one request",
+        ),
+    )
+
+
+RESOURCE = Resource(
+    noun="effect",
+    plural="effects",
+    view=Effect,
+    example="3f2a91",
+    missing=missing,
+    listing=Listing(
+        read=effects,
+        summary="list what runs did to the outside world, newest first",
+        none=none,
+        columns=(
+            Column("effect", show=lambda one, look: look.short(one["id"])),
+            Column("action"),
+            Column("state"),
+            Column("run", show=lambda one, look: look.short(one["run"])),
+            Column("opened", "opened_at"),
+            Column("note", show=words, flexible=True, style="dim"),
+        ),
+    ),
+    show=Show(find=find, summary="one effect, by its id, its operation id, or the beginning of one", lines=shown),
+    verbs=(
+        verb_of("confirm", "it was done: the run goes on as if the call had returned", confirm, plan_confirm),
+        verb_of("repeat", "it was not done: call again, under the same operation id", repeat, plan_repeat),
+        verb_of("abandon", "it shall not be done: the handler is told so", abandon, plan_abandon),
+    ),
+    more="wakeful runs --held lists what waits for a person.",
+    takes="effects takes list, or show, confirm, repeat or abandon and an ID, like: wakeful effects confirm 3f2a91. "
+    "Many are settled by --agent NAME, --action NAME or --all instead of an ID",
+)

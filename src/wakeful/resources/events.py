@@ -1,0 +1,279 @@
+"""Events: what came in, and what became of it. `POST /v1/events`, by which they come, is in `api.events`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from wakeful.intake.quarantine import TYPE
+from wakeful.model import AdmissionState
+from wakeful.resources.declare import (
+    About,
+    After,
+    Column,
+    Count,
+    Limit,
+    Listing,
+    Moment,
+    MomentOrNone,
+    Page,
+    Param,
+    Resource,
+    Show,
+    Unfit,
+)
+from wakeful.resources.desk import Desk
+from wakeful.resources.words import Line, Look, Table, line, number, plain
+from wakeful.size import in_bytes
+from wakeful.stores.sources import QuarantineKind
+
+State = Literal["accepted", "expired", "unmatched", "quarantined"]
+WIDE = 100
+
+
+class Admission(TypedDict):
+    """What became of an event for one agent."""
+
+    agent: str
+    state: AdmissionState
+    run: str | None
+    reason: str | None
+
+
+class EventConflict(TypedDict):
+    """The same event again, with other content."""
+
+    envelope: Annotated[dict[str, Any] | None, About("What came the second time; null once it was removed")]
+    seen_at: Moment
+
+
+class Decision(TypedDict):
+    """What policy answered about an event and an agent."""
+
+    agent: str
+    answer: str
+    rule: str | None
+    version: str | None
+    reason: str | None
+    decided_at: Moment
+
+
+class Waited(TypedDict):
+    """A run that waited for this event."""
+
+    run: str
+    agent: str
+
+
+class QuarantinedEvent(TypedDict):
+    """The event that a quarantined input is stored as."""
+
+    source: str
+    id: str
+
+
+class BecameEvents(TypedDict):
+    """What a quarantined input became."""
+
+    key: Annotated[str, About("Of the first event")]
+    events: Count
+
+
+class QuarantineOfEvent(TypedDict):
+    """Why an event is in quarantine, and what became of it."""
+
+    key: str
+    app: str
+    source: str
+    kind: QuarantineKind
+    state: Literal["kept", "released", "discarded"]
+    reason: str | None
+    size: Annotated[Count, About("Bytes")]
+    came: Annotated[Count, About("How many times")]
+    first_at: Moment
+    became: BecameEvents | None
+    settled_by: str | None
+    settled_at: MomentOrNone
+    note: str | None
+    event: QuarantinedEvent
+    headers: NotRequired[Annotated[dict[str, Any] | None, About("What came along with it")]]
+    form: NotRequired[Literal["raw", "event"]]
+
+
+class ReleasedFrom(TypedDict):
+    """The quarantined input that an event was made of."""
+
+    key: str
+    by: Annotated[str | None, About("Who released it")]
+    at: MomentOrNone
+
+
+class StoredEvent(TypedDict):
+    """An event that came in."""
+
+    key: Annotated[str, About("Its name in this store", example="ff29f843924b871a6b305d778a")]
+    app: str
+    source: str
+    id: Annotated[str, About("Its CloudEvents id", example="t1")]
+    type: Annotated[str, About("Its CloudEvents type", example="ticket.created")]
+    subject: str | None
+    state: State
+    reason: Annotated[str | None, About("Why it is in this state")]
+    duplicates: Annotated[Count, About("How often it came again")]
+    accepted_at: Moment
+    envelope: NotRequired[Annotated[dict[str, Any] | None, About("Of one event: all of it; null once it was removed")]]
+    payload_removed: NotRequired[Annotated[bool, About("Of one event: its retention time is over")]]
+    admissions: NotRequired[Annotated[list[Admission], About("Of one event: what became of it, by agent")]]
+    conflicts: NotRequired[Annotated[list[EventConflict], About("Of one event: it came again with other content")]]
+    decisions: NotRequired[Annotated[list[Decision], About("Of one event: what policy answered")]]
+    waited: NotRequired[Annotated[list[Waited], About("Of one event: runs that waited for it")]]
+    same_id: NotRequired[Annotated[Count, About("Of one event: how many others have its id")]]
+    quarantine: NotRequired[Annotated[QuarantineOfEvent | None, About("Of a quarantined event: why")]]
+    released_from: NotRequired[Annotated[ReleasedFrom | None, About("Of one event: what it was made of")]]
+
+
+async def events(
+    desk: Desk,
+    *,
+    type: Annotated[str | None, Param("only events of this type", metavar="TYPE")] = None,  # noqa: A002 the field's own name
+    state: Annotated[State | None, Param("only events in this state", metavar="STATE")] = None,
+    event: Annotated[str | None, Param("only events with this id", short="--id", metavar="ID")] = None,
+    id: Annotated[str | None, Param("only the event of this CloudEvents id or key", http_only=True)] = None,  # noqa: A002
+    quarantined: Annotated[bool, Param("only what could not be verified or read, and why")] = False,
+    source: Annotated[str | None, Param("of what is quarantined: only from this source", metavar="NAME")] = None,
+    kind: Annotated[QuarantineKind | None, Param("of what is quarantined: only of this kind", metavar="KIND")] = None,
+    limit: Limit = 50,
+    after: After = None,
+) -> Page[StoredEvent]:
+    if id is not None:
+        one = await find(desk, id)
+        return Page([] if one is None else [one], None)
+    if quarantined:
+        if type is not None or event is not None or state not in {None, "quarantined"}:
+            told = "`wakeful quarantine show ID` shows one of them"
+            detail = "with quarantined there are source and kind"
+            raise Unfit(detail, "quarantined", typed=f"with --quarantined there are --source and --kind; {told}")
+        return await in_quarantine(desk, source, kind, limit, after)
+    if source is not None or kind is not None:
+        detail = "source and kind are for quarantined"
+        raise Unfit(detail, "source" if kind is None else "kind", typed="--source and --kind are for --quarantined")
+    page = await desk.reader.events(type=type, state=state, id=event, limit=limit, after=after)
+    return Page(page["events"], page["next"])
+
+
+async def in_quarantine(
+    desk: Desk, source: str | None, kind: str | None, limit: int, after: str | None
+) -> Page[StoredEvent]:
+    """What is in quarantine as events, each with what is known of it beyond that."""
+    page = await desk.reader.quarantine(source=source, kind=kind, limit=limit, after=after)
+    found = [
+        StoredEvent(
+            key=one["key"],
+            app=one["app"],
+            source=one["event"]["source"],
+            id=one["event"]["id"],
+            type=TYPE,
+            subject=None,
+            state="quarantined",
+            reason=one["reason"],
+            duplicates=one["came"] - 1,
+            accepted_at=one["first_at"],
+            quarantine=one,
+        )
+        for one in page["quarantine"]
+    ]
+    return Page(found, page["next"], last=[removed(one) for one in page["unverified"]["cut"]])
+
+
+def removed(one: dict[str, Any]) -> str:
+    """What was removed of a source, so that the unverified stay below their ceiling."""
+    because = {"bytes": "the unverified took too much room", "days": "they were too old"}[one["why"]]
+    what = f"{number(one['count'], 'unverified input')} ({in_bytes(one['bytes'])})"
+    return f"{plain(one['source'])}: {what} removed since {one['since']}, because {because}"
+
+
+async def find(desk: Desk, key: str) -> StoredEvent | None:
+    found: StoredEvent | None = await desk.reader.event(key)
+    return found
+
+
+async def none(desk: Desk, *, quarantined: bool = False, **_: Any) -> str:
+    if quarantined:
+        first = await desk.reader.quarantine(limit=1)
+        some = first["quarantine"] or first["unverified"]["cut"]
+        return "nothing like that is in quarantine" if some else "nothing is in quarantine, and nothing ever was"
+    if (await desk.reader.events(limit=1))["events"]:
+        return "no events like that"
+    return "no events yet. Send one with `wakeful emit APP TYPE`, or POST it to /v1/events of `wakeful serve APP`."
+
+
+# what a shell prints
+
+
+def note(one: StoredEvent, _: Look) -> tuple[str, str]:
+    again = f"came {one['duplicates'] + 1} times" if one["duplicates"] else ""
+    return plain("; ".join(part for part in (one["reason"], again) if part)), "dim"
+
+
+def shown(one: StoredEvent, look: Look) -> Iterator[str | Line | Table]:
+    yield line(
+        (plain(one["id"]), "bold"), f"  {plain(one['type'])} from {plain(one['source'])}, ", (one["state"], "state")
+    )
+    subject = "" if one["subject"] is None else f", subject {plain(one['subject'])}"
+    yield line(f"key {one['key']}, app {plain(one['app'])}{subject}, came {look.ago(one['accepted_at'])}", indent=2)
+    said, _ = note(one, look)
+    if said:
+        yield line(said, indent=2)
+    if one.get("admissions"):
+        rows = [
+            (plain(to["agent"]), (to["state"], "state"), look.short(to["run"] or "–"), plain(to["reason"] or ""))
+            for to in one["admissions"]
+        ]
+        yield Table(("agent", "state", "run", "reason"), rows, flexible="reason")
+    yield f"wakeful why {one['key']} tells the rest."
+
+
+QUARANTINED = Listing(
+    read=events,
+    summary="what could not be verified or read",
+    called="quarantined inputs",
+    columns=(
+        Column("input", show=lambda one, look: look.short(one["key"])),
+        Column("source", show=lambda one, _: plain(one["quarantine"]["source"]), flexible=True),
+        Column("kind", show=lambda one, _: plain(one["quarantine"]["kind"])),
+        Column("state", show=lambda one, _: (one["quarantine"]["state"], "state")),
+        Column("came", "accepted_at"),
+        Column("times", show=lambda one, _: f"{one['quarantine']['came']:,}"),
+        Column("size", show=lambda one, _: f"{one['quarantine']['size']:,}" if one["quarantine"]["size"] else "–"),
+        Column("reason", style="dim", none=""),
+    ),
+    below="reason",
+    less=("times", "size", "came", "kind"),
+)
+
+RESOURCE = Resource(
+    noun="event",
+    plural="events",
+    view=StoredEvent,
+    key="key",
+    deep=True,
+    example="ff29f843924b871a6b305d778a",
+    listing=Listing(
+        read=events,
+        summary="list events, newest first",
+        none=none,
+        columns=(
+            Column("event", "id"),
+            Column("type"),
+            Column("state"),
+            Column("came", "accepted_at"),
+            Column("source", least=WIDE),
+            Column("note", show=note, flexible=True),
+        ),
+        forms=(("quarantined", QUARANTINED),),
+    ),
+    show=Show(find=find, summary="one event, by its key or its CloudEvents id", lines=shown),
+    more="wakeful why EVENT tells what became of one of them.",
+)

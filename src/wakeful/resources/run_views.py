@@ -1,0 +1,273 @@
+"""What is answered about a run: in a listing, and about one of them, with every key and its type."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from typing_extensions import TypedDict
+
+from wakeful.model import DeliveryState, EffectState, RunState, Safety
+from wakeful.resources.declare import About, Count, Moment, MomentOrNone
+from wakeful.resources.events import Decision
+
+Failure = Annotated[dict[str, Any] | None, About("type, message, failure, traceback, …")]
+
+
+class EventOfRun(TypedDict):
+    """The event that a run is about."""
+
+    source: str
+    id: str
+    type: str
+
+
+class Run(TypedDict):
+    """A run, as every listing shows it."""
+
+    id: Annotated[str, About("Its id", example="22290ae6d7fc693079e167a06b")]
+    agent: str
+    state: RunState
+    attempts: Annotated[int, About("Tries of the handler")]
+    crashes: Annotated[Count, About("How often the process died that worked on it")]
+    reason: Annotated[str | None, About("Why it is in this state")]
+    event: EventOfRun
+    created_at: Moment
+    started_at: MomentOrNone
+    finished_at: MomentOrNone
+    due_at: Annotated[MomentOrNone, About("Ready or waiting: when it goes on at the latest")]
+    app: str
+
+
+class WholeEventOfRun(EventOfRun):
+    """The event that a run is about, with its data."""
+
+    key: str
+    data: Any
+
+
+class Member(EventOfRun, total=False):
+    """One of the events that a run is over. Of a run over one event, its data is in `event`."""
+
+    key: str
+    data: Any
+
+
+class Chain(TypedDict):
+    """Where the run's event stands in a chain of events that runs caused."""
+
+    depth: Count
+    path: Annotated[list[str], About("Agents, the first one first")]
+    shown: str
+    began_with: Annotated[str | None, About("The id of the first event")]
+    written_by: Annotated[str | None, About("The run that wrote what the event tells of")]
+
+
+# `for` is a word of Python: this class cannot be written as the others are.
+Scheduled = TypedDict(
+    "Scheduled",
+    {
+        "schedule": str,
+        "for": Annotated[MomentOrNone, About("The time that it was due at")],
+        "late": Annotated[float | None, About("Seconds; null before it starts")],
+        "covers_from": MomentOrNone,
+        "instants": Annotated[int, About("How many it covers")],
+    },
+)
+
+
+class Called(TypedDict):
+    """A run that this one called."""
+
+    id: str
+    agent: str
+    state: RunState
+
+
+class Ahead(TypedDict):
+    """The runs of its key that a run waits for."""
+
+    count: int
+    run: str | None
+    state: str | None
+
+
+class Edited(TypedDict):
+    """The data that a person gave it instead of the event's."""
+
+    data: Any
+
+
+class Cancel(TypedDict):
+    """A person's wish that it stops."""
+
+    by: str | None
+    note: str | None
+    asked_at: Moment
+
+
+class CodeChange(TypedDict):
+    """One change of code under a run."""
+
+    was: str | None
+    now: str | None
+    restarted: bool
+    agreed: bool
+    at: MomentOrNone
+
+
+class Change(TypedDict):
+    """What is noted of a run that met other code than it began with."""
+
+    was: str | None
+    now: str | None
+    restarted: bool
+    not_asked_for: Annotated[list[Any], About("Steps with a record that the new code did not ask for")]
+    changes: list[CodeChange]
+
+
+class OtherCode(TypedDict):
+    """Code that living processes have."""
+
+    version: str
+    since: MomentOrNone
+    newer: bool
+
+
+class AwaitedCode(TypedDict):
+    """The code that a run belongs to, while not all living processes have it."""
+
+    version: str
+    live: Annotated[bool, About("A living process has it")]
+    others: list[OtherCode]
+
+
+class StepOfRun(TypedDict):
+    """A step."""
+
+    name: str
+    state: Literal["done", "failed", "retrying", "waiting"]
+    tries: Count
+    attempt: int
+    arguments: Annotated[Any, About("JSON; a text with … at its end, where it was cut")]
+    result: Any
+    error: Failure
+    failures: Annotated[list[dict[str, Any]], About("Earlier tries that failed")]
+    started_at: MomentOrNone
+    finished_at: MomentOrNone
+    duration: Annotated[float, About("Seconds")]
+    due_at: Annotated[MomentOrNone, About("Retrying or waiting: when it goes on")]
+    waits_for: Annotated[Any, About("Waiting: for what")]
+    key: str
+
+
+class AttemptOfRun(TypedDict):
+    """A claim of the run by a process."""
+
+    claim: int
+    process: str | None
+    outcome: str | None
+    error: Failure
+    started_at: MomentOrNone
+    ended_at: MomentOrNone
+
+
+class Remedy(TypedDict):
+    """What a person did to the run."""
+
+    verb: str
+    operator: str | None
+    note: str | None
+    data: Any
+    error: Failure
+    done_at: MomentOrNone
+
+
+class EffectOfRun(TypedDict):
+    """An effect of the run, as `GET /v1/effects` lists it."""
+
+    id: str
+    action: str
+    safety: Safety
+    state: EffectState
+    reason: str | None
+    arguments: Any
+    result: Any
+    error: Failure
+    tries: Count
+    attempt: int
+    opened_at: MomentOrNone
+    settled_at: MomentOrNone
+    settled_by: str | None
+    note: str | None
+    run: str
+    agent: str
+    undoes: str | None
+    once: str | None
+    operation: str | None
+    follows: str | None
+
+
+class DeliveryOfRun(TypedDict):
+    """A message of the run, as `GET /v1/deliveries` lists it."""
+
+    id: str
+    channel: str
+    state: DeliveryState
+    reason: str | None
+    message: Any
+    subject: str | None
+    error: Failure
+    tries: Count
+    due_at: MomentOrNone
+    committed_at: MomentOrNone
+    settled_at: MomentOrNone
+    run: str
+    agent: str
+
+
+class OutcomeOfRun(TypedDict):
+    """How a run ended."""
+
+    execution: Literal["ok", "failed", "denied", "cancelled"] | None
+    verification: Literal["passed", "failed", "none"]
+    commit: Literal["committed", "held", "none"]
+    delivery: Literal["delivered", "failed", "pending", "none"]
+    silent_by_choice: Annotated[bool, About("It had nothing to say, and said so")]
+
+
+class RunDetail(Run):
+    """Everything about one run."""
+
+    root: Annotated[str, About("The first run of its family")]
+    chain: Chain | None
+    scheduled: Annotated[Scheduled | None, About("Of a run that a schedule started")]
+    parent: Annotated[str | None, About("The run that called it with run.call")]
+    children: Annotated[list[Called], About("Runs that it called")]
+    event: WholeEventOfRun  # type: ignore[misc]  # the same with its data
+    events: Annotated[list[Member], About("All that it is over; one, unless batch=")]
+    key: Annotated[str | None, About("Runs of one key go in order")]
+    priority: int | None
+    gathers_until: Annotated[MomentOrNone, About("Until then it waits for more events, or for a newer one")]
+    ahead: Annotated[Ahead | None, About("Runs of its key that it waits for")]
+    behind: Annotated[int | None, About("Of a dead letter: how many runs of its key wait for a person")]
+    edited: Edited | None
+    owner: Annotated[str | None, About("The process that works on it")]
+    parked_for: Annotated[str | None, About("Parked: the dependency that is down")]
+    token: Annotated[Count, About("Rises with each claim")]
+    expires_at: MomentOrNone
+    version: Annotated[str | None, About("Of the code that it began with")]
+    cancel: Cancel | None
+    change: Change | None
+    awaits_code: AwaitedCode | None
+    steps: list[StepOfRun]
+    history: Annotated[list[AttemptOfRun], About("Every claim of it")]
+    remedies: Annotated[list[Remedy], About("What people did to it")]
+    effects: list[EffectOfRun]
+    decisions: list[Decision]
+    deliveries: list[DeliveryOfRun]
+    output: Any
+    error: Failure
+    outdated: Annotated[
+        bool, About("A held output that cannot be released: it would save a state that was changed since")
+    ]
+    outcome: Annotated[OutcomeOfRun | None, About("How it ended")]
