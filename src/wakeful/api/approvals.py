@@ -49,7 +49,7 @@ def approval_routes(reader: Reader, store: Store, settings: ApiSettings) -> list
         question = await find(request)
         if question is None:
             return found(None, "question")
-        await refuse_other_apps(settings, [question["app"]])
+        await refuse_other_apps(settings, [question["app"]], people=True)
         if question["state"] != "open":
             raise too_late(question)
         wrong = misfits(given["answer"], question["schema"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wakeful.stores.base import Transaction
-from wakeful.stores.guards import GuardApp, Guarded
+from wakeful.stores.guards import LOCK, GuardApp, Guarded, LockApp
 
 
 def guard_apps(now: int | None, requests: Sequence[GuardApp]) -> Transaction[list[Guarded]]:
@@ -13,6 +13,9 @@ def guard_apps(now: int | None, requests: Sequence[GuardApp]) -> Transaction[lis
     results: list[Guarded] = []
     for one in requests:
         before = {row[0] for row in (yield "guards_of", [(one.app,)])}
+        if before == {LOCK.hash} == {token.hash for token in one.tokens}:
+            results.append("guarded")
+            continue
         strange = bool(before) and one.knows not in before
         if strange and (yield "living_peers", [(now, one.app, one.own)]):
             results.append("kept")
@@ -22,3 +25,13 @@ def guard_apps(now: int | None, requests: Sequence[GuardApp]) -> Transaction[lis
             yield "insert_guard", [(now, one.app, token.salt, token.hash) for token in one.tokens]
         results.append("guarded" if one.tokens else "opened" if before else "open")
     return results
+
+
+def lock_apps(now: int | None, requests: Sequence[LockApp]) -> Transaction[list[None]]:
+    for one in requests:
+        before = {row[0] for row in (yield "guards_of", [(one.app,)])}
+        if one.locked and not before:
+            yield "insert_guard", [(now, one.app, LOCK.salt, LOCK.hash)]
+        elif not one.locked and before == {LOCK.hash} and not (yield "living_peers", [(now, one.app, one.own)]):
+            yield "remove_guards", [(one.app,)]
+    return [None for _ in requests]

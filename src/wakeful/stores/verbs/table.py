@@ -59,7 +59,7 @@ from wakeful.stores.base import (
     TransactStep,
     WorkLane,
 )
-from wakeful.stores.guards import GuardApp
+from wakeful.stores.guards import GuardApp, LockApp
 from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.once import OpenOnce, SaveOnce
 from wakeful.stores.quarantine_room import CutQuarantine
@@ -91,7 +91,7 @@ from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effe
 from wakeful.stores.verbs.expectations import keep_expectations, settle_looks
 from wakeful.stores.verbs.feed import feed_events
 from wakeful.stores.verbs.fork import fork_runs
-from wakeful.stores.verbs.guards import guard_apps
+from wakeful.stores.verbs.guards import guard_apps, lock_apps
 from wakeful.stores.verbs.heartbeat import report_heartbeats
 from wakeful.stores.verbs.keeping import (
     enter_ciphers,
@@ -137,6 +137,7 @@ VERBS: dict[type, Verb] = {
     RetireApp: retire_apps,
     BringBackApp: bring_apps_back,
     GuardApp: guard_apps,
+    LockApp: lock_apps,
     RegisterProcess: register_processes,
     BuryProcess: bury_processes,
     TakeOver: take_over_processes,
