@@ -12,16 +12,18 @@ class ReadsApprovals(ReadsDatabase):
 
     async def approvals(self, **filters: Any) -> dict[str, Any]:
         """As `GET /v1/approvals` lists them."""
-        from wakeful.resources import approvals, desk
+        from wakeful.resources import desk, resource_of
 
-        page = await approvals.approvals(desk.looking(self), **filters)
+        listing = resource_of("approvals").listing
+        page: Any = await listing.read(desk.looking(self), **filters) if listing is not None else None
         return {"approvals": page.items, "next": page.next}
 
     async def approval(self, identifier: str) -> Any:
         """As `GET /v1/approvals/{id}` shows it."""
-        from wakeful.resources import approvals, desk
+        from wakeful.resources import desk, resource_of
 
-        return await approvals.find(desk.looking(self), identifier)
+        show = resource_of("approvals").show
+        return None if show is None else await show.find(desk.looking(self), identifier)
 
     async def open_questions(self, app: str) -> set[str]:
         """The ids of what runs of an app ask people and nobody answered yet."""
