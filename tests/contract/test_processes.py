@@ -20,8 +20,8 @@ from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.execution.lease import Membership
 from wakeful.execution.reaper import LOOK_AGAIN_AFTER, Reaper
 from wakeful.model import run_id
-from wakeful.stores.base import BuryProcess, RegisterProcess, RetireProcess
 from wakeful.stores.store import DatabaseStore, Renewer
+from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess, RetireProcess
 
 RUN = run_id(APP, "agent", "/test", "1")
 
