@@ -238,7 +238,8 @@ class TestFileLock:
         import asyncio, sys
         from pathlib import Path
         from wakeful.clock import SystemClock
-        from wakeful.stores.base import ClaimRuns, RegisterProcess
+        from wakeful.stores.verbs.claim import ClaimRuns
+        from wakeful.stores.verbs.processes import RegisterProcess
         from wakeful.stores.sqlite import SqliteBackend
         from wakeful.stores.store import DatabaseStore
 
