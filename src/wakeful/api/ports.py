@@ -14,7 +14,7 @@ from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Decision, Event, Flow, Receipt
 from wakeful.operations import checking_in, feeding, held, pausing, quarantine, redelivery, redo, retiring, scheduling
-from wakeful.stores.base import StoredEvent
+from wakeful.stores.readers.events import StoredEvent
 from wakeful.stores.request import Request
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.endpoint import Endpoint
