@@ -46,7 +46,7 @@ from wakeful.redaction import redact_base64, redact_bytes
 from wakeful.settings import default_app
 from wakeful.size import in_bytes
 from wakeful.stores.reading import Reader
-from wakeful.stores.sources import QuarantineKind
+from wakeful.stores.verbs.take_in import QuarantineKind
 
 if TYPE_CHECKING:
     from wakeful.runtime import Runtime

@@ -23,7 +23,7 @@ from wakeful.errors import NotFound
 from wakeful.model import ShownSourceState
 from wakeful.size import in_bytes
 from wakeful.stores.reading import Reader
-from wakeful.stores.sources import ForgetSource
+from wakeful.stores.verbs.sources import ForgetSource
 
 FORGET = "forget"
 

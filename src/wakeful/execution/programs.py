@@ -1,7 +1,7 @@
 """The programs that an app starts, and the lock that keeps them from answering what the app asks people.
 
 A program that detached itself from its run is a process like any other of its user. So while no server of the app was started with a
-token, nothing tells a person's command from that program's, and the store refuses both (`stores/guards.py`).
+token, nothing tells a person's command from that program's, and the store refuses both (`stores/verbs/guards.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from wakeful.execution.command import Command
-from wakeful.stores.guards import LockApp
+from wakeful.stores.verbs.guards import LockApp
 
 if TYPE_CHECKING:
     from wakeful.app import App

@@ -13,7 +13,8 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wakeful.execution.programs import is_locked_without_token, programs_of
-from wakeful.stores.guards import LOCK, GuardApp, Guarded, TokenHash, hashes_of, known
+from wakeful.stores.guards import LOCK, TokenHash, hashes_of, known
+from wakeful.stores.verbs.guards import GuardApp, Guarded
 from wakeful.telemetry.logger import logger_of
 
 if TYPE_CHECKING:

@@ -16,9 +16,6 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
-
-from wakeful.stores.request import Request
 
 # About 8 MiB and 20 ms for each guess. A token has at least 128 bits by its looks; this is for one that has fewer in truth.
 COST, BLOCK, MEMORY = 2**13, 8, 2**25
@@ -47,39 +44,6 @@ class TokenHash:
 
 LOCK = TokenHash("", "locked")
 """The guard of an app that starts programs, while no server of it was started with a token. It is the hash of no token."""
-
-Guarded = Literal["guarded", "open", "opened", "kept"]
-"""What became of a guard: by these tokens now, none as before, none any more, or the one from before."""
-
-
-@dataclass(slots=True)
-class GuardApp(Request[Guarded]):
-    """These tokens, and no others, guard an app from now on, unless another process of it lives and the guard is not known here."""
-
-    app: str
-    tokens: tuple[TokenHash, ...]
-    knows: str | None = None
-    """The hash of the guard from before whose token is known here."""
-    own: str = ""
-    """The process that asks, if it has joined the others by now."""
-
-    @property
-    def patient(self) -> bool:
-        return True  # no run starts before: done twice it is the same
-
-
-@dataclass(slots=True)
-class LockApp(Request[None]):
-    """An app that has no guard is locked, or a lock that is not needed any more is taken away, unless another process of the app lives."""
-
-    app: str
-    locked: bool
-    own: str = ""
-    """The process that asks, if it has joined the others by now."""
-
-    @property
-    def patient(self) -> bool:
-        return True  # as GuardApp
 
 
 def hashes_of(tokens: Iterable[str | None]) -> tuple[TokenHash, ...]:
